@@ -57,15 +57,19 @@ def read_equal(path: Path) -> SameAnswer:
     return same
 
 
+def in_question(same_answer: SameAnswer, question: Question) -> Callable[[str, str], bool]:
+    """Return what tells whether two canonical answers to a question are equal, in both directions."""
+    return lambda first, second: (
+        first == second or same_answer(first, second, question) or same_answer(second, first, question)
+    )
+
+
 def merged(table: LongTable, kind: AnswerKind, same_answer: SameAnswer) -> LongTable:
     """Return questions with one spelling for equal answers, flagged as right where their cluster is."""
     answer, correct = table.texts("answer").objects(), table.texts("correct").objects()
     for number, rows in enumerate(np.split(np.arange(len(answer)), table.start[1:])):
         question = table.record(number)
-
-        def same(first: str, second: str, question: Question = question) -> bool:
-            return first == second or same_answer(first, second, question) or same_answer(second, first, question)
-
+        same = in_question(same_answer, question)
         said = {row: text for row in rows.tolist() if (text := canonical(answer[row], kind)) is not None}
         spelling, gold = _spelling(Counter(said.values()), same), canonical(question.gold_answer, kind)
         right = set() if gold is None else {kept for text, kept in spelling.items() if same(text, gold)}

@@ -40,7 +40,7 @@ class LabelRow(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Which candidates of a question are right, and its gold answer if it has one."""
+    """Which canonical answers to a question are right, and its gold answer if it has one."""
 
     right: frozenset[str]
     gold_answer: str | None
@@ -138,7 +138,7 @@ class Labels:
             if answer not in candidates and _is_none(row.label):
                 known.setdefault(NONE_OF_THESE, Known(frozenset(), None))
             elif answer is not None:
-                known.setdefault(answer, Known(frozenset({answer} & {*candidates}), row.label))
+                known.setdefault(answer, Known(frozenset({answer}), row.label))
             else:
                 remedy = "Correct it, or declare another kind of answers (--answers, in Python answers=)."
                 raise self._refusal(f"this cannot be read as {kind}", row, f"one {kind} answer", remedy)

@@ -17,7 +17,7 @@ from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
 from bayes_direag.data.columns import Columns, ConfidenceScale, SameAnswer
-from bayes_direag.data.equality import merged
+from bayes_direag.data.equality import in_question, merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import Question, Status
@@ -451,8 +451,12 @@ class Observations:
         known = given.known(dict(zip(self.problem_id, self.candidates, strict=True)), self.kind, self.table.path)
         place = {name: row for row, name in enumerate(self.problem_id)}
         correct, labelled = self.correct.copy(), self.labelled.copy()
-        for name, (right, _) in known.items():
+        same_answer = None if self.table.names is None else self.table.names.same_answer
+        for name, (right, gold_answer) in known.items():
             row = place[name]
+            if same_answer is not None and gold_answer is not None:
+                same = in_question(same_answer, self.table.record(int(self.row[row])))
+                right = frozenset(text for text in self.candidates[row] if any(same(text, gold) for gold in right))
             is_right = np.array([*(text in right for text in self.candidates[row]), False])[self.candidate[row]]
             if labelled[row] and (is_right != correct[row]).any():
                 raise given.contradiction(given.filled[name][0])

@@ -174,8 +174,14 @@ class TestTheKindOfAnswers:
         table = Observations.read(tmp_path / "new.jsonl", labels=rows)
         assert (table.kind, table.correct[0].tolist()) == ("text", [True, True, False])
 
-    def test_answers_that_are_one_are_labelled_by_the_spelling_that_is_kept(self, tmp_path):
-        rivers().write(tmp_path / "new.jsonl")
-        columns = Columns(same_answer=lambda first, second, _: first.removeprefix("river ") == second)
-        table = Observations.read(tmp_path / "new.jsonl", None, columns, golds(nile="Nile", rhine="Rhein"))
+
+@pytest.mark.parametrize("gold", ["Nile", "the River Nile", "River nile"])
+def test_answers_that_are_one_are_right_together(tmp_path, gold):
+    rivers().write(tmp_path / "new.jsonl")
+    columns = Columns(same_answer=lambda first, second, _: first.removeprefix("river ") == second)
+    labels = golds(nile=gold, rhine="Rhein")
+    read = Observations.read(tmp_path / "new.jsonl", None, columns, labels)
+    added = Observations.read(tmp_path / "new.jsonl", "text", columns).with_labels(labels)
+    for table in (read, added, Observations.of_table(added.table, "text")):
         assert table.correct.tolist() == [[True, True, False], [False] * 3]
+        assert table.fingerprint == read.fingerprint
