@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from elicitation.importing.replies import Log, Reply, read_records
 
+_HIDDEN = "-1"  # the number of a right choice that is not published
+
 
 class _Sample(BaseModel):
     model_config = ConfigDict(extra="allow")  # the metrics, each by its name
@@ -33,7 +35,7 @@ class _Sample(BaseModel):
         if target.startswith("["):
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 return [str(one) for one in ast.literal_eval(target)]
-        return [] if target in ("", "None", "-1") else [target]
+        return [] if target in ("", "None") else [target]
 
 
 def replies(log: Log) -> Iterator[Reply]:
@@ -73,7 +75,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
         letter, confidence = _likeliest(log, line, sample, n)
         gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
         given: dict[str, object] = {"answer": letter, "confidence": confidence}
-        if gold is None and sample.targets:
+        if gold is None and sample.targets not in ([], [_HIDDEN]):
             given |= _verdict(sample)
         yield Reply(problem_id, level, None, line, given=given, gold=gold, question=question)
         return
@@ -139,13 +141,12 @@ def _likeliest(log: Log, line: int, sample: _Sample, n: int) -> tuple[str, float
 
 
 def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str | None:
-    """Return the letter of the right choice, None if it is hidden, or there are several."""
+    """Return the letter of the choice whose number or text is the target; None if that is hidden, or says several."""
     if len(sample.targets) != 1:
         return None
     (target,) = sample.targets
-    if target.isdecimal() and int(target) < len(choices):
-        return _letter(int(target))
-    if target not in choices:
+    right = [place for place, choice in enumerate(choices) if target in (choice, str(place))]
+    if not right and target != _HIDDEN:
         raise log.error(
             "the target is none of the choices",
             line=line,
@@ -153,7 +154,7 @@ def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> s
             expected=f"a number from 0 to {len(choices) - 1}, or one of {choices}",
             remedy="Check the task.",
         )
-    return _letter(choices.index(target)) if choices.count(target) == 1 else None
+    return _letter(right[0]) if len(right) == 1 else None
 
 
 def _letter(place: int) -> str:

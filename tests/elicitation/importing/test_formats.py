@@ -187,6 +187,22 @@ class TestLMEval:
         assert imported.questions[0].gold_answer is None
         assert first(imported).correct is (True if target == "[0, 2]" else None)
 
+    @pytest.mark.parametrize("right", [True, False])
+    def test_a_target_that_is_the_number_of_one_choice_and_the_text_of_another(
+        self, tmp_path: Path, right: bool
+    ) -> None:
+        record = lines(LM_EVAL["choice"])[0] | {"target": "3", "acc": float(right)}
+        imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
+        assert record["arguments"]["gen_args_0"]["arg_1"] == " 3"
+        assert (imported.questions[0].gold_answer, first(imported).correct) == (None, right)
+
+    def test_minus_one_may_be_an_answer(self, tmp_path: Path) -> None:
+        generated = lines(LM_EVAL["cautious"])[1] | {"target": "-1"}
+        assert import_logs("lm-eval", [write(tmp_path / "a.jsonl", generated)]).questions[0].gold_answer == "-1"
+        chosen = lines(LM_EVAL["choice"])[0] | {"target": "-1"}
+        chosen["arguments"]["gen_args_1"]["arg_1"] = " -1"
+        assert import_logs("lm-eval", [write(tmp_path / "a.jsonl", chosen)]).questions[0].gold_answer == "B"
+
     def test_what_is_no_sample_is_named(self, tmp_path: Path) -> None:
         record = lines(LM_EVAL["choice"])[0]
         with pytest.raises(
