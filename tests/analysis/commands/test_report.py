@@ -8,7 +8,7 @@ import pytest
 
 from analysis.runs.evaluated_run import EVALUATION_FOLDER
 from tests.analysis.report.pages import Page
-from tests.analysis.report.runs import small_folder
+from tests.analysis.report.runs import draw_nothing, small_folder
 from tests.command_line import direag, one_line
 
 
@@ -20,9 +20,7 @@ def report(*arguments: object, code: int = 0) -> str:
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch) -> None:
-    """Draw nothing, which takes longer than all the rest."""
-    monkeypatch.setattr("analysis.report.evaluation_sections.evaluation_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.report.fit_sections.fit_pictures", lambda *_, **__: ())
+    draw_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")

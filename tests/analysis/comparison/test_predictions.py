@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 
 from analysis.comparison.predictions import (
     SHIFT_QUANTILES,
@@ -150,8 +151,8 @@ def test_what_is_shown_and_recorded(point: Fit, posterior: Fit, some: Observatio
 
 def test_changed_answers_have_a_marker_of_their_own(table: pd.DataFrame) -> None:
     figure = shift_figure(table, ("map", "nuts"))
-    same, changed = (one.get_offsets() for one in figure.axes[0].collections if hasattr(one, "get_sizes")
-                     and len(one.get_sizes()))  # fmt: skip
+    dots = [one for one in figure.axes[0].collections if isinstance(one, PathCollection)]
+    same, changed = (one.get_offsets() for one in dots)
     answered = table.dropna(subset="shift")
     assert (len(same), len(changed)) == ((~answered["changed"]).sum(), answered["changed"].sum())
     assert "answer changed" in said(figure)

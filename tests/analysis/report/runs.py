@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import xarray as xr
 
 from bayes_direag.data.observations import Observations
@@ -17,6 +18,12 @@ from tests.analysis.made_runs import random_run
 ATTACK = "\"'><script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)></table></section>`${x}{{7*7}}"
 
 METHODS = ("majority", "mean_confidence", "confidence", "direag")
+
+
+def draw_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Leave the pictures of a report out, which take longer than all the rest."""
+    for drawn in ("evaluation_sections.evaluation_pictures", "fit_sections.fit_pictures", "fit_sections._drawn"):
+        patch.setattr(f"analysis.report.{drawn}", lambda *_, **__: ())
 
 
 @cache
