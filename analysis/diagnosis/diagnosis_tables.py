@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from analysis.diagnosis.fit_checks import FitChecks
 from analysis.diagnosis.identifiability import parameter_labels
-from analysis.diagnosis.verdict import WEIGHTED, direction_in_words, tail_in_words
+from analysis.diagnosis.verdict import WEIGHTED, FitChecks, direction_in_words, tail_in_words
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Verdict, judged
 from analysis.display.text import UNDEFINED, number, percent
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT

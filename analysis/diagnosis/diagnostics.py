@@ -24,7 +24,6 @@ from analysis.diagnosis.diagnosis_figures import (
     predictive_figure,
 )
 from analysis.diagnosis.diagnosis_tables import diagnosis_blocks
-from analysis.diagnosis.fit_checks import FitChecks
 from analysis.diagnosis.identifiability import (
     common_scale,
     correlations,
@@ -34,6 +33,7 @@ from analysis.diagnosis.identifiability import (
     priors,
     total_log_likelihood,
 )
+from analysis.diagnosis.verdict import FitChecks
 from analysis.display.document import Document, LeftOut, Picture, Section
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result, axes_or_new
@@ -51,7 +51,7 @@ DIAGNOSIS_FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), 
 
 
 class Diagnosis(FitChecks, Result):
-    """The results of all checks of a NUTS fit: see :class:`~analysis.diagnosis.fit_checks.FitChecks`."""
+    """The results of all checks of a NUTS fit: see :class:`~analysis.diagnosis.verdict.FitChecks`."""
 
     def __repr__(self) -> str:
         return f"Diagnosis(believable: {'yes' if self.believable else 'NO'}; {self.summary})"
