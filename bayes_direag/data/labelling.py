@@ -1,6 +1,6 @@
 """Which questions to label, and their table.
 
-Half are drawn at random, and half have the closest votes. These teach a fit more than random ones do; the random half
+Half are drawn at random, and half have the closest votes. There it matters most which reports count; the random half
 shows what it is like where votes are not close.
 """
 

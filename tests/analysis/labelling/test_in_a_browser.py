@@ -11,21 +11,17 @@ from matplotlib.image import imread
 from bayes_direag import Observations, questions_to_label
 from bayes_direag.data.labels import read_labels
 from tests.analysis.labelling.pages import hostile, numbers, written
-from tests.analysis.report.browsers import PROGRAMS, Tab, chromium, find_chromium
+from tests.analysis.report.browsers import DESK, PHONE, Tab, chromium, find_chromium
 
 pytestmark = pytest.mark.slow
 
-PHONE, DESK = (390, 844, True), (1280, 900, False)
 KEYS = {"ArrowLeft": 37, "ArrowRight": 39}
 
 
 @pytest.fixture
 def tab() -> Tab:
     """Return a browser that remembers nothing."""
-    program = find_chromium()
-    if program is None:
-        pytest.skip(f"no browser to look with: none of {', '.join(PROGRAMS)} is on the PATH")
-    with chromium(program) as found:
+    with chromium(find_chromium()) as found:
         yield found
 
 

@@ -16,12 +16,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _PATIENCE = 120
 
 
-def find_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+#: Width, height, and whether it is a phone.
+PHONE, DESK = (390, 844, True), (1280, 900, False)
+
+
+def find_chromium() -> str:
+    """Return the program, or skip the test if there is none."""
+    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        pytest.skip(f"no browser to look with: none of {', '.join(PROGRAMS)} is on the PATH")
+    return found
 
 
 class Tab:

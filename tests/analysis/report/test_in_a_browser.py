@@ -13,12 +13,11 @@ from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit
-from tests.analysis.report.browsers import PROGRAMS, Tab, chromium, find_chromium
+from tests.analysis.report.browsers import DESK, PHONE, Tab, chromium, find_chromium
 from tests.analysis.report.runs import attacking_observations, small_fit, small_observations, small_run
 
 pytestmark = pytest.mark.slow
 
-PHONE, DESK = (390, 844, True), (1280, 900, False)
 REPORTS = ("small", "nuts", "attacked", "wide")
 
 #: Elements that reach beyond the window, and do not lie in a box that scrolls by itself.
@@ -34,10 +33,7 @@ WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.client
 
 @pytest.fixture(scope="module")
 def tab() -> Tab:
-    program = find_chromium()
-    if program is None:
-        pytest.skip(f"no browser to look with: none of {', '.join(PROGRAMS)} is on the PATH")
-    with chromium(program) as found:
+    with chromium(find_chromium()) as found:
         yield found
 
 
