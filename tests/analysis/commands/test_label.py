@@ -62,6 +62,19 @@ def test_cells_of_models_do_nothing_in_a_spreadsheet(tmp_path):
     assert "1 questions to label, 1 of them new" in said
 
 
+def test_free_text_is_judged_and_fitted_to(tmp_path, observations):
+    known, letters = Observations.read(observations), str.maketrans("0123456789", "bcdfghjklm")
+    reports = known.to_frame().assign(answer=lambda frame: "word " + frame["answer"].str.translate(letters))
+    reports.drop(columns="gold_answer").to_csv(tmp_path / "new.csv", index=False)
+    succeed("label", tmp_path / "new.csv", "--n", 20, "--out", tmp_path / "labels.csv")
+    table = pd.read_csv(tmp_path / "labels.csv")
+    right = {f"{one.problem_id} word {one.gold_answer.translate(letters)}" for one in known.questions}
+    table["correct"] = (table["problem_id"] + " " + table["answer"]).isin(right)
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    fit = ("fit", tmp_path / "new.csv", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "fit.nc")
+    assert "learned from 20 questions with text answers" in one_line(succeed(*fit))
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
