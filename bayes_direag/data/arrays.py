@@ -26,16 +26,13 @@ class Overview:
     pairs, grouped : dict
         The line of the first question with each pair of level and level name, in the order of the file; likewise for
         each pair of level and group.
-    stating
-        The levels that state a confidence in some report.
     stated
-        For each stated signal: the number of values, the largest, and whether any is in (0, 1).
+        For each signal and level that states it: the number of values, the largest, and whether any is in (0, 1).
     """
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    stating: set[int] = field(default_factory=set)
-    stated: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
+    stated: dict[tuple[str, int], tuple[int, float, bool]] = field(default_factory=dict)
 
     def add(self, table: LongTable) -> None:
         """Add some questions."""
@@ -50,17 +47,16 @@ class Overview:
                 pairs.setdefault((int(level[place]), text), int(line[place]) or None)
         for name, column in table.percents.items():
             percent = column[row]
-            stated = ~np.isnan(percent)
-            self.stating.update(np.unique(level[stated]).tolist())
-            if stated.any():
-                n, largest, between = self.stated.get(name, (0, 0.0, False))
-                between |= bool(((percent > 0) & (percent < 1)).any())
-                self.stated[name] = n + int(stated.sum()), max(largest, float(percent[stated].max())), between
+            for number in np.unique(level[~np.isnan(percent)]).tolist():
+                own = percent[(level == number) & ~np.isnan(percent)]
+                stated = len(own), float(own.max()), bool(((own > 0) & (own < 1)).any())
+                self.stated[name, number] = _together([stated, self.stated.get((name, number), (0, 0.0, False))])
 
     @property
     def signals(self) -> tuple[str, ...]:
         """The stated signals, ``number`` first, then by name; ``number`` alone if there are none."""
-        return tuple(sorted(self.stated, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
+        names = {name for name, _ in self.stated}
+        return tuple(sorted(names, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
 
     def levels(self, path: Path | None) -> dict[int, str]:
         """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
@@ -115,15 +111,24 @@ class Overview:
         """Return the levels that only vote: those with these names or, by default, that never state a confidence."""
         named = dict(zip(levels, groups or levels.values(), strict=True))
         if names is None:
-            names = list({*named.values()} - {named[level] for level in self.stating})
+            names = list({*named.values()} - {named[level] for _, level in self.stated})
         return frozenset(level for level, name in named.items() if name in names)
 
     def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if at least five values of a signal look like fractions: all <= 1, some in (0, 1)."""
-        for name, (n, largest, any_between) in self.stated.items():
+        """Raise ObservationError if five or more values of a signal look like fractions: all <= 1, some in (0, 1).
+
+        The values are those of all levels, or of one.
+        """
+        called = {level: name for level, name in self.pairs if name is not None}
+        of_signals: dict[str, list[tuple[int, float, bool]]] = {}
+        for (name, _), stated in self.stated.items():
+            of_signals.setdefault(name, []).append(stated)
+        groups = [(name, "", _together(stated)) for name, stated in of_signals.items()]
+        groups += [(name, f" of level {called.get(level, level)!r}", one) for (name, level), one in self.stated.items()]
+        for name, of_level, (n, largest, any_between) in groups:
             if n >= 5 and largest <= 1 and any_between:
                 raise ObservationError(
-                    f"all {n} confidences are at most 1, so they look like fractions",
+                    f"all {n} confidences{of_level} are at most 1, so they look like fractions",
                     path=path,
                     field="confidence" if name == NUMBER else f"confidences.{name}",
                     seen=largest,
@@ -131,6 +136,12 @@ class Overview:
                     remedy="If they are fractions, give --scale fraction (in Python scale='fraction'). If they are "
                     "percentages, give --scale percent.",
                 )
+
+
+def _together(stated: Sequence[tuple[int, float, bool]]) -> tuple[int, float, bool]:
+    """Return the number of several groups of values, the largest, and whether any is in (0, 1)."""
+    numbers, largest, between = zip(*stated, strict=True)
+    return sum(numbers), max(largest), any(between)
 
 
 def kind_of(table: LongTable) -> AnswerKind:

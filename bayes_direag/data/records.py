@@ -180,10 +180,10 @@ class Question(_Record):
     @field_validator("observations")
     @classmethod
     def _no_level_twice(cls, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
-        levels = [observation.level for observation in observations]
-        for index, level in enumerate(levels):
-            if level in levels[:index]:
-                place = {"index": index, "level": level}
+        first: dict[int, int] = {}
+        for index, observation in enumerate(observations):
+            if first.setdefault(observation.level, index) != index:
+                place = {"index": index, "level": observation.level}
                 raise PydanticCustomError("duplicate_level", "this level occurs twice in the question", place)
         return observations
 

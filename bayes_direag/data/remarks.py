@@ -30,7 +30,8 @@ def level_remarks(observations: Observations, among: Collection[str] | None = No
         The names of the levels to remark on; by default all.
     """
     columns = [column for column, name in enumerate(observations.level_names) if among is None or name in among]
-    return (*_repetitions(observations, columns), *_constant_confidences(observations, columns))
+    remarks = *_repetitions(observations, columns), *_constant_confidences(observations, columns)
+    return (*remarks, *_zeros_and_ones(observations, columns))
 
 
 def name_remarks(observations: Observations) -> tuple[str, ...]:
@@ -85,3 +86,14 @@ def _constant_confidences(observations: Observations, columns: list[int]) -> lis
         return []
     named = ", ".join(text for _, text in sorted(constant, key=lambda level: -level[0]))
     return [f"Most reports of these levels state the same confidence, which tells little: {named}."]
+
+
+def _zeros_and_ones(observations: Observations, columns: list[int]) -> list[str]:
+    confidence = observations.confidence[:, columns]
+    is_stated, n_ones = ~np.isnan(confidence), (confidence == 0.01).sum(axis=0)
+    n_others = (is_stated & (confidence != 0) & (confidence != 0.01)).sum(axis=0)
+    found = np.flatnonzero((is_stated.sum(axis=0) >= _FEWEST) & (n_ones > 0) & (n_others == 0)).tolist()
+    if not found:
+        return []
+    named = ", ".join(observations.level_names[columns[place]] for place in found)
+    return [f"All confidences of these levels are 0% or 1%: {named}. If they are fractions, give --scale fraction."]

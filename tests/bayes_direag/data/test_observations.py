@@ -170,6 +170,13 @@ def test_percentages_that_are_all_low_are_no_error(confidence):
     assert Observations.from_questions(questions).usable.all()
 
 
+def test_one_level_of_three_in_fractions_is_named():
+    reports = [("9", 80), ("9", 0.9), ("8", 75)]
+    with pytest.raises(ObservationError, match="all 5 confidences of level 1 are at most 1, so they look like fractio"):
+        Observations.from_questions([question(str(row), *reports, gold="9") for row in range(5)])
+    assert Observations.from_questions([question(str(row), *reports, gold="9") for row in range(4)]).usable.all()
+
+
 def test_select_takes_masks_indices_and_slices_in_the_order_given():
     table = Observations.from_questions(SMALL)
     assert table.select(np.array([2, 0])).problem_id == ("c", "a")

@@ -56,6 +56,17 @@ class TestLevelRemarks:
         remarks = level_remarks(Observations.from_questions(records, "choice"))
         assert [remark.split()[0] for remark in remarks] == ["copy", "Most"]
 
+    def test_confidences_of_0_and_1_may_be_fractions(self, observations):
+        def stating(*percents: float) -> Observations:
+            frame = observations.to_frame()
+            frame.loc[frame["level_name"] == "own", "confidence"] = np.resize(percents, N)
+            return Observations.from_frame(frame, answers="choice")
+
+        (remark,) = [remark for remark in level_remarks(stating(0, 1)) if "scale" in remark]
+        assert remark.startswith("All confidences of these levels are 0% or 1%: own. If they are fractions")
+        for percents in ((0, 100), (0, 0), (1, 2)):
+            assert not any("scale" in remark for remark in level_remarks(stating(*percents)))
+
     def test_they_are_shown_before_a_fit(self, observations, tmp_path, capsys):
         show_quality(observations, tmp_path, inferred=False)
         said = one_line(capsys.readouterr().out)
