@@ -138,8 +138,8 @@ def compare(
     """
     if len(compared) < 2:
         raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")
-    runs = {name: own.as_run(name) for name, own in compared.items() if not isinstance(own, Fit)}
-    fits = {name: one for name, one in compared.items() if isinstance(one, Fit)}
+    runs = {name: evaluation.as_run(name) for name, evaluation in compared.items() if not isinstance(evaluation, Fit)}
+    fits = {name: fit for name, fit in compared.items() if isinstance(fit, Fit)}
     _check_arguments(runs, fits, observations, method)
     if runs:
         described = {name: f"{run.fit_method.upper()}, preset {run.preset}; {run.design}" for name, run in runs.items()}

@@ -68,22 +68,22 @@ def loo_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
         )
         for name, elpd in pointwise.items()
     }
-    found = compare(models, method="stacking", round_to="none")
-    names = found.index.tolist()
-    difference = found["elpd_diff"].to_numpy(float)
+    compared = compare(models, method="stacking", round_to="none")
+    names = compared.index.tolist()
+    difference = compared["elpd_diff"].to_numpy(float)
     error = np.array([_standard_error(pointwise[name] - pointwise[names[0]]) for name in names])
     told = (np.abs(difference) >= FEWEST_STANDARD_ERRORS * error) & (np.abs(difference) >= LEAST_DIFFERENCE)
     return pd.DataFrame(
         {
             "model": names,
-            "elpd": found["elpd"].to_numpy(float),
-            "se": found["se"].to_numpy(float),
+            "elpd": compared["elpd"].to_numpy(float),
+            "se": compared["se"].to_numpy(float),
             "difference": difference,
             "difference_se": error,
             "distinguishable": pd.Series(told, dtype="boolean").mask(np.arange(len(names)) == 0),
-            "p_loo": found["p"].to_numpy(float),
+            "p_loo": compared["p"].to_numpy(float),
             "n_bad_k": [int((fits[name].left_out["pareto_k"] > LARGEST_PARETO_K).sum()) for name in names],
-            "weight": found["weight"].to_numpy(float).clip(0, 1),
+            "weight": compared["weight"].to_numpy(float).clip(0, 1),
             "is_weighted": [fits[name].preset.is_weighted for name in names],
         }
     )

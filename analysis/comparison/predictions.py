@@ -209,14 +209,14 @@ def _changed_table(changed: pd.DataFrame, names: tuple[str, str]) -> Table:
     shown = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
 
     def cells(row: pd.Series) -> tuple[Cell, ...]:
-        found = [Cell(str(row["problem_id"]))]
+        texts = [Cell(str(row["problem_id"]))]
         for name in ("first", "second"):
             right = row[f"{name}_correct"]
             mark = "" if pd.isna(right) else " ✓" if right else " ✗"
             bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
-            found.append(Cell(f"{shortened(str(row[f'{name}_answer']), 12)}{mark}"))
-            found.append(Cell(number(row[f"{name}_confidence"]), bounds))
-        return tuple(found)
+            texts.append(Cell(f"{shortened(str(row[f'{name}_answer']), 12)}{mark}"))
+            texts.append(Cell(number(row[f"{name}_confidence"]), bounds))
+        return tuple(texts)
 
     more = len(changed) - _SHOWN
     rest = f" The other {more} are in predictions.csv (--out) and --json." if more > 0 else ""

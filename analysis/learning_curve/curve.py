@@ -177,13 +177,13 @@ def _row(scored: Scored) -> dict[str, int | float]:
     first = np.arange(n) < n // 2
     parts = np.stack([np.ones(n, int), first, ~first]).astype(int)
     row: dict[str, int | float] = {"n_test": n}
-    own, own_parts = scored.answered, parts[:, scored.is_answered]
+    answered, answered_parts = scored.answered, parts[:, scored.is_answered]
     for name in CURVE_METRICS:
         if name in SELECTION_SCORES:
             values = mean_score(SELECTION_SCORES[name](scored), parts)
         else:
-            said = np.clip(own.confidence, CLIP, 1 - CLIP) if name == "nll" else own.confidence
-            values = getattr(METRICS, name)(said, own.correct, own_parts)
+            stated = np.clip(answered.confidence, CLIP, 1 - CLIP) if name == "nll" else answered.confidence
+            values = getattr(METRICS, name)(stated, answered.correct, answered_parts)
         row |= {name: float(values[0]), f"{name}_gap": float(values[1] - values[2])}
     return row
 

@@ -35,8 +35,8 @@ def paper_section(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evalua
         "over questions, with fits and replies as they are."
     )
     tables = (
-        _run_table(run, columns, _paper_rows(own, setting(run).is_printed, level), _paper_notes(own, run))
-        for run, own in _by_run(rows, runs)
+        _run_table(run, columns, _paper_rows(of_run, setting(run).is_printed, level), _paper_notes(of_run, run))
+        for run, of_run in _by_run(rows, runs)
     )
     title = f"{table.subject.capitalize()}, as in the paper's Table {table.number}"
     return Section(f"direag-{table.number}", title, (*tables, Paragraph(caption, "note")))
@@ -60,8 +60,8 @@ def differences_section(
         f"{len(differences)} comparisons shown by the method of Benjamini and Hochberg."
     )
     tables = (
-        _run_table(run, columns, _difference_cells(own, level), [what_differs(own, 1 - level)])
-        for run, own in _by_run(differences, runs)
+        _run_table(run, columns, _difference_cells(of_run, level), [what_differs(of_run, 1 - level)])
+        for run, of_run in _by_run(differences, runs)
     )
     title = "DirEAG against each other method, question by question"
     return Section("direag-differences", title, (*tables, Paragraph(caption, "note")))
@@ -73,12 +73,12 @@ def long_section(table: PrintedTable, rows: pd.DataFrame) -> Section:
     for _, of_run in rows.groupby("run", sort=False):
         for place, row in enumerate(of_run.to_dict("records")):
             names = (str(row["model"]), str(row["dataset"])) if place == 0 else ("", "")
-            own = ("best",) if row["name"] == REFERENCE_METHOD else ()
+            bold = ("best",) if row["name"] == REFERENCE_METHOD else ()
             metrics = (
-                Cell(_shown_figure(row[name]), marks=own + (("second",) if _rank(row, name) == 1 else ()))
+                Cell(_shown_figure(row[name]), marks=bold + (("second",) if _rank(row, name) == 1 else ()))
                 for name in PRINTED_METRICS
             )
-            body.append((*map(Cell, names), Cell(str(row["method"]), marks=own), *metrics))
+            body.append((*map(Cell, names), Cell(str(row["method"]), marks=bold), *metrics))
     headers = ("Model", "Dataset", table.column.capitalize())
     columns = (*(Column(header, holds="name") for header in headers), *map(Column, _metric_headers()))
     title = f"{table.subject.capitalize()}, all settings, set as in the paper's Table {table.number}"

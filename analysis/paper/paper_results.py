@@ -108,8 +108,8 @@ def printed_gains(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> p
     """Return the gains of DirEAG over its base rate, a row a run, beside what follows from the printed Table 1."""
     rows = []
     printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
-    for run, where, own in _of_direag(runs):
-        gains = base_rate_gains(own, seed=seed, level=level).drop(columns="method").to_dict("records")[0]
+    for run, where, predictions in _of_direag(runs):
+        gains = base_rate_gains(predictions, seed=seed, level=level).drop(columns="method").to_dict("records")[0]
         cell = printed.reindex([where[:2]]).iloc[0]
         accuracy, brier, auroc = (float(cell[name]) for name in ("accuracy", "brier", "auroc"))
         base_rate = accuracy * (1 - accuracy)
@@ -136,13 +136,13 @@ def gain_figure(gains: pd.DataFrame, level: float) -> "Figure":
 def null_means(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
     """Return the mean null probabilities of Figure 3, a row for each run that has DirEAG; NaN if undefined."""
     rows = []
-    for run, where, own in _of_direag(runs):
-        state = null_state(own, seed=seed, level=level)
+    for run, where, predictions in _of_direag(runs):
+        state = null_state(predictions, seed=seed, level=level)
         row: dict[str, object] = {"run": str(run.folder), "model": where.model, "dataset": where.dataset}
         for name, quantity in {**_NULL_MEANS, "difference": "difference to selected"}.items():
-            found = state.quantity(quantity)
-            row |= {f"{name}{end}": found[end[1:] or "value"] for end in _ENDS}
-            row |= {f"n_{name}": found["n"]} if name in _NULL_MEANS else {}
+            estimate = state.quantity(quantity)
+            row |= {f"{name}{end}": estimate[end[1:] or "value"] for end in _ENDS}
+            row |= {f"n_{name}": estimate["n"]} if name in _NULL_MEANS else {}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -171,9 +171,9 @@ def null_means_figure(means: pd.DataFrame, level: float) -> "Figure":
 def _of_direag(runs: Sequence[EvaluatedRun]) -> Iterator[tuple[EvaluatedRun, Setting, pd.DataFrame]]:
     """Yield each run that has DirEAG, its setting, and the predictions of DirEAG there."""
     for run in runs:
-        own = run.predictions[run.predictions["method"] == REFERENCE_METHOD]
-        if len(own):
-            yield run, setting(run), own
+        predictions = run.predictions[run.predictions["method"] == REFERENCE_METHOD]
+        if len(predictions):
+            yield run, setting(run), predictions
 
 
 def _run_names(table: pd.DataFrame) -> list[str]:

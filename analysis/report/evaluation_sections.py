@@ -44,13 +44,13 @@ def answer_section(source: ReportSource, opening: Opening, cautions: Sequence[st
 
 def methods_section(source: ReportSource, opening: Opening) -> Section:
     """Tabulate every method and metric, and how the report's method differs from the others."""
-    own = [name for name in METRIC_WORDS if name not in FIRST_METRICS]
+    further = [name for name in METRIC_WORDS if name not in FIRST_METRICS]
     level = percent(source.run.interval_level, 0)
     note = (
         f"Ranked by benefit. Best of each column, to the decimals shown, in bold. In brackets: {level} intervals "
         "(bootstrap over questions); where those of two methods overlap, look at the differences below."
     )
-    own_note = (
+    further_note = (
         "Whether each method's probabilities of its own answers hold; not which method is better: one that selects a "
         "wrong answer, and knows it, scores well. Brackets of a calibration error lean upward and may lie above a "
         "small one."
@@ -64,8 +64,10 @@ def methods_section(source: ReportSource, opening: Opening) -> Section:
         ),
         Terms("What the methods do", methods),
         _difference_block(source, opening),
-        _metric_table(source, own, "Of each method's own answers", own_note),
-        Terms("What these columns say", tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in own)),
+        _metric_table(source, further, "Of each method's own answers", further_note),
+        Terms(
+            "What these columns say", tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in further)
+        ),
     ]
     return Section("methods", "Methods and metrics", tuple(blocks))
 
@@ -288,7 +290,7 @@ def _explorer(source: ReportSource) -> Explorer:
     place = {} if observations is None else {name: i for i, name in enumerate(observations.problem_id)}
     questions = []
     for row in source.predictions.to_dict("records"):
-        one: dict[str, object] = {
+        question: dict[str, object] = {
             "id": row["problem_id"],
             "p": None if pd.isna(row["confidence"]) else round(row["confidence"], 4),
             "answer": None if pd.isna(row["answer"]) else _cut(row["answer"]),
@@ -301,16 +303,16 @@ def _explorer(source: ReportSource) -> Explorer:
                 observations.questions[i],
                 zip(observations.candidate[i], observations.confidence[i], strict=True),
             )
-            one |= {
+            question |= {
                 "gold": asked.gold_answer and _cut(asked.gold_answer),
                 "text": asked.question and _cut(asked.question),
             }
-            one["reports"] = [
+            question["reports"] = [
                 (level, _cut(observations.candidates[i][k]), round(float(stated), 4))
                 for level, (k, stated) in enumerate(said)
                 if k >= 0
             ]
-        questions.append(one)
+        questions.append(question)
     named = None if observations is None else observations.groups or observations.level_names
     return Explorer(named or source.levels, tuple(questions))
 

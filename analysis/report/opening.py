@@ -40,14 +40,14 @@ class Opening:
 
 def opening(source: ReportSource) -> Opening:
     """Put the result of an evaluation into sentences; a difference is named only if its interval excludes 0."""
-    run, own = source.run, source.answered
+    run, answered = source.run, source.answered
     others = run.metrics[run.metrics["method"] != source.method].set_index("method")["benefit"].dropna()
     rivals = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
     reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
     options: dict[str, Any] = {"seed": run.seed, "n_resamples": run.n_resamples, "level": run.interval_level}
     differences = method_differences(run, source.method, run.metrics["method"], _COMPARED, **options)
-    by_chance = eces_if_calibrated(own.confidence, rng=run.seed)
-    thresholds = by_threshold(own.confidence, own.correct, run.interval_level)
+    by_chance = eces_if_calibrated(answered.confidence, rng=run.seed)
+    thresholds = by_threshold(answered.confidence, answered.correct, run.interval_level)
     thresholds["share"] = thresholds["labelled"] / max(source.n_labelled, 1)
     sentences = (
         *_absolute(source, by_chance),

@@ -29,10 +29,12 @@ def base_rate_gains(
     """
     rows = []
     for method, scored in scored_by_method(predictions).items():
-        own = scored.answered
-        weight = own.whole_and_resampled(n_resamples, seed)
-        share, error, area = (metric(own.confidence, own.correct, weight) for metric in (accuracy, brier, auroc))
-        row = {"method": method, "n": len(own.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
+        answered = scored.answered
+        weight = answered.whole_and_resampled(n_resamples, seed)
+        share, error, area = (
+            metric(answered.confidence, answered.correct, weight) for metric in (accuracy, brier, auroc)
+        )
+        row = {"method": method, "n": len(answered.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
         row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
         for name, gain in (("brier_gain", share * (1 - share) - error), ("auroc_gain", area - 0.5)):
             row |= interval_columns(name, gain[0], gain[1:], level)

@@ -217,12 +217,12 @@ class Scorer:
 
     def _row(self, predictions: pd.DataFrame) -> dict[str, object]:
         scored = scored_rows(predictions)
-        own = scored.answered
+        answered = scored.answered
         row = _selection_scores(scored, self._resampled(scored), self._interval_level)
-        replicates = vars(evaluate_metrics(own.confidence, own.correct, self._resampled(own)))
-        for name, value in vars(evaluate_metrics(own.confidence, own.correct)).items():
+        replicates = vars(evaluate_metrics(answered.confidence, answered.correct, self._resampled(answered)))
+        for name, value in vars(evaluate_metrics(answered.confidence, answered.correct)).items():
             row |= interval_columns(name, value, replicates[name], self._interval_level)
-        n = {"n": len(own.confidence), "unanswered": scored.n_unanswered}
+        n = {"n": len(answered.confidence), "unanswered": scored.n_unanswered}
         return {"method": predictions["method"].iloc[0], **n, **{name: row[name] for name in METRIC_NAMES}, **row}
 
     def _resampled(self, scored: Scored) -> Weight:

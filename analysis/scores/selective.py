@@ -82,11 +82,11 @@ def selective_table(
     """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions."""
     rows = []
     for method, scored in scored_by_method(predictions).items():
-        own = scored.answered
-        n = len(own.correct)
-        weight = own.whole_and_resampled(n_resamples, seed)
-        n_wrong = weight @ (~own.correct).astype(np.int32)
-        area = aurc(own.confidence, own.correct, weight)
+        answered = scored.answered
+        n = len(answered.correct)
+        weight = answered.whole_and_resampled(n_resamples, seed)
+        n_wrong = weight @ (~answered.correct).astype(np.int32)
+        area = aurc(answered.confidence, answered.correct, weight)
         best = oracle_aurc(weight.sum(axis=1), n_wrong)
         row: dict[str, object] = {"method": method, "n": n, "unanswered": scored.n_unanswered}
         row |= {"risk": n_wrong[0] / n if n else np.nan, "oracle_aurc": best[0]}
