@@ -186,6 +186,14 @@ def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_o
             expected=f"one of {', '.join(list(told)[:3])} ...",
             remedy="Give the file of the questions that were asked, with --id-column if need be.",
         )
+    if not reply.problem_id:
+        raise log.error(
+            "a reply without the name of its question",
+            line=reply.line,
+            seen=reply.problem_id,
+            expected="a name that is not empty",
+            remedy="Give every question its own name.",
+        )
     facts = told.setdefault(reply.problem_id, {})
     if reply.model is not None:
         known = str(facts.setdefault("model", reply.model))
@@ -237,17 +245,22 @@ def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tu
         raise log.error("the file is empty", expected="one JSON object a line", remedy="Check the path.")
     for number, line in enumerate(lines, 1):
         if line.strip():
-            try:
-                yield number, form.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                needed = [name for name, about in form.model_fields.items() if about.is_required()]
-                raise ObservationError(
-                    first["msg"],
-                    path=log.path,
-                    line=number,
-                    field=".".join(map(str, first["loc"])) or None,
-                    seen=line if first["type"] in ("json_invalid", "missing") else first["input"],
-                    expected=f"an object with {', '.join(needed)}",
-                    remedy="Check that the file has this format and is complete.",
-                ) from error
+            yield number, read_record(log, form, line, number)
+
+
+def read_record[Record: BaseModel](log: Log, form: type[Record], record: object, line: int | None = None) -> Record:
+    """Return a record, given as JSON or as its fields; raise ObservationError if it is not of this form."""
+    try:
+        return form.model_validate_json(record) if isinstance(record, str) else form.model_validate(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        needed = [name for name, about in form.model_fields.items() if about.is_required()]
+        raise ObservationError(
+            first["msg"],
+            path=log.path,
+            line=line,
+            field=".".join(map(str, first["loc"])) or None,
+            seen=record if first["type"] in ("json_invalid", "missing") else first["input"],
+            expected=f"an object with {', '.join(needed)}",
+            remedy="Check that the file has this format and is complete.",
+        ) from error

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from elicitation.importing.replies import Log, Reply, read_records
+from elicitation.importing.replies import Log, Reply, read_record, read_records
 
 
 class _Row(BaseModel):
@@ -77,7 +77,7 @@ def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:
     singular = {name: name if name == "sampled_responses" else name.removesuffix("s") for name in columns}
     for place in range(n):
         row = {singular[name]: values[place] for name, values in columns.items() if len(values) == n}
-        yield None, _Row.model_validate(row)
+        yield None, read_record(log, _Row, row)
 
 
 def _is_share(value: object) -> bool:

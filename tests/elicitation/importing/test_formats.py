@@ -357,6 +357,13 @@ class TestUqlm:
             import_logs("uqlm", [tmp_path / "a.jsonl"])
         with pytest.raises(DirEAGError, match="line 1, field response: Field required"):
             import_logs("uqlm", [write(tmp_path / "a.jsonl", {"responses": "Paris"})])
+        for columns, field in (
+            ({"responses": [["a"]]}, "response"),
+            ({"sampled_responses": [[3, {}]]}, "sampled_resp"),
+        ):
+            result = write(tmp_path / "a.json", {"data": {"responses": [SAID]} | columns})
+            with pytest.raises(DirEAGError, match=rf"a\.json, field {field}.*: Input should be a valid string; saw "):
+                import_logs("uqlm", [result], kind="numeric")
 
     def test_rows_are_one_question_only_if_they_say_so(self, tmp_path: Path) -> None:
         def log(name: str, **row: str) -> Path:
@@ -619,6 +626,7 @@ class TestTranscripts:
             ('{"id": "q", "text": 5.5}\n{', "line 2: Invalid JSON"),
             ('{"text": "5"}', "line 1, field problem_id: Field required"),
             ("[1]", "line 1: Input should be an object"),
+            ('{"id": "", "text": "Answer: 5", "gold_answer": "5"}', "line 1: a reply without the name of its question"),
         ]:
             path.write_text(text)
             with pytest.raises(DirEAGError, match=message):
