@@ -4,6 +4,7 @@ Values are means over the draws with equal-tailed intervals, which are NaN for a
 null_base are shown relative to the total weight of all levels, since only these ratios are identified.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from analysis.display.document import LeftOut, Picture
+from analysis.display.glossary import PARAMETERS
 from analysis.display.style import (
     REFERENCE,
     RIGHT,
@@ -156,17 +158,7 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
 
 _GREEN = "#009E73"
 
-#: Explanations of the shared quantities for the caption; one may explain a whole group.
-_MEANING = {
-    "slope": "Slope: how much a stated confidence matters (0: not at all; 1, dashed: as stated).",
-    "null_gain": "Null gain: how much doubt counts against all answers.",
-    "sharpness": "Sharpness: above 1 (dashed), agreement counts for more than its share of the evidence.",
-    "vote_slope": "Vote slope: what a surer report adds to the log odds of its answer.",
-    "prior_strength / total weight": "Prior strength and null base: evidence, before any report, for every answer "
-    "and for none; only their ratio to the levels' total weight has a meaning.",
-    "recalibration intercept": "Recalibration: intercept 0 and slope 1 (dashed) leave the support as it is.",
-}
-
+#: Values of shared quantities that change nothing.
 _REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
     f"recalibration {name}": value for name, value in IDENTITY.items()
 }
@@ -229,9 +221,10 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
 
 def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw the identified quantities that all levels share, each on its own scale."""
-    shown = {name.partition("[")[0] for name in quantities["quantity"]}
-    meaning = " ".join(text for name, text in _MEANING.items() if name in shown)
-    caption = f"{about} {_spread(quantities, interval_level, 'Dots and bars')} {meaning}"
+    keys = [re.split(r" /|\[", name)[0].replace(" ", "_") for name in quantities["quantity"]]
+    meaning = " ".join(f"{key}: {PARAMETERS[key]}." for key in dict.fromkeys(keys))
+    spread = _spread(quantities, interval_level, "Dots and bars")
+    caption = f"{about} {spread} Dashed: the value that changes nothing. {meaning}"
     with figure_style():
         figure = headed_figure("Learned quantities that all levels share", caption, 0.4 + 0.62 * len(quantities))
         panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]

@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from analysis.display.document import Block, Cell, Column, Paragraph, Table
-from analysis.display.glossary import METRIC_WORDS
+from analysis.display.glossary import BENEFIT, METRIC_WORDS
 from analysis.display.style import MARKERS, figure_style, headed_figure
 from analysis.display.text import number
 from analysis.methods.calibrations import CLIP
@@ -27,9 +27,8 @@ SHOWN = ("benefit", "accuracy_of_all", "log_score", "nll", "smece")
 
 #: What the metrics are, for a caption.
 EXPLAINED = (
-    "Benefit: accuracy minus Brier score of the selected answers, which methods are ranked by; 1 is perfect, 0 never "
-    "answering. Accuracy: an unanswered question counts as wrong. Log score: of the whole distribution over candidates "
-    "and null, of methods that state one. Of its own answers: says whether "
+    f"Benefit, by which methods are ranked: {BENEFIT}. Accuracy: an unanswered question counts as wrong. Log score: of "
+    "the whole distribution over candidates and null, of methods that state one. Of its own answers: says whether "
     f"probabilities hold, and not which method is better. NLL: confidences clipped to {CLIP}..{1 - CLIP}."
 )
 

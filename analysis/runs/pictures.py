@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.document import LeftOut, Picture
+from analysis.display.glossary import BENEFIT
 from analysis.display.reliability_figure import MOST_MARKED, reliability_figure
 from analysis.display.style import (
     REFERENCE,
@@ -110,8 +111,8 @@ _GROUPS = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
 def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw benefit and accuracy of every method, in the order of the table."""
     caption = (
-        f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy minus Brier score of the selected "
-        "answers; 1 is perfect, 0 is never answering. An unanswered question has no benefit, and counts as wrong. "
+        f"{about} n = {worth['n'].max()} labelled questions. Benefit: {BENEFIT}. An unanswered question has no "
+        "benefit, and counts as wrong. "
         f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that "
         "overlap may still differ clearly."
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from analysis.display.document import Cell, Column, Table
-from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
+from analysis.display.glossary import BENEFIT, FIRST_METRICS, METRIC_WORDS
 from analysis.display.text import interval, number
 from analysis.scores.reliability import binned_reliability
 from analysis.scores.scoring import scored_rows
@@ -18,9 +18,9 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> T
     """Tabulate the methods by benefit, the best first, with what else sees the selected answers."""
     level = f"{interval_level:.0%} interval"
     caption = (
-        "Methods are ranked by benefit: accuracy minus Brier score of the selected answers; 1 is perfect, 0 is never "
-        f"answering. {level}: percentile bootstrap over questions; every figure has one in metrics.csv. log: log score "
-        "of the state that occurred, by the whole distribution over candidates and null, of methods that state one."
+        f"Methods are ranked by benefit: {BENEFIT}. {level}: percentile bootstrap over questions; every figure has one "
+        "in metrics.csv. log: log score of the state that occurred, by the whole distribution over candidates and "
+        "null, of methods that state one."
     )
     headers = ["n", "benefit\n↑", level, "acc\n↑", "log\n↓"]
     metrics = _by_benefit(metrics)

@@ -209,7 +209,7 @@ def test_count_has_neither_bias_nor_slope():
     figure = level_figure(level_quantities(fit), ABOUT, 0.95)
     assert len(figure.axes) == 1
     assert "Bias" not in said(figure)
-    assert "Slope:" not in said(shared_figure(shared_quantities(fit), ABOUT, 0.95))
+    assert "slope: how much" not in said(shared_figure(shared_quantities(fit), ABOUT, 0.95))
 
 
 def test_many_levels_with_long_names():
@@ -232,7 +232,7 @@ def test_what_levels_share_each_on_its_own_scale(several):
         low, high = axes.get_xlim()
         assert low <= min(row["low"], 0 if row["low"] >= 0 else row["low"])
         assert high > row["high"]
-    assert "Slope:" in said(figure)
+    assert "slope: how much" in said(figure)
 
 
 def test_the_recalibration_over_the_support(several):
