@@ -37,7 +37,22 @@ if TYPE_CHECKING:
 def evaluation_pictures(
     questions: HeldOutQuestions, method: str, *, seed: int, level: float = 0.95
 ) -> Iterator[Picture | LeftOut]:
-    """Draw an evaluation: the reliability and the null state of one method, the other pictures of all methods."""
+    """Draw an evaluation: the reliability and the null state of one method, the other pictures of all methods.
+
+    Parameters
+    ----------
+    questions
+        Held-out predictions: see :func:`~analysis.runs.evaluated_run.held_out_questions`.
+    method
+        The method of the pictures of one method.
+    seed, level
+        Seed and probability of the bootstrap intervals.
+
+    Raises
+    ------
+    DirEAGError
+        If the method was not evaluated, or has answered no labelled question.
+    """
     scores = scored_by_method(questions.predictions)
     require_method(method, list(scores))
     if not scores[method].is_answered.any():

@@ -54,21 +54,34 @@ def paired_table(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compare two methods on the same labelled questions in the same order, by the named metrics or all.
+    """Compare two methods on the same labelled questions in the same order.
 
     The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all questions, or all for which both
     methods state a distribution; the metrics of own answers are over the questions that both have answered. Clusters
     are resampled, and change signs, as a whole. The intervals cover the choice of questions, not how the methods would
-    change if they were fitted to others.
+    change if they were fitted to others (Efron and Tibshirani, 1993, An Introduction to the Bootstrap, chapters 13 and
+    15).
 
-    Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
+    Parameters
+    ----------
+    first, second
+        The answers of both methods, with NaN as the confidence of an unanswered question.
+    metrics
+        Names of metrics; by default all.
+    seed, n_resamples, level
+        Seed of resamples and permutations, their number, and the probability of the intervals.
+
+    Raises
+    ------
+    ValueError
+        If the methods have different numbers of questions.
 
     Examples
     --------
     >>> right = np.array([True, True, False, False])
     >>> cautious, bold = Scored(np.array([0.6, 0.7, 0.6, 0.3]), right), Scored(np.array([0.9, 0.9, 0.8, 0.1]), right)
-    >>> found = paired_table(cautious, bold, metrics=["brier"], seed=0)
-    >>> found[["metric", "first", "second", "difference"]].round(3).to_numpy().tolist()
+    >>> table = paired_table(cautious, bold, metrics=["brier"], seed=0)
+    >>> table[["metric", "first", "second", "difference"]].round(3).to_numpy().tolist()
     [['brier', 0.175, 0.168, -0.007]]
     """
     n, others = len(first.confidence), len(second.confidence)

@@ -58,7 +58,18 @@ def reliability(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> Reliability:
-    """Return the reliability of confidences; without questions, an empty curve, empty bins and NaN."""
+    """Return the reliability of confidences: bins, isotonic curve, calibration errors and parts of the Brier score.
+
+    Parameters
+    ----------
+    confidence, correct
+        The confidence in [0, 1] of each answered question, and whether its answer is right. Without questions the
+        curve and the bins are empty, and the figures NaN.
+    rng
+        Generator or seed of the consistency band.
+    n_resamples, level
+        Number of resamples behind the band, and the probability of band and intervals.
+    """
     return Reliability(
         n=len(confidence),
         bins=binned_reliability(confidence, correct, level=level),

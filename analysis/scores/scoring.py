@@ -181,7 +181,16 @@ def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
 def score(
     predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, interval_level: float = 0.95
 ) -> pd.DataFrame:
-    """Return the ``metrics`` of :class:`~analysis.evaluation.Evaluation` for its ``predictions``."""
+    """Return the ``metrics`` of :class:`~analysis.evaluation.Evaluation` for its ``predictions``.
+
+    Parameters
+    ----------
+    predictions
+        Rows with ``method``, ``confidence`` (NaN without an answer), ``correct`` (missing without a label), and perhaps
+        ``state_probability`` and ``cluster``.
+    seed, n_resamples, interval_level
+        Seed, number of resamples, and probability of the intervals.
+    """
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
         for _, rows in predictions.groupby("method", sort=False):
             scorer.add(rows)

@@ -79,7 +79,15 @@ def oracle_aurc(
 def selective_table(
     predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> pd.DataFrame:
-    """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions."""
+    """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions.
+
+    Parameters
+    ----------
+    predictions
+        The ``predictions`` of :class:`~analysis.evaluation.Evaluation`; unlabelled questions are left out.
+    seed, n_resamples, level
+        Seed, number of resamples, and probability of the intervals.
+    """
     rows = []
     for method, scored in scored_by_method(predictions).items():
         answered = scored.answered
