@@ -12,7 +12,7 @@ from bayes_direag import Observations
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.command import import_command
 from elicitation.importing.formats import FORMATS
-from tests.elicitation.importing.test_formats import LM_EVAL, LOGS
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS
 
 app = typer.Typer()
 app.command()(import_command)

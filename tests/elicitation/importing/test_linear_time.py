@@ -10,7 +10,7 @@ import pytest
 
 from elicitation.importing.formats import FORMATS, Format, import_logs
 from elicitation.questions import Problem, QuestionSet
-from tests.elicitation.importing.test_formats import LM_EVAL, LOGS, lines
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, lines
 
 
 def transcript(name: str, text: str) -> dict[str, Any]:

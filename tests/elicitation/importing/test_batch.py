@@ -1,0 +1,145 @@
+"""Output files of batch services: those of vLLM, and lines of others."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayes_direag.errors import DirEAGError
+from elicitation.importing.formats import import_logs
+from elicitation.questions import load_questions
+from tests.elicitation.importing.logs_of_tools import LOGS, SAID, lines, reports, write
+
+
+def test_levels_stand_in_the_custom_id() -> None:
+    questions = load_questions(LOGS / "batch" / "questions.jsonl")
+    imported = import_logs("batch", [LOGS / "batch" / "output.jsonl"], questions=questions)
+    replies = {record["custom_id"]: record for record in lines(LOGS / "batch" / "output.jsonl")}
+    names = [[one.level_name for one in question.observations] for question in imported.questions]
+    assert names == [["cautious", "confident"]] * 8
+    for question in imported.questions:
+        for one in question.observations:
+            response = replies[f"{question.problem_id}/{one.level_name}"]["response"]
+            said = response["body"]["choices"][0]["message"]["content"] if response["status_code"] == 200 else None
+            assert (one.model_extra or {})["raw_output"] == said
+    assert imported.statuses == {"ok": 14, "truncated": 1, "no_answer": 1}
+
+
+def test_levels_are_files_or_choices_where_no_name_says_them(tmp_path: Path) -> None:
+    record = lines(LOGS / "batch" / "output.jsonl")[0]
+    files = [write(tmp_path / f"{name}.jsonl", record | {"custom_id": "pens-0"}) for name in "ab"]
+    imported = import_logs("batch", files, kind="numeric")
+    assert [one.level_name for one in imported.questions[0].observations] == ["a", "b"]
+    record["response"]["body"]["choices"] *= 2
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], kind="numeric")
+    assert [one.level_name for one in imported.questions[0].observations] == ["cautious 0", "cautious 1"]
+
+
+def test_a_question_with_a_slash_in_its_name(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("id,question,answer\nset/7,How many?,5\n")
+    record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "set/7"}
+    questions = load_questions(tmp_path / "q.csv")
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], questions=questions)
+    assert [one.level_name for one in imported.questions[0].observations] == ["a"]
+
+
+def test_a_question_that_was_not_asked_is_named(tmp_path: Path) -> None:
+    questions = load_questions(LOGS / "batch" / "questions.jsonl")
+    record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "pens-9/a"}
+    path = write(tmp_path / "a.jsonl", record)
+    with pytest.raises(DirEAGError, match=r"line 1: this question is not among those of --questions; saw 'pens-9'"):
+        import_logs("batch", [path], questions=questions)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"message": {"content": SAID}, "finish_reason": "stop"}], "usage": {"prompt_tokens": None}},
+        {"choices": [{"message": {"content": [{"type": "text", "text": SAID}]}}], "usage": 3},
+        {"choices": [{"text": SAID, "finish_reason": "stop"}]},
+        {
+            "output": [
+                {"type": "reasoning", "summary": []},
+                {"type": "message", "content": [{"type": "output_text", "text": SAID}]},
+            ],
+            "status": "completed",
+            "incomplete_details": None,
+        },
+    ],
+)
+def test_bodies_of_every_shape(tmp_path: Path, body: dict[str, Any]) -> None:
+    line = {"custom_id": "sum-1", "response": {"status_code": 200, "body": body}, "error": None}
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", line)], kind="numeric")
+    assert reports(imported.questions[0]) == [("a", "5", 90.0)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {
+            "custom_id": "sum-1",
+            "result": {
+                "type": "succeeded",
+                "message": {"content": [{"type": "text", "text": SAID}], "stop_reason": "end_turn"},
+            },
+        },
+        {
+            "key": "sum-1",
+            "response": {"candidates": [{"content": {"parts": [{"text": SAID}]}, "finishReason": "STOP"}]},
+        },
+        {"custom_id": "sum-1", "response": {"choices": [{"message": {"content": SAID}}]}, "error": None},
+    ],
+)
+def test_lines_of_other_services(tmp_path: Path, line: dict[str, Any]) -> None:
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", line)], kind="numeric")
+    assert reports(imported.questions[0]) == [("a", "5", 90.0)]
+
+
+def test_a_response_that_was_cut_off(tmp_path: Path) -> None:
+    message = {"type": "message", "content": [{"type": "output_text", "text": SAID}]}
+    details = {"reason": "max_output_tokens"}
+    body = {"output": [message], "status": "incomplete", "incomplete_details": details}
+    line = {"custom_id": "sum-1/a", "response": {"status_code": 200, "body": body}}
+    whole = {"custom_id": "sum-2/a", "response": {"status_code": 200, "body": body | {"incomplete_details": None}}}
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", line, whole)], kind="numeric")
+    assert imported.statuses == {"truncated": 1, "ok": 1}
+
+
+@pytest.mark.parametrize("body", [{"choices": []}, {"choices": [3]}, {"id": "x"}, {"output": []}, "text", 7, None])
+def test_a_success_without_a_reply_is_an_error_with_its_line(tmp_path: Path, body: object) -> None:
+    good = {"choices": [{"message": {"content": SAID}}]}
+    lines = [{"custom_id": f"s{k}", "response": {"status_code": 200, "body": b}} for k, b in enumerate((good, body))]
+    with pytest.raises(DirEAGError, match=r"a\.jsonl, line 2: this response holds no reply; saw "):
+        import_logs("batch", [write(tmp_path / "a.jsonl", *lines)], kind="numeric")
+
+
+@pytest.mark.parametrize("line", [{}, {"response": {"id": 1}}, {"body": {"messages": []}}, {"response": "text"}])
+def test_a_line_without_a_response_or_an_error_is_an_error(tmp_path: Path, line: dict[str, Any]) -> None:
+    path = write(tmp_path / "a.jsonl", {"custom_id": "sum-1"} | line)
+    with pytest.raises(DirEAGError, match=r"a\.jsonl, line 1: this response holds no reply; saw "):
+        import_logs("batch", [path], kind="numeric")
+
+
+def test_requests_that_failed_are_answered_by_nobody(tmp_path: Path) -> None:
+    failed: list[dict[str, Any]] = [
+        {"response": {"status_code": 500, "body": {"choices": []}}},
+        {"response": None, "error": {"message": "expired"}},
+        {"result": {"type": "errored", "error": {"type": "invalid_request"}}},
+        {"response": {"promptFeedback": {"blockReason": "SAFETY"}}},
+    ]
+    good = {"custom_id": "sum", "response": {"status_code": 200, "body": {"choices": [{"text": SAID}]}}}
+    path = write(tmp_path / "a.jsonl", good, *({"custom_id": f"q{k}"} | line for k, line in enumerate(failed)))
+    assert import_logs("batch", [path], kind="numeric").statuses == {"ok": 1, "no_answer": 3, "truncated": 1}
+
+
+def test_a_request_that_failed_is_no_level_of_its_own(tmp_path: Path) -> None:
+    choices = [{"message": {"content": text}} for text in (SAID, "Answer: 6\nConfidence: 40%")]
+    lines = [
+        {"custom_id": "sum-1", "response": {"status_code": 200, "body": {"choices": choices}}},
+        {"custom_id": "sum-2", "response": {"status_code": 500, "body": {"error": 1}}},
+        {"custom_id": "sum-3", "error": {"message": "expired"}},
+    ]
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", *lines)], kind="numeric")
+    assert reports(imported.questions[0]) == [("a 0", "5", 90.0), ("a 1", "6", 40.0)]
+    for question in imported.questions[1:]:
+        assert reports(question) == [("a 0", None, None), ("a 1", None, None)]
