@@ -60,7 +60,7 @@ def replies(log: Log) -> Iterator[Reply]:
                 model=model,
                 group=level if epochs > 1 else None,
                 task=task,
-                identity="\n".join([question or "", *(sample.choices or ())]),
+                identity="\n".join([question or "", *(sample.choices or ())]).strip() or None,
             )
 
 

@@ -18,13 +18,13 @@ def named(replies: Iterable[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
     replies = _told_apart(list(replies))
     folders = {path: path.resolve().parent for path in {log.path for log, _ in replies}}
     parts = _are_parts(replies, folders)
-    named = []
+    whole = []
     for log, reply in replies:
         own = folders[log.path].name if parts and reply.file else reply.file
         before = f"{log.level or own or ''} "
         group = None if reply.group is None else f"{before}{reply.group}".strip()
-        named.append((log, replace(reply, level=f"{before}{reply.level}".strip(), group=group)))
-    return named
+        whole.append((log, replace(reply, level=f"{before}{reply.level}".strip(), group=group)))
+    return whole
 
 
 def _told_apart(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:

@@ -104,6 +104,9 @@ def test_other_verdicts(tmp_path: Path, value: object, correct: bool | None) -> 
 def test_a_sample_without_input_has_no_question(tmp_path: Path) -> None:
     path = log(tmp_path / "a.json", "t", {"input": [], "target": "5"})
     assert import_logs("inspect", [path], kind="text", pattern="(.*)").questions[0].question is None
+    other = log(tmp_path / "b.json", "t", {"input": "Which?", "target": "5"})
+    both = import_logs("inspect", {"a": path, "b": other}, kind="text", pattern="(.*)").questions
+    assert [question.question for question in both] == ["Which?"]
 
 
 def test_a_log_without_samples_is_named(tmp_path: Path) -> None:
