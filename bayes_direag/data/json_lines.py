@@ -75,7 +75,7 @@ def read_lines(path: Path) -> Iterator[str]:
 def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]:
     """Yield the values of the lines of a file, each with its number; ObservationError for one that is not JSON."""
     n_before = 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate((line.removesuffix("\n") for line in lines), 1):
         if not line.strip():
             continue
         try:
@@ -83,10 +83,10 @@ def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]
         except ValueError as error:
             reason = str(error).replace("line 1 ", "")
             if n_before and not any(map(str.strip, lines)):
-                problem, seen = f"this last line is cut off ({reason})", line.removesuffix("\n")[-40:]
+                problem, seen = f"this last line is cut off ({reason})", line[-40:]
                 remedy = f"The lines before it ({n_before}) are complete: remove this one, or resume the run."
             else:
-                problem, seen = f"this line is not JSON ({reason})", line.removesuffix("\n")
+                problem, seen = f"this line is not JSON ({reason})", line
                 remedy = "Correct the line. An object or a list must stand on one line."
             raise ObservationError(
                 problem, path=path, line=number, seen=seen, expected="one complete JSON object a line", remedy=remedy
