@@ -42,7 +42,7 @@ def evaluate_command(
     out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
     chains: options.ChainsOption = 4,
-    warmup: options.WarmupOption = 1000,
+    warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.97,
     allow_weighted: options.WeightedOption = False,

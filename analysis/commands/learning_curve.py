@@ -26,7 +26,7 @@ def learning_curve_command(
     equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
     chains: options.ChainsOption = 4,
-    warmup: options.WarmupOption = 1000,
+    warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.97,
     level: LevelOption = 0.95,
