@@ -235,7 +235,8 @@ def test_a_fit_by_sampling(tmp_path: Path) -> None:
     for name in ("lp", "diverging", "acceptance_rate", "step_size"):
         assert table[name].unique().tolist() == [pytest.approx(float(fit.tree["sample_stats"][name].mean()))]
     sampled.write(tmp_path / "r")
-    assert Fit.load(tmp_path / "r" / FITS / "count-test.nc").tree.equals(fit.tree)
+    again = Fit.load(tmp_path / "r" / FITS / "count-test.nc").tree
+    assert all(again[name].equals(group) for name, group in fit.tree.children.items() if name != "log_likelihood")
     settings = json.loads((tmp_path / "r" / MANIFEST).read_text())["settings"]
     assert (settings["fit_method"], settings["n_folds"]) == ("nuts", None)
     assert SamplingSettings.model_validate(settings["sampling"]) == sampling
