@@ -310,6 +310,7 @@ def test_a_file_joins_in_its_question_or_in_all(cluster_file):
         "[]",
         '{"answers": "Nile"}',
         '{"problem_id": "a"}',
+        '{"problem_id": [1], "answers": ["a"]}',
         '{"answers": [], "x": 1}',
     ],
 )

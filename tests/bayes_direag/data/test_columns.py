@@ -183,6 +183,24 @@ class TestWhatIsWrong:
         with pytest.raises(ObservationError, match=said):
             Observations.from_frame(theirs().assign(**change), **NAMES | named)
 
+    def test_lists_do_harm_only_where_they_are_read(self) -> None:
+        expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
+        unused = theirs().assign(notes=[[1, {"a": 2}]] * 36)
+        assert Observations.from_frame(unused, **NAMES, scale="fraction").fingerprint == expected.fingerprint
+        for field in ("question_id", "model", "document"):
+            with pytest.raises(ObservationError, match=rf"line 1, field {field}: this value cannot be used.*saw \[1\]"):
+                Observations.from_frame(theirs().assign(**{field: [[1]] * 36}), **NAMES, scale="fraction")
+
+    @pytest.mark.parametrize("columns", [Columns(scale="fraction"), Columns(level="model"), None])
+    @pytest.mark.parametrize(
+        ("given", "field"), [(3, ""), ("x", ""), ({"a": 1}, ""), ([3], r"\[0\]"), ([[1]], r"\[0\]")]
+    )
+    def test_observations_that_are_no_list_of_objects(self, columns, given, field) -> None:
+        with pytest.raises(
+            ObservationError, match=f"line 1, field observations{field}: this .* expected a list of obj"
+        ):
+            Observations.from_records([{"problem_id": "a", "observations": given}], "numeric", columns)
+
     def test_percentages_that_look_like_fractions_may_be_some(self) -> None:
         low = theirs().assign(p=0.5)
         found = Observations.from_frame(low, **NAMES, scale="percent")

@@ -145,6 +145,9 @@ CHANGES = {
     "a preset that is none": lambda tree: tree.attrs.update(preset='{"name": "bayes"}'),
     "another variant": lambda tree: tree.attrs.update(variant="count and level"),
     "other answers": lambda tree: tree.attrs.update(answers="numbers"),
+    "columns that are none": lambda tree: tree.attrs.update(columns='["levl=model"]'),
+    "columns that are no list": lambda tree: tree.attrs.update(columns="3"),
+    "another scale": lambda tree: tree.attrs.update(scale="points"),
     "calibrated on nothing": lambda tree: tree.attrs.update(calibrated_on="3"),
     **{f"no {group}": partial(lambda tree, name: tree.__delitem__(name), name=group) for group in
        ("posterior", "unconstrained_posterior", "constant_data", "labels", "recalibration")},

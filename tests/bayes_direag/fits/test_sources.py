@@ -7,7 +7,7 @@ import pytest
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import ArgumentError, FitFileError, ObservationError
+from bayes_direag.errors import ArgumentError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.predictor import Predictor
@@ -69,10 +69,3 @@ class TestHowItIsReadIsSaidOnce:
             assert predictor.predict(stated)["confidence"] == pytest.approx(expected, rel=1e-12)
         with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it as a fraction"):
             predictor.predict(reports)
-
-    def test_a_scale_that_is_none(self, tmp_path: Path, fit: Fit) -> None:
-        tree = fit.tree.copy()
-        tree.attrs["scale"] = "points"
-        Fit(tree).save(tmp_path / "fit.nc")
-        with pytest.raises(FitFileError, match="saw the scale 'points'"):
-            Fit.load(tmp_path / "fit.nc")
