@@ -6,7 +6,7 @@ A file of reports is a table in long form, and read as one if the names of its c
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TypeGuard
 
@@ -15,7 +15,7 @@ from jaxtyping import Int
 from pydantic_core import from_json
 
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.long_table import Coded, FileRecord, LongTable, whole_questions
+from bayes_direag.data.long_table import Coded, FileRecord, LongTable
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
@@ -98,11 +98,17 @@ def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]
 def json_tables(lines: Iterator[str], path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
     """Take the lines of a JSON Lines file, at once or in parts of whole questions; see :func:`table_of_records`."""
 
-    def question(record: object) -> object:
+    def question(numbered: tuple[int, object]) -> object:
+        _, record = numbered
         return record.get(names.question) if names is not None and _is_row(record) else object()
 
-    for part in whole_questions(json_lines(lines, path), rows_at_once / 64, question):
-        yield table_of_records(part, path, names)
+    held: list[tuple[int, object]] = []
+    for _, adjacent in groupby(json_lines(lines, path), question):
+        if len(held) >= rows_at_once / 64:
+            yield table_of_records(held, path, names)
+            held = []
+        held.extend(adjacent)
+    yield table_of_records(held, path, names)
 
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:

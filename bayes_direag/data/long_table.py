@@ -6,10 +6,9 @@ is then made a record, whose validation gives the message.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import groupby
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
@@ -346,19 +345,6 @@ class LongTable:
             line=self.line[rows],
             file_records=self.file_records and [self.file_records[question] for question in questions],
         )
-
-
-def whole_questions[R](
-    rows: Iterable[tuple[int, R]], n: float, question: Callable[[R], object]
-) -> Iterator[list[tuple[int, R]]]:
-    """Yield about n rows at a time, each with its line, cut where one question ends and the next begins."""
-    held: list[tuple[int, R]] = []
-    for _, adjacent in groupby(rows, lambda row: question(row[1])):
-        if len(held) >= n:
-            yield held
-            held = []
-        held.extend(adjacent)
-    yield held
 
 
 @cache
