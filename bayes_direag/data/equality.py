@@ -6,9 +6,11 @@ cluster the commonest is kept; of several, the first in string order. The gold a
 right if it holds an answer equal to the gold answer.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import get_args
@@ -23,12 +25,40 @@ from bayes_direag.data.records import Question
 from bayes_direag.errors import ObservationError
 
 
-def read_equal(path: Path) -> SameAnswer:
+@dataclass(frozen=True)
+class EqualAnswers:
+    """Clusters of equal canonical answers, each with the question that it is for, None for all questions."""
+
+    clusters: tuple[tuple[str | None, frozenset[str]], ...]
+
+    def __call__(self, first: str, second: str, question: Question) -> bool:
+        """Tell whether two canonical answers to a question are in one cluster."""
+        clusters = *self._of_question.get(question.problem_id, ()), *self._of_question.get(None, ())
+        return any(first in cluster and second in cluster for cluster in clusters)
+
+    @cached_property
+    def _of_question(self) -> dict[str | None, list[frozenset[str]]]:
+        of_question: dict[str | None, list[frozenset[str]]] = {}
+        for name, cluster in self.clusters:
+            of_question.setdefault(name, []).append(cluster)
+        return of_question
+
+    def to_json(self) -> str:
+        """Return the clusters as :meth:`of_json` takes them."""
+        return json.dumps([(name, sorted(cluster)) for name, cluster in self.clusters])
+
+    @classmethod
+    def of_json(cls, text: str) -> "EqualAnswers":
+        """Return the clusters that :meth:`to_json` has written."""
+        return cls(tuple((name, frozenset(map(str, cluster))) for name, cluster in json.loads(text)))
+
+
+def read_equal(path: Path) -> EqualAnswers:
     """Read a file of clusters: JSON Lines with equal ``answers``, for the question ``problem_id`` or for all questions.
 
     Raises ObservationError if a line is not a cluster.
     """
-    clusters: dict[str | None, list[frozenset[str | None]]] = {}
+    clusters: list[tuple[str | None, frozenset[str]]] = []
     for number, record in json_lines(read_lines(path), path):
         listed = record.get("answers") if isinstance(record, dict) else None
         if (
@@ -46,15 +76,10 @@ def read_equal(path: Path) -> SameAnswer:
                 "questions",
                 remedy="Correct the line.",
             )
-        answers = frozenset(canonical(str(text), kind) for text in listed for kind in get_args(AnswerKind))
-        problem_id = record.get("problem_id")
-        clusters.setdefault(None if problem_id is None else str(problem_id), []).append(answers)
-
-    def same(first: str, second: str, question: Question) -> bool:
-        candidates = clusters.get(question.problem_id, []) + clusters.get(None, [])
-        return any(first in cluster and second in cluster for cluster in candidates)
-
-    return same
+        spelled = (canonical(str(text), kind) for text in listed for kind in get_args(AnswerKind))
+        name = None if record.get("problem_id") is None else str(record["problem_id"])
+        clusters.append((name, frozenset(text for text in spelled if text is not None)))
+    return EqualAnswers(tuple(clusters))
 
 
 def in_question(same_answer: SameAnswer, question: Question) -> Callable[[str, str], bool]:

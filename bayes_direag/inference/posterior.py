@@ -41,6 +41,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
 from bayes_direag.data.columns import Columns, ConfidenceScale
+from bayes_direag.data.equality import EqualAnswers
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question, Status, signal_column
@@ -220,11 +221,12 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
 
 
 def columns_of(tree: xr.DataTree) -> Columns | None:
-    """Return how the observations of a container were read: the names of columns, and the scale of confidences."""
+    """Return how the observations of a container were read: names of columns, scale, and equal answers from a file."""
     pairs, scale = json.loads(tree.attrs.get("columns", "null")), tree.attrs.get("scale") or None
     if scale not in (None, *get_args(ConfidenceScale)):
         raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or none")
-    return None if pairs is None else Columns.named(pairs, scale)
+    equal = tree.attrs.get("equal")
+    return None if pairs is None else Columns.named(pairs, scale, EqualAnswers.of_json(equal) if equal else None)
 
 
 def level_names(tree: xr.DataTree) -> tuple[str, ...]:
@@ -312,6 +314,7 @@ def _container(
         "format": FORMAT,
         "columns": json.dumps(names and names.pairs),
         "scale": (names and names.scale) or "",
+        "equal": names.same_answer.to_json() if names and isinstance(names.same_answer, EqualAnswers) else "",
         "variant": variant,
         "preset": preset.model_dump_json(),
         "answers": observations.kind,

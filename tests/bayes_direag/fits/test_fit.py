@@ -147,6 +147,7 @@ CHANGES = {
     "other answers": lambda tree: tree.attrs.update(answers="numbers"),
     "columns that are none": lambda tree: tree.attrs.update(columns='["levl=model"]'),
     "columns that are no list": lambda tree: tree.attrs.update(columns="3"),
+    "equal answers that are none": lambda tree: tree.attrs.update(columns="[]", equal='[["a"]]'),
     "another scale": lambda tree: tree.attrs.update(scale="points"),
     "calibrated on nothing": lambda tree: tree.attrs.update(calibrated_on="3"),
     **{f"no {group}": partial(lambda tree, name: tree.__delitem__(name), name=group) for group in

@@ -1,11 +1,13 @@
 """What functions accept as observations, and what they say of anything else."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, ObservationError
 from bayes_direag.fits.fit import Fit
@@ -69,3 +71,15 @@ class TestHowItIsReadIsSaidOnce:
             assert predictor.predict(stated)["confidence"] == pytest.approx(expected, rel=1e-12)
         with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it as a fraction"):
             predictor.predict(reports)
+
+    def test_equal_answers_of_a_file_stay_equal(self, tmp_path: Path, simulated: Observations) -> None:
+        common = [max(texts, key=len) for texts in simulated.candidates if len(texts) > 1][:40]
+        (tmp_path / "same.jsonl").write_text(json.dumps({"answers": common}) + "\n")
+        simulated.write(tmp_path / "o.jsonl")
+        columns = Columns(same_answer=read_equal(tmp_path / "same.jsonl"))
+        joined = Observations.read(tmp_path / "o.jsonl", "numeric", columns)
+        assert (joined.n_candidates < simulated.n_candidates).any()
+        fit_map(joined.select(slice(0, 80)), variant="level").save(tmp_path / "fit.nc")
+        fit = Fit.load(tmp_path / "fit.nc")
+        assert fit.columns == columns
+        pd.testing.assert_frame_equal(fit.predict(tmp_path / "o.jsonl"), fit.predict(joined))

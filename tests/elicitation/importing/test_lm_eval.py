@@ -111,6 +111,13 @@ def test_requests_without_a_context_are_no_choices() -> None:
         assert question.gold_answer == other.gold_answer
 
 
+@pytest.mark.parametrize("target", ["[" * 50_000, "[" * 50_000 + "]" * 50_000, "[1," * 20_000])
+def test_a_target_of_many_brackets_is_text(tmp_path: Path, target: str) -> None:
+    record = lines(LM_EVAL["cautious"])[1] | {"target": target}
+    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)], kind="text")
+    assert imported.questions[0].gold_answer == target
+
+
 @pytest.mark.parametrize("target", ["-1", "", "None", "[0, 2]"])
 def test_a_target_that_is_hidden_or_several_is_no_gold_answer(tmp_path: Path, target: str) -> None:
     record = lines(LM_EVAL["choice"])[0] | {"target": target, "acc": 1.0}
