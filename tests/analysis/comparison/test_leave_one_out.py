@@ -121,6 +121,13 @@ def test_a_single_question_tells_nothing(observations: Observations) -> None:
     assert found["distinguishable"].tolist()[1] is False
 
 
+def flat_fit(observations: Observations, **options: object) -> Fit:
+    """Return a fit to which all questions are about equally likely."""
+    rng = np.random.default_rng(0)
+    draws, flat = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1
+    return made_fit(observations, draws, log_likelihood=flat, **options)
+
+
 class TestRefusals:
     def test_a_map(self, observations: Observations, fits: dict[str, Fit]) -> None:
         point = made_fit(observations, natural(5), preset="paper")
@@ -128,21 +135,16 @@ class TestRefusals:
             compare_leave_one_out({"good": fits["good"], "mine": point}, allow_weighted=False)
 
     def test_other_observations(self, observations: Observations, fits: dict[str, Fit]) -> None:
-        rng = np.random.default_rng(0)
-        draws, none = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1
-        changed = made_fit(observations, draws, log_likelihood=none, sha256="0" * 64)
+        changed = flat_fit(observations, sha256="0" * 64)
         with pytest.raises(DirEAGError, match=r"good and changed were fitted to different observations \(SHA-256"):
             compare_leave_one_out({"good": fits["good"], "changed": changed}, allow_weighted=False)
-        shuffled = observations.select(np.arange(N)[::-1])
-        turned = made_fit(shuffled, draws, log_likelihood=none, sha256=observations.fingerprint)
+        turned = flat_fit(observations.select(np.arange(N)[::-1]), sha256=observations.fingerprint)
         with pytest.raises(DirEAGError, match="different observations"):
             compare_leave_one_out({"good": fits["good"], "turned": turned}, allow_weighted=False)
 
     def test_a_weighted_likelihood_unless_it_is_allowed(self, observations: Observations, fits: dict[str, Fit]) -> None:
-        rng = np.random.default_rng(0)
-        draws, flat = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1
         balanced = PRESETS["bayes"].override(null_target_weight="balanced")
-        both = {"good": fits["good"], "heavy": made_fit(observations, draws, preset=balanced, log_likelihood=flat)}
+        both = {"good": fits["good"], "heavy": flat_fit(observations, preset=balanced)}
         with pytest.raises(DirEAGError, match=r"heavy weighs questions unequally \(null_target_weight balanced\)"):
             compare_leave_one_out(both, allow_weighted=False)
         found = compare_leave_one_out(both, allow_weighted=True)

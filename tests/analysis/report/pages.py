@@ -39,6 +39,11 @@ class Page(HTMLParser):
     def read(cls, path: Path) -> "Page":
         return cls(path.read_text(encoding="utf-8"))
 
+    def check(self, **texts: str) -> None:
+        """Check that a text stands in each section, by the section's id."""
+        for name, text in texts.items():
+            assert text in self.sections[name], f"{text!r} is not in {name}"
+
     def attributes(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.tags if name == tag]
 

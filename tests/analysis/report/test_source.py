@@ -8,16 +8,12 @@ from analysis.report.source import convergence_by_variant, read_parameters, read
 from bayes_direag.fits.convergence import sampler_summary
 from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
-from tests.analysis.report.runs import small_fit, small_observations, small_run
+from tests.analysis.report.runs import small_folder, small_observations
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("files")
-    small_run(folder / "evaluation")
-    small_fit().save(folder / "fit.nc")
-    small_observations().write(folder / "observations.jsonl")
-    return folder
+    return small_folder(tmp_path_factory.mktemp("files"))
 
 
 def test_of_quickstarts_folder_all_parts_are_found(files):
