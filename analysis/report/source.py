@@ -1,6 +1,6 @@
 """The input of a report: an evaluation, and its observations and a fit if available."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,14 +46,10 @@ def read_parameters(folder: Path) -> pd.DataFrame:
 
 def convergence_by_variant(folder: Path, parameters: pd.DataFrame, fit_method: str) -> tuple[Convergence, ...]:
     """Judge the fits behind an evaluation, variant by variant: a MAP by its gradient, NUTS by its chains."""
-    fits = parameters[["variant", "fold"]].drop_duplicates()
-    by_variant = {str(variant): rows["fold"].tolist() for variant, rows in fits.groupby("variant", sort=False)}
+    by_variant = parameters.groupby("variant", sort=False)
     if fit_method == "map":
-        return tuple(_of_map(variant, parameters[parameters["variant"] == variant]) for variant in by_variant)
-    return tuple(
-        _of_nuts(variant, [folder / FITS / f"{variant}-{fold}.nc" for fold in by_variant[variant]])
-        for variant in by_variant
-    )
+        return tuple(_of_map(str(variant), rows) for variant, rows in by_variant)
+    return tuple(_of_nuts(str(variant), rows["fold"].unique(), folder / FITS) for variant, rows in by_variant)
 
 
 def _of_map(variant: str, parameters: pd.DataFrame) -> Convergence:
@@ -62,8 +58,8 @@ def _of_map(variant: str, parameters: pd.DataFrame) -> Convergence:
     return Convergence(variant, len(gradient), int((gradient <= GRADIENT_TOLERANCE).sum()), worst)
 
 
-def _of_nuts(variant: str, paths: list[Path]) -> Convergence:
-    summaries = [sampler_summary(Fit.load(path)) for path in paths]
+def _of_nuts(variant: str, folds: Iterable[str], folder: Path) -> Convergence:
+    summaries = [sampler_summary(Fit.load(folder / f"{variant}-{fold}.nc")) for fold in folds]
     rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
     worst = SamplerSummary(rhat.max(), size.min(), bfmi.min(), divergences.sum())
     return Convergence(variant, len(summaries), sum(summary.converged for summary in summaries), str(worst))
