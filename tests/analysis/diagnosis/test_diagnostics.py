@@ -119,7 +119,7 @@ class TestVerdict:
         assert not spoilt.believable
         found = texts(spoilt)
         assert "R-hat of slope is undefined" in found["failure: R-hat"]
-        assert "--warmup 2000 --draws 1000" in found["failure: R-hat"]
+        assert "--warmup 1000 --draws 1000" in found["failure: R-hat"]
         assert "--preset" not in found["failure: R-hat"], "levels are pooled already"
         assert "undefined number of slope" in found["failure: draws"]
         assert found["failure: divergences"].startswith("2 of 1000 draws diverged (none expected)")
