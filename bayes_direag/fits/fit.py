@@ -56,9 +56,8 @@ if TYPE_CHECKING:
 
 #: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.
 _MOST_MEMORY = 100
-#: How the log-likelihoods of draws are stored: numbers of neighbouring draws share digits.
-_COMPRESSED = {"zlib": True, "complevel": 1, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
-_QUESTIONS_BY_CHUNK = 4
+#: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
+_COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -346,8 +345,7 @@ class Fit:
         encoding = {}
         if self.n_samples > 1 and "log_likelihood" in self.tree.children:
             shape = self.tree["log_likelihood"]["target"].shape
-            chunk = (*shape[:-1], min(shape[-1], _QUESTIONS_BY_CHUNK))
-            encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": chunk}}
+            encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}
         with atomic_path(path) as partial_path:
             try:
                 self.tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
