@@ -44,7 +44,7 @@ def evaluate_command(
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.97,
+    target_accept: options.AcceptOption = 0.98,
     allow_weighted: options.WeightedOption = False,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,

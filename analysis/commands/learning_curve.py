@@ -28,7 +28,7 @@ def learning_curve_command(
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.97,
+    target_accept: options.AcceptOption = 0.98,
     level: LevelOption = 0.95,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,

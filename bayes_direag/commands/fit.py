@@ -33,7 +33,7 @@ def fit_command(
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.97,
+    target_accept: options.AcceptOption = 0.98,
     allow_weighted: options.WeightedOption = False,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_args
 
 import netCDF4
 import numpy as np
@@ -49,7 +49,7 @@ from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant, raw_shape
+from bayes_direag.model.settings import VARIANTS, FitMethod, Preset, SamplingSettings, Variant, raw_shape
 
 if TYPE_CHECKING:
     import pyarrow
@@ -59,6 +59,12 @@ _MOST_MEMORY = 100
 #: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
 _COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
 
+#: Attributes of a container that are one of a few words.
+_WORDS: dict[str, tuple[str, ...]] = {
+    "variant": VARIANTS,
+    "method": get_args(FitMethod),
+    "answers": get_args(AnswerKind),
+}
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
 
@@ -457,11 +463,14 @@ class Fit:
     def _require_usable(self) -> None:
         """Raise an error unless this is a fit of this version whose predictions are probabilities."""
         require_format(self.tree)
+        for attribute, words in _WORDS.items():
+            if self.tree.attrs[attribute] not in words:
+                raise ValueError(f"saw {attribute} {self.tree.attrs[attribute]!r}; expected {', '.join(words)}")
         data, names = self.tree["constant_data"], {"levels": self.level_names, "labels": label_names(self.tree) or ()}
         parameters, signals = sampled_parameters(self.tree), signal_names(self.tree)
         require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)
         require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
-        _ = self.fitted, self.variant, self.method, self.columns, self.calibrated_on, self.fingerprint
+        _ = self.fitted, self.columns, self.calibrated_on, self.fingerprint
         _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"], self.tree["unconstrained_posterior"]
 
 

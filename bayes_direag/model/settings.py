@@ -328,4 +328,4 @@ class SamplingSettings(Settings):
     n_chains: int = Field(default=4, ge=2)
     n_warmup: int = Field(default=250, ge=1)
     n_draws: int = Field(default=1000, ge=25)
-    target_accept: float = Field(default=0.97, gt=0, lt=1)
+    target_accept: float = Field(default=0.98, gt=0, lt=1)

@@ -149,7 +149,7 @@ def test_nuts_from_end_to_end(questions: Path, tmp_path: Path) -> None:
     options = ["--n", "30", "--splits", 2, "--methods", "map_bayes,nuts_bayes,nuts_bayes_calibrated"]
     short = ["--chains", 2, "--warmup", 200, "--draws", 150]
     found = json.loads(succeed(questions, "--out", tmp_path / "out", *options, *short, "--json"))
-    assert found["sampling"] == {"n_chains": 2, "n_warmup": 200, "n_draws": 150, "target_accept": 0.97}
+    assert found["sampling"] == {"n_chains": 2, "n_warmup": 200, "n_draws": 150, "target_accept": 0.98}
     nll = {row["method"]: row["mean"] for row in found["summary"] if row["metric"] == "nll"}
     # Posterior mean and mode of one model, on the same questions, are near each other.
     assert nll["nuts_bayes"] == pytest.approx(nll["map_bayes"], abs=0.1)
