@@ -82,6 +82,7 @@ def predict_command(
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
     from bayes_direag.fits.fit import Fit
+    from bayes_direag.fits.label_check import label_remark
     from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
@@ -112,6 +113,7 @@ def predict_command(
                 table = learned.predict_candidates(questions)
             write_table(table, target)
             predicted = Predicted(len(questions), int((~questions.answered).sum()))
+        remark = label_remark(learned, observations, columns)
     n, unanswered = predicted
     summary = {"out": str(target), "n": n, "unanswered": unanswered}
     text = f"{target}: {n} questions, {unanswered} of them unanswered."
@@ -121,6 +123,9 @@ def predict_command(
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"
+    if remark is not None:
+        summary |= {"remark": remark}
+        text += f"\n{remark}"
     if as_json:
         options.out.print_json(data=summary)
     else:
