@@ -19,9 +19,10 @@ class Response(BaseModel):
 class Line(BaseModel):
     """One line of the file: a response, a message of another service, or an error."""
 
-    custom_id: str = Field(validation_alias=AliasChoices("custom_id", "key"))
+    custom_id: str = Field(validation_alias=AliasChoices("custom_id", "key", "recordId"))
     response: Response | JsonValue = None
     result: JsonValue = None
+    output: JsonValue = Field(None, validation_alias="modelOutput")
     error: JsonValue = None
 
     @property
@@ -31,7 +32,7 @@ class Line(BaseModel):
             return (self.response.body or {}) if self.response.status_code == 200 else None
         if isinstance(self.result, dict):
             return self.result.get("message") if self.result.get("type") == "succeeded" else None
-        return self.response or (None if self.error else {})
+        return self.response or self.output or (None if self.error else {})
 
 
 class Said(NamedTuple):
@@ -94,6 +95,16 @@ def _said(log: Log, line: int, body: Any) -> list[Said]:
             messages = [one for one in output if isinstance(one, dict) and one.get("type") == "message"]
             found = [Said("".join(_text(one.get("content")) for one in messages), details.get("reason"))]
             found = found if messages or details else []
+        case {"output": {"message": {"content": content}}}:
+            found = [Said(_text(content), body.get("stopReason"))]
+        case {"generation": str(text)}:
+            found = [Said(text, body.get("stop_reason"))]
+        case {"results": [*results]} | {"outputs": [*results]}:
+            found = [
+                Said(_text(one.get("outputText", one.get("text"))), one.get("completionReason", one.get("stop_reason")))
+                for one in results
+                if isinstance(one, dict)
+            ]
         case {"candidates": [*candidates]}:
             found = [
                 Said(_text((one.get("content") or {}).get("parts")), one.get("finishReason"))
@@ -111,7 +122,7 @@ def _said(log: Log, line: int, body: Any) -> list[Said]:
             "this response holds no reply",
             line=line,
             seen=str(body)[:80],
-            expected="choices, output, candidates or content, as batch services write them",
+            expected="choices, output, results, candidates or content, as batch services write them",
             remedy="Check that the file is the output of a batch.",
         )
     return [Said(said.text, None if said.finish_reason is None else str(said.finish_reason)) for said in found]

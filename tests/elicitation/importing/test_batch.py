@@ -88,6 +88,17 @@ def test_bodies_of_every_shape(tmp_path: Path, body: dict[str, Any]) -> None:
             "response": {"candidates": [{"content": {"parts": [{"text": SAID}]}, "finishReason": "STOP"}]},
         },
         {"custom_id": "sum-1", "response": {"choices": [{"message": {"content": SAID}}]}, "error": None},
+        {"recordId": "sum-1", "modelInput": {}, "modelOutput": {"content": [{"type": "text", "text": SAID}]}},
+        {"recordId": "sum-1", "modelOutput": {"results": [{"outputText": SAID, "completionReason": "FINISH"}]}},
+        {"recordId": "sum-1", "modelOutput": {"outputs": [{"text": SAID, "stop_reason": "stop"}]}},
+        {"recordId": "sum-1", "modelOutput": {"generation": SAID, "stop_reason": "stop"}},
+        {
+            "recordId": "sum-1",
+            "modelOutput": {
+                "output": {"message": {"role": "assistant", "content": [{"text": SAID}]}},
+                "stopReason": "end_turn",
+            },
+        },
     ],
 )
 def test_lines_of_other_services(tmp_path: Path, line: dict[str, Any]) -> None:
@@ -124,12 +135,13 @@ def test_requests_that_failed_are_answered_by_nobody(tmp_path: Path) -> None:
     failed: list[dict[str, Any]] = [
         {"response": {"status_code": 500, "body": {"choices": []}}},
         {"response": None, "error": {"message": "expired"}},
+        {"modelInput": {}, "error": {"errorCode": 400, "errorMessage": "bad request"}},
         {"result": {"type": "errored", "error": {"type": "invalid_request"}}},
         {"response": {"promptFeedback": {"blockReason": "SAFETY"}}},
     ]
     good = {"custom_id": "sum", "response": {"status_code": 200, "body": {"choices": [{"text": SAID}]}}}
     path = write(tmp_path / "a.jsonl", good, *({"custom_id": f"q{k}"} | line for k, line in enumerate(failed)))
-    assert import_logs("batch", [path], kind="numeric").statuses == {"ok": 1, "no_answer": 3, "truncated": 1}
+    assert import_logs("batch", [path], kind="numeric").statuses == {"ok": 1, "no_answer": 4, "truncated": 1}
 
 
 def test_a_request_that_failed_is_no_level_of_its_own(tmp_path: Path) -> None:
