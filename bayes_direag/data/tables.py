@@ -48,7 +48,11 @@ def _coded(column: "pandas.Series[Any]") -> Coded:
 
 def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Coded:
     if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        values = column.type.value_type
+        if types.is_string_view(values):  # as categories of polars are; Arrow has no cast of such a dictionary
+            values = pyarrow.string()
+            column = column.cast(pyarrow.dictionary(pyarrow.int32(), values))
+        column = column.cast(values)
     if types.is_nested(column.type):
         return Coded.of(column.to_pylist())
     encoded = column.dictionary_encode()

@@ -59,6 +59,20 @@ def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once, f
     assert_parts_make_the_whole(path, kind if seed else None)
 
 
+def test_categories_of_any_type_are_texts():
+    """Those of polars are views of strings."""
+    texts = {"problem_id": ["a", "a", "b"], "answer": ["7", None, "8"], "gold_answer": ["7", "7", "9"]}
+    numbers = {"level": [0, 1, 0], "confidence": [90, 80, 70]}
+    plain = Observations.from_frame(pyarrow.table(texts | numbers), answers="numeric")
+    for kind in (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view()):
+        coded = {}
+        for name, values in texts.items():
+            encoded = pyarrow.array(values).dictionary_encode()
+            coded[name] = pyarrow.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(kind))
+        table = Observations.from_frame(pyarrow.table(coded | numbers), answers="numeric")
+        assert table.fingerprint == plain.fingerprint
+
+
 @pytest.mark.parametrize("shuffle", ["by level", "at random"])
 def test_scattered_rows_are_put_together(tmp_path, shuffle):
     table = long_table("numeric", seed=3)
