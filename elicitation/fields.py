@@ -68,7 +68,7 @@ _LABEL = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}:")
-_ITEM = re.compile(rf"^{_M}(?P<rank>\d{{1,3}}){_D}[.)](?={_D}[^\s\d*_`\"']|{_D}(?<=\s)\S)", re.MULTILINE)
+_ITEM = re.compile(rf"^{_M}(?P<rank>\d{{1,3}}){_D}[.)](?!\d)(?={_D}\S)", re.MULTILINE)
 _TAG = re.compile(r"<(?P<tag>[A-Za-z][\w-]{0,20})>(?P<text>[^<]*)</(?P=tag)>")
 _OBJECT = re.compile(r'\{\s*"[^"\n]{1,40}"\s*:')
 _ESCAPE = re.compile(r'\\(?:["\\/]|u[0-9a-fA-F]{4}|[nrt](?![a-zA-Z]{1,20}\{))|\\')

@@ -171,9 +171,10 @@ def read_guesses(
 ) -> Guesses:
     """Read a list of guesses: labelled ones (``Guess 1: 18, 60%``, ``G1: 18``, ``P1: 60%``), or numbered lines.
 
-    Of several lists the last counts of which a line has answer and probability. A list may be shorter than ``k``; a
-    longer one, or one that is not numbered 1, 2, 3 ..., is ambiguous. The first guess that cannot be read gives the
-    list its status; the others are kept. The other parameters are those of :func:`read_reply`.
+    Of several lists the last counts of which every line has answer and probability, otherwise the last of which some
+    line has. A list may be shorter than ``k``; a longer one, or one that is not numbered 1, 2, 3 ..., is ambiguous. The
+    first guess that cannot be read gives the list its status; the others are kept. The other parameters are those of
+    :func:`read_reply`.
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Guesses((), ParseStatus.TRUNCATED)
@@ -183,10 +184,11 @@ def read_guesses(
         if not lists or field.rank == 1:
             lists.append([])
         lists[-1].append((field.rank, _read(field, stated, kind)))
-    whole = [guesses for guesses in lists if any(reading.status is ParseStatus.OK for _, reading in guesses)]
-    if not whole and not labelled:
+    n_read = [sum(reading.status is ParseStatus.OK for _, reading in guesses) for guesses in lists]
+    if not any(n_read) and not labelled:
         return Guesses((), ParseStatus.NO_ANSWER)
-    ranks, readings = zip(*(whole or lists)[-1], strict=True)
+    best = max(range(len(lists)), key=lambda k: (n_read[k] == len(lists[k]), n_read[k] > 0, k))
+    ranks, readings = zip(*lists[best], strict=True)
     answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
     if ranks != tuple(range(1, len(ranks) + 1)) or len(ranks) > k:
         return Guesses(answers[:k], ParseStatus.AMBIGUOUS)

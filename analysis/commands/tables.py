@@ -31,8 +31,8 @@ def tables_command(
     what tells DirEAG from each other method, on the same questions, at a false-discovery rate of 1 - LEVEL.
 
     --out also gets both tables in one piece, set as in the paper (table1-long, table2-long), and Figures 2 and 3: each
-    run against its base rate, and its null probability. With --format csv the first two tables are printed, one under
-    the other; differences.csv comes with --out.
+    run against its base rate, and its support of the null. With --format csv the first two tables are printed, one
+    under the other; differences.csv comes with --out.
 
     Example: direag tables results --out tables
     """

@@ -50,8 +50,9 @@ def self_consistency(question: Question, n_samples: int, kind: AnswerKind) -> Te
 def answer_entropy(question: Question, n_samples: int, kind: AnswerKind) -> TextAnswer:
     r"""Select as :func:`self_consistency`, with confidence :math:`1 - H / \log k`, clipped to [0, 1].
 
-    H is the entropy of the shares of the k samples' distinct answers; each sample without a readable answer counts as
-    another answer. A single sample has confidence 1.
+    H is the entropy of the shares of the k samples' distinct answers. Each sample without a readable answer counts as
+    another answer; the paper's released code leaves it out of the sum, so that one answer of five has confidence 0.8. A
+    single sample has confidence 1.
     """
     counts = _counts(question, kind)
     if not counts:
@@ -83,7 +84,9 @@ SAMPLED_METHODS: Mapping[str, SampledMethod] = MappingProxyType(
             self_consistency, "samples", "the commonest of several samples of one prompt; its share of them"
         ),
         "answer_entropy": SampledMethod(
-            answer_entropy, "samples", "the same answer; how far the samples agree (1 minus their entropy)"
+            answer_entropy,
+            "samples",
+            "the same answer; how far the samples agree (1 minus their entropy, unreadable samples each an answer)",
         ),
         "topk": SampledMethod(
             top_k,

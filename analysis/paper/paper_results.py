@@ -38,6 +38,8 @@ FILES = (
     ".png, .csv"
 )
 
+#: The method whose null probability is the support of the null; that of DirEAG is after the final calibration.
+SUPPORT_METHOD = "confidence"
 #: The two means of Figure 3, and which group of questions each is of.
 _NULL_MEANS = {"correct": NULL_GROUPS[0], "absent": NULL_GROUPS[2]}
 _ENDS = ("", "_low", "_high")
@@ -108,7 +110,7 @@ def printed_gains(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> p
     """Return the gains of DirEAG over its base rate, a row a run, beside what follows from the printed Table 1."""
     rows = []
     printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
-    for run, where, predictions in _of_direag(runs):
+    for run, where, predictions in _of_method(runs, REFERENCE_METHOD):
         gains = base_rate_gains(predictions, seed=seed, level=level).drop(columns="method").to_dict("records")[0]
         cell = printed.reindex([where[:2]]).iloc[0]
         accuracy, brier, auroc = (float(cell[name]) for name in ("accuracy", "brier", "auroc"))
@@ -134,9 +136,9 @@ def gain_figure(gains: pd.DataFrame, level: float) -> "Figure":
 
 
 def null_means(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
-    """Return the mean null probabilities of Figure 3, a row for each run that has DirEAG; NaN if undefined."""
+    """Return the mean support of the null of Figure 3, a row for each run that has it; NaN if undefined."""
     rows = []
-    for run, where, predictions in _of_direag(runs):
+    for run, where, predictions in _of_method(runs, SUPPORT_METHOD):
         state = null_state(predictions, seed=seed, level=level)
         row: dict[str, object] = {"run": str(run.folder), "model": where.model, "dataset": where.dataset}
         for name, quantity in {**_NULL_MEANS, "difference": "difference to selected"}.items():
@@ -148,30 +150,35 @@ def null_means(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.D
 
 
 def null_means_figure(means: pd.DataFrame, level: float) -> "Figure":
-    """Draw the mean null probabilities, run by run."""
+    """Draw the mean support of the null, run by run."""
     caption = (
-        "Mean held-out probability of DirEAG that no candidate is right: of questions whose selected answer is right "
+        "Mean held-out support of the null, before the final calibration: of questions whose selected answer is right "
         "(blue dots), and of those to which no level gave a right answer (orange squares). Bars: "
         f"{level:.0%} bootstrap interval over questions. The paper draws the same, but prints no figures of it."
     )
+    few = {0: "no question", 1: "one question"}
+    names = [
+        f"{name}\n({few[n]} without a right candidate)" if n in few else name
+        for name, n in zip(_run_names(means), means["n_absent"], strict=True)
+    ]
     with figure_style():
-        title = "Null probability, as in the paper's Figure 3"
+        title = "Support of the null, as in the paper's Figure 3"
         figure = headed_figure(title, caption, 1.0 + 0.42 * len(means))
         axes = figure.subplots()
         looks = (("correct", "selected answer right", RIGHT, "o"), ("absent", "no candidate right", WRONG, "s"))
         for name, shown, colour, marker in looks:
             forest(axes, means[[name, f"{name}_low", f"{name}_high"]], colour=colour, marker=marker)
             axes.plot([], [], color=colour, marker=marker, linestyle="", label=shown)
-        row_labels(axes, _run_names(means))
-        axes.set_xlabel("mean null probability")
+        row_labels(axes, names)
+        axes.set_xlabel("mean support of the null")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=9)
     return figure
 
 
-def _of_direag(runs: Sequence[EvaluatedRun]) -> Iterator[tuple[EvaluatedRun, Setting, pd.DataFrame]]:
-    """Yield each run that has DirEAG, its setting, and the predictions of DirEAG there."""
+def _of_method(runs: Sequence[EvaluatedRun], method: str) -> Iterator[tuple[EvaluatedRun, Setting, pd.DataFrame]]:
+    """Yield each run that has a method, its setting, and the predictions of the method there."""
     for run in runs:
-        predictions = run.predictions[run.predictions["method"] == REFERENCE_METHOD]
+        predictions = run.predictions[run.predictions["method"] == method]
         if len(predictions):
             yield run, setting(run), predictions
 

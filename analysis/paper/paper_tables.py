@@ -84,18 +84,21 @@ PRINTED_TABLES = (METHODS_TABLE, VARIANTS_TABLE)
 def printed_model(name: str) -> str | None:
     """Return what the paper's tables call a model, None if they do not have it.
 
-    The last part of a hub name or path counts; case and hyphens do not. Another version or size is another model.
+    It is known by the label in the tables, or by the model's full name, which may end a hub name or path; case and
+    hyphens do not count. Another version or size is another model, and so is ``Qwen/Qwen2.5-7B``, the base model.
 
     Examples
     --------
-    >>> printed_model("google/gemma-2-9b-it"), printed_model("mistral_7b_instruct_v0.3")
+    >>> printed_model("google/gemma-2-9b-it"), printed_model("Mistral-7B")
     ('Gemma-2-9B-it', 'Mistral-7B')
-    >>> printed_model("Mistral-7B-Instruct-v0.2") is None
+    >>> printed_model("Qwen/Qwen2.5-7B") is None
     True
     """
+    *above, last = re.split(r"[/\\]", name.rstrip("/\\"))
     rows = _read_csv("models.csv")
-    known = {_key(name): model for column in rows for name, model in zip(rows[column], rows["model"], strict=True)}
-    return known.get(_key(re.split(r"[/\\]", name.rstrip("/\\"))[-1]))
+    known = dict(zip(rows["full_name"].map(_key), rows["model"], strict=True))
+    labels = {} if above else {_key(model): model for model in rows["model"]}
+    return (known | labels).get(_key(last))
 
 
 def printed_dataset(name: str) -> str | None:

@@ -339,6 +339,13 @@ TOPS = (("18", 60.0), ("$1,600", 20.0), ("2", 5.0))
         pytest.param(
             f"{TOP}\n\nReasoning:\n1. Janet has 16 eggs.\n2. She eats 3.", TOPS, OK, id="steps after the list"
         ),
+        pytest.param(
+            f"{TOP}\n\nReasoning:\n1. She sells half, 50% of them.\n2. That is 8.",
+            TOPS,
+            OK,
+            id="steps with a percentage",
+        ),
+        pytest.param("1. **51**, **95%**\n2. *5*, 4%", (("51", 95.0), ("5", 4.0)), OK, id="each value in bold"),
         pytest.param("1. 540,100%\n2. 20, 0%", (("540", 100.0), ("20", 0.0)), OK, id="no space before 100%"),
     ],
 )

@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 
 from analysis.display.typeset import to_longtable, to_markdown
+from analysis.evaluation import evaluate
 from analysis.paper.paper_layouts import long_section
 from analysis.paper.paper_results import gain_figure, null_means, null_means_figure, printed_gains
 from analysis.paper.paper_tables import METHODS_TABLE, paper_table
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.scoring import score
+from bayes_direag.data.observations import Observations
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.paper.test_paper_tables import run_with
 
@@ -66,11 +68,27 @@ def test_the_base_rate_stands_beside_ours_and_beside_the_printed(runs):
         np.testing.assert_allclose(diamonds, table[f"{name}_printed"])
 
 
-def test_null_probabilities_where_right_and_where_nothing_is(runs):
+def test_support_of_the_null_where_right_and_where_nothing_is():
+    runs = [run("llama", "confidence"), run("llama"), run("qwen2.5-7b", "confidence", n=1)]
     table = null_means(runs, level=0.9, seed=0)
-    assert table[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15]] * 2
-    assert table[["correct", "absent", "difference"]].to_numpy() == pytest.approx(np.array([[0.1, 0.3, 0.2]] * 2))
-    assert_stands_alone(null_means_figure(table, 0.9), "90%", "orange squares")
+    assert table[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15], [0, 0]]
+    np.testing.assert_allclose(table.loc[0, ["correct", "absent", "difference"]].to_numpy(float), [0.1, 0.3, 0.2])
+    figure = null_means_figure(table, 0.9)
+    assert_stands_alone(figure, "90%", "before the final calibration", "orange squares")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["llama, SVAMP", "Qwen2.5-7B, SVAMP\n(no question without a right candidate)"]
+    single = null_means([run("llama", "confidence", n=4)], level=0.9, seed=0).assign(n_absent=1)
+    (label,) = null_means_figure(single, 0.9).axes[0].get_yticklabels()
+    assert label.get_text() == "llama, SVAMP\n(one question without a right candidate)"
+
+
+@pytest.mark.slow
+def test_figure_3_is_that_of_the_released_code(golden: Path):
+    """The means of its own null probabilities of the set mid: see the README of the golden figures."""
+    observations = Observations.read(golden / "mid.parquet")
+    found = evaluate(observations, preset="release", methods=["confidence", "direag"], seed=20260517, n_resamples=1)
+    (row,) = null_means([found.as_run("mid")], level=0.9, seed=0).to_dict("records")
+    assert (row["correct"], row["absent"]) == pytest.approx((0.1990, 0.7439), abs=0.001)
 
 
 def test_without_the_method_there_is_nothing_to_draw(runs):

@@ -233,6 +233,8 @@ class TestNames:
             ("Qwen2.5-7B-Instruct-AWQ", None),
             ("mistralai/Mistral-7B-Instruct-v0.2", None),
             ("google/gemma-2-9b", None),
+            ("Qwen/Qwen2.5-7B", None),
+            ("/models/Qwen2.5-7B", None),
             ("simulated", None),
             ("", None),
         ],
