@@ -98,7 +98,8 @@ def chosen_columns(
         return known
     base = known or Columns()
     same_answer = base.same_answer if equal is None else read_equal(equal)
-    return Columns.named([*base.pairs, *(column or ())], scale or base.scale, same_answer)
+    pairs = [*base.pairs, *(column or ())]
+    return Columns.named(pairs, scale or base.scale, same_answer, needs_labels=known is None)
 
 
 def chosen_preset(

@@ -1,7 +1,7 @@
 """Tables of others: the names of their columns, levels that are names, confidences that are fractions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -34,6 +34,8 @@ class Columns:
         fractions are an error.
     same_answer : callable, optional
         Tells which answers are equal; see :mod:`bayes_direag.data.equality`.
+    needs_labels : bool
+        Whether the columns of labels must be there if they are named. Not in tables that are only predicted.
     """
 
     question: str = "problem_id"
@@ -47,10 +49,15 @@ class Columns:
     levels: Sequence[str] | None = None
     scale: ConfidenceScale | None = None
     same_answer: SameAnswer | None = None
+    needs_labels: bool = field(default=True, compare=False)
 
     @classmethod
     def named(
-        cls, pairs: Iterable[str], scale: ConfidenceScale | None = None, same_answer: SameAnswer | None = None
+        cls,
+        pairs: Iterable[str],
+        scale: ConfidenceScale | None = None,
+        same_answer: SameAnswer | None = None,
+        needs_labels: bool = True,
     ) -> "Columns":
         """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else."""
         names: dict[str, str] = {}
@@ -62,7 +69,7 @@ class Columns:
                     "of a column, such as level=model."
                 )
             names[field] = name
-        return cls(**names, scale=scale, same_answer=same_answer)
+        return cls(**names, scale=scale, same_answer=same_answer, needs_labels=needs_labels)
 
     @property
     def pairs(self) -> list[str]:
@@ -78,8 +85,10 @@ class Columns:
     def check(self, given: Sequence[str], path: Path | None) -> None:
         """Raise ObservationError unless a table has the columns that are required or renamed, each once."""
         default = Columns().spelling
-        required = ("problem_id", *(() if self.group in given else ("level",)), "answer", "confidence")
-        wanted = [name for our, name in self.spelling.items() if our in required or name != default[our]]
+        required = {"problem_id", "answer", "confidence"} | (set() if self.group in given else {"level"})
+        optional = set() if self.needs_labels else {"gold_answer", "correct"}
+        required |= {our for our, name in self.spelling.items() if name != default[our]} - optional
+        wanted = [name for our, name in self.spelling.items() if our in required]
         missing = [name for name in wanted if name not in given]
         if missing or len(set(given)) < len(given):
             raise ObservationError(

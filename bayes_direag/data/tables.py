@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import batched, chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,7 @@ def table_of_arrow(
     """
     chosen, line = names or Columns(), np.arange(table.num_rows) + first_line
     if not labelled:
+        chosen = replace(chosen, needs_labels=False)
         table = table.select(_used(table.column_names, chosen, labelled=False))
     if "observations" in table.column_names:
         questions = _table_of_questions(table, path, names, line)
@@ -93,7 +95,7 @@ def table_of_arrow(
     return questions if labelled else questions.unlabelled()
 
 
-def _used(header: Sequence[str], names: Columns, *, labelled: bool) -> list[str]:
+def _used(header: Sequence[str], names: Columns, *, labelled: bool = True) -> list[str]:
     """Return which columns are read: without labels, none that holds what is known of a whole question."""
     used = {theirs for our, theirs in names.known(header).items() if labelled or our not in OF_QUESTION}
     return [name for name in header if name == "observations" or name in used]
@@ -142,10 +144,11 @@ def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> It
             header = file.schema_arrow.names
             if "observations" not in header:
                 chosen.check(header, path)
-            columns = _used(header, chosen, labelled=not in_parts)
             if not in_parts:
-                yield table_of_arrow(file.read(columns=columns), path, names)
+                yield table_of_arrow(file.read(columns=_used(header, chosen)), path, names)
                 return
+            names = names and replace(names, needs_labels=False)
+            columns = _used(header, chosen, labelled=False)
             n_rows = max(int(rows_at_once) // (8 if "observations" in columns else 1), 1)
             empty, first = file.schema_arrow.empty_table().select(columns), 1
             batches = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(n_rows, columns=columns))

@@ -226,7 +226,9 @@ def columns_of(tree: xr.DataTree) -> Columns | None:
     if scale not in (None, *get_args(ConfidenceScale)):
         raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or none")
     equal = tree.attrs.get("equal")
-    return None if pairs is None else Columns.named(pairs, scale, EqualAnswers.of_json(equal) if equal else None)
+    if pairs is None:
+        return None
+    return Columns.named(pairs, scale, EqualAnswers.of_json(equal) if equal else None, needs_labels=False)
 
 
 def level_names(tree: xr.DataTree) -> tuple[str, ...]:

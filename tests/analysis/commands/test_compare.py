@@ -193,6 +193,7 @@ def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
     record = json.loads(succeed(tmp_path / "nuts.nc", tmp_path / "again.nc", "--json"))
     theirs = arviz_stats.loo(near, var_name="target")
     for row in record["loo"]:
-        assert (row["elpd"], row["p_loo"]) == pytest.approx((theirs.elpd, theirs.p), abs=1e-6)
+        assert row["elpd"] == pytest.approx(theirs.elpd, abs=1e-6)
+        assert row["p_loo"] == pytest.approx(theirs.p, abs=1e-3)  # files keep four digits of log-likelihoods
         assert 0 < row["p_loo"] < 6
     assert [row["difference"] for row in record["loo"]] == [0, 0]

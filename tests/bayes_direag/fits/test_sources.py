@@ -25,14 +25,15 @@ def test_what_is_no_observations_at_all() -> None:
 @pytest.fixture(scope="module")
 def theirs(simulated: Observations) -> pd.DataFrame:
     """Return a table under other names, with fractions."""
-    names = {"problem_id": "id", "level_name": "prompt", "confidence": "sure"}
+    names = {"problem_id": "id", "level_name": "prompt", "confidence": "sure", "gold_answer": "truth"}
     frame = simulated.to_frame().drop(columns="level").rename(columns=names)
     return frame.assign(sure=frame["sure"] / 100)
 
 
 @pytest.fixture(scope="module")
 def fit(theirs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    observations = Observations.from_frame(theirs, question="id", level="prompt", confidence="sure", scale="fraction")
+    names = {"question": "id", "level": "prompt", "confidence": "sure", "gold": "truth"}
+    observations = Observations.from_frame(theirs, **names, scale="fraction")
     path = tmp_path_factory.mktemp("fit") / "fit.nc"
     fit_map(observations.select(slice(0, 80)), variant="level").save(path)
     return Fit.load(path)
@@ -40,7 +41,8 @@ def fit(theirs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Fit:
 
 class TestHowItIsReadIsSaidOnce:
     def test_a_fit_reads_so(self, tmp_path: Path, simulated: Observations, theirs: pd.DataFrame, fit: Fit) -> None:
-        assert fit.columns == Columns(question="id", level="prompt", confidence="sure", scale="fraction")
+        names = {"question": "id", "level": "prompt", "confidence": "sure", "gold": "truth"}
+        assert fit.columns == Columns(**names, scale="fraction")
         expected = fit.predict(simulated)
         theirs.to_csv(tmp_path / "o.csv", index=False)
         for source in (theirs, tmp_path / "o.csv", theirs.astype(object).to_dict("records")):
@@ -48,6 +50,21 @@ class TestHowItIsReadIsSaidOnce:
         fit.save(tmp_path / "fit.nc")
         succeed("predict", tmp_path / "fit.nc", tmp_path / "o.csv", "--out", tmp_path / "p.parquet")
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected)
+
+    @pytest.mark.parametrize("labels", [["truth", "correct"], ["truth"], []], ids=["unlabelled", "flagged", "labelled"])
+    def test_labels_of_new_questions_may_be_missing(
+        self, tmp_path: Path, simulated: Observations, theirs: pd.DataFrame, fit: Fit, labels: list[str]
+    ) -> None:
+        expected, new = fit.predict(simulated), theirs.drop(columns=labels)
+        pd.testing.assert_frame_equal(fit.predict(new), expected)
+        new.to_csv(tmp_path / "new.csv", index=False)
+        new.to_parquet(tmp_path / "new.parquet", index=False)
+        new.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
+        fit.save(tmp_path / "fit.nc")
+        for source in (tmp_path / f"new.{suffix}" for suffix in ("csv", "parquet", "jsonl")):
+            for again in ((), ("--column", "gold=truth")):
+                succeed("predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", *again)
+                pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected)
 
     def test_what_is_said_again_counts(self, tmp_path: Path, simulated: Observations, fit: Fit) -> None:
         ours, out = tmp_path / "o.csv", tmp_path / "p.parquet"
