@@ -26,13 +26,13 @@ def tables_command(
 ) -> None:
     """Make the paper's Tables 1 and 2 from evaluations, beside the printed figures.
 
-    Table 1 has the seven methods, Table 2 the four variants of the evidence. Model and dataset come from the
-    observations that were evaluated; where the paper has the same, its figures stand beside. A third table says
-    what tells DirEAG from each other method, on the same questions, at a false-discovery rate of 1 - LEVEL.
+    Model and dataset come from the observations that were evaluated; where the paper has the same, its figures stand
+    beside. The console shows in how many settings each of the paper's claims holds, as printed and in these runs.
 
-    --out also gets both tables in one piece, set as in the paper (table1-long, table2-long), and Figures 2 and 3: each
-    run against its base rate, and its support of the null. With --format csv the first two tables are printed, one
-    under the other; differences.csv comes with --out.
+    --out gets the seven methods of Table 1 and the four variants of Table 2 with intervals; both in one piece, set as
+    in the paper (table1-long, table2-long); Table 2 under each preset, side by side; claims and differences; and
+    Figures 2 and 3: each run against its base rate, and its support of the null. Markdown and latex also print what
+    tells DirEAG from each other method, at a false-discovery rate of 1 - LEVEL; csv prints both tables.
 
     Example: direag tables results --out tables
     """
@@ -52,8 +52,7 @@ def tables_command(
             results.write(target)
     match form:
         case "console":
-            for section in results.sections:
-                out.print(section.title, "", shown(section.blocks), sep="\n")
+            out.print(results.verdict.title, "", shown(results.verdict.blocks), sep="\n")
             if target is not None:
                 out.print(f"{target}: {FILES}", soft_wrap=True)
         case "csv":

@@ -36,7 +36,8 @@ def to_markdown(section: Section) -> str:
             rule = ("---:" if column.holds == "number" else "---" for column in block.columns)
             lines += ["", _markdown_row(_markdown_text(column.header) for column in block.columns), _markdown_row(rule)]
             for line in block.lines():
-                lines.append(_markdown_row(_marked(line, _markdown_text, _MARKDOWN)))
+                empty = [""] * (len(block.columns) - len(line.cells))
+                lines.append(_markdown_row([*_marked(line, _markdown_text, _MARKDOWN), *empty]))
             for note in block.note.splitlines():
                 lines += ["", _markdown_text(note)]
     return "\n".join([*lines, ""])
@@ -60,7 +61,7 @@ def _latex_table(section: Section, number: int, table: Table, below: Sequence[st
 \toprule
 {" & ".join(map(_latex_header, table.columns))} \\
 \midrule
-{_latex_rows(table, r"\addlinespace")}
+{_latex_rows(table)}
 \bottomrule
 \end{{tabular}}
 \par\smallskip
@@ -75,27 +76,32 @@ def to_longtable(section: Section) -> str:
     """Return the only table of a section as one LaTeX ``longtable``."""
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     return rf"""% Needs \usepackage{{booktabs,longtable}}.
+\begingroup\small\setlength{{\tabcolsep}}{{3pt}}
 \begin{{longtable}}{{{_alignment(table)}}}
-\caption{{{_latex_text(section.title)}}}\label{{tab:{section.name}}}\\
+\caption{{{_latex_text(". ".join(filter(None, (section.title, table.note))))}}}\label{{tab:{section.name}}}\\
 \toprule
 {" & ".join(map(_latex_header, table.columns))} \\
 \midrule
 \endhead
-{_latex_rows(table, r"\midrule")}
+{_latex_rows(table)}
 \bottomrule
 \end{{longtable}}
+\endgroup
 """
 
 
-def _latex_rows(table: Table, between: str) -> str:
-    """Return the rows, with a line between those that have a name and what is above them."""
+def _latex_rows(table: Table) -> str:
+    """Return the rows, with space above those that have a name, and a line above a heading."""
     lines: list[str] = []
     for line in table.lines():
         texts: Iterable[str] = _marked(line, _latex_text, _LATEX)
-        if line.is_detail:
+        if line.is_heading:
+            lines += [r"\midrule"] * bool(lines)
+            texts = (rf"\multicolumn{{{len(table.columns)}}}{{l}}{{\textit{{{text}}}}}" for text in texts)
+        elif line.is_detail:
             texts = (text and rf"{{\scriptsize {text}}}" for text in texts)
         elif lines and line.cells[0].text:
-            lines.append(between)
+            lines.append(r"\addlinespace")
         lines.append(rf"{' & '.join(texts)} \\")
     return "\n".join(lines)
 

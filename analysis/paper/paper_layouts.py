@@ -9,11 +9,13 @@ from analysis.display.text import UNDEFINED, listed, number
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.paper.paper_tables import (
-    COMPARED_METRICS,
     DECIMALS,
     N_RESAMPLES,
     PRINTED_METRICS,
+    PRINTED_PRESET,
     REFERENCE_METHOD,
+    REFERENCE_NAME,
+    TESTED_METRICS,
     PrintedTable,
     as_printed,
     printed_design,
@@ -23,12 +25,14 @@ from analysis.runs.evaluated_run import EvaluatedRun
 
 _MARKED = "Best of each column in bold, second best underlined; figures equal as printed are equally good. "
 _OF_RANK = {1: ("best",), 2: ("second",)}
+#: The metrics that presets are shown side by side in.
+_BESIDE = ("accuracy", "ece", "brier")
 _COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}
 
 
 def paper_section(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Section:
     """Show :func:`~analysis.paper.paper_tables.paper_table` as one table per run."""
-    columns = (Column(table.column, holds="name"), *map(Column, _metric_headers(details=True)))
+    columns = (*_names(table.column), *map(Column, _metric_headers(details=True)))
     caption = (
         f"{_MARKED if rows.filter(regex='_rank$').notna().any(axis=None) else ''}"
         "↑ more is better, ↓ less. ECE: bins of equal width, closed on the right. Intervals: percentile bootstrap "
@@ -46,9 +50,10 @@ def differences_section(
     differences: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float, n_resamples: int = N_RESAMPLES
 ) -> Section:
     """Show :func:`~analysis.paper.paper_tables.paper_differences` as one table per run."""
-    names = [_COMPARED_NAMES[metric] for metric in COMPARED_METRICS]
+    tested = differences[differences["metric"].isin(TESTED_METRICS) & (differences["method"] == REFERENCE_NAME)]
+    names = [_COMPARED_NAMES[metric] for metric in TESTED_METRICS]
     columns = (
-        Column("method", holds="name"),
+        *_names("method"),
         *map(Column, ("n", *(header for name in names for header in (name, "adjusted\np")))),
     )
     caption = (
@@ -57,32 +62,54 @@ def differences_section(
         "answers, where both have one: below 0 those of DirEAG have the better probabilities. "
         "Intervals: paired bootstrap over questions, with fits and replies as they are. p: paired permutation "
         f"test ({n_resamples} permutations, so never below {_shown_figure(1 / (1 + n_resamples))}), adjusted for all "
-        f"{len(differences)} comparisons shown by the method of Benjamini and Hochberg."
+        f"{len(tested)} comparisons shown by the method of Benjamini and Hochberg."
     )
     tables = (
         _run_table(run, columns, _difference_cells(of_run, level), [what_differs(of_run, 1 - level)])
-        for run, of_run in _by_run(differences, runs)
+        for run, of_run in _by_run(tested, runs)
     )
     title = "DirEAG against each other method, question by question"
     return Section("direag-differences", title, (*tables, Paragraph(caption, "note")))
 
 
 def long_section(table: PrintedTable, rows: pd.DataFrame) -> Section:
-    """Show all runs in one table, set as in the paper: best underlined, DirEAG in bold."""
-    body = []
-    for _, of_run in rows.groupby("run", sort=False):
-        for place, row in enumerate(of_run.to_dict("records")):
-            names = (str(row["model"]), str(row["dataset"])) if place == 0 else ("", "")
-            bold = ("best",) if row["name"] == REFERENCE_METHOD else ()
-            metrics = (
-                Cell(_shown_figure(row[name]), marks=bold + (("second",) if _rank(row, name) == 1 else ()))
-                for name in PRINTED_METRICS
-            )
-            body.append((*map(Cell, names), Cell(str(row["method"]), marks=bold), *metrics))
-    headers = ("Model", "Dataset", table.column.capitalize())
-    columns = (*(Column(header, holds="name") for header in headers), *map(Column, _metric_headers()))
+    """Show all settings in one table, set as in the paper: best underlined, DirEAG in bold; of each the first run."""
+    columns = (*_names("Dataset", table.column.capitalize()), *map(Column, _metric_headers()))
+    body: list[tuple[Cell, ...]] = []
+    first_runs = rows[~rows.duplicated(["model", "dataset", "method"])]
+    for model, of_model in first_runs.groupby("model", sort=False):
+        body.append((Cell(str(model)),))
+        for dataset, of_dataset in of_model.groupby("dataset", sort=False):
+            for place, row in enumerate(of_dataset.to_dict("records")):
+                bold = ("best",) if row["name"] == REFERENCE_METHOD else ()
+                metrics = (
+                    Cell(_shown_figure(row[name]), marks=bold + (("second",) if _rank(row, name) == 1 else ()))
+                    for name in PRINTED_METRICS
+                )
+                body.append((Cell("" if place else str(dataset)), Cell(str(row["method"]), marks=bold), *metrics))
     title = f"{table.subject.capitalize()}, all settings, set as in the paper's Table {table.number}"
-    return Section(f"direag-{table.number}-long", title, (Table("", columns, tuple(body)),))
+    presets = first_runs["preset"].unique().tolist()
+    whole = Table("", columns, tuple(body), f"Fits: preset {listed(presets)}.")
+    return Section(f"direag-{table.number}-long", title, (whole,))
+
+
+def presets_section(rows: pd.DataFrame) -> Section:
+    """Show Table 2 under every preset side by side, beside the printed figures."""
+    presets = rows["preset"].unique().tolist()
+    headers = [f"{PRINTED_METRICS[name][0]}\n{of}" for name in _BESIDE for of in ("printed", *presets)]
+    body: list[tuple[Cell, ...]] = []
+    for (model, dataset), of_setting in rows.groupby(["model", "dataset"], sort=False):
+        body.append((Cell(f"{model}, {dataset}"),))
+        for method, of_method in of_setting.groupby("method", sort=False):
+            by_preset = of_method.drop_duplicates("preset").set_index("preset").reindex(presets)
+            figures = [[of_method[f"{name}_printed"].iloc[0], *by_preset[name]] for name in _BESIDE]
+            body.append((Cell(str(method)), *(Cell(_shown_figure(value)) for of in figures for value in of)))
+    note = (
+        f"The printed figures are those of {PRINTED_PRESET}: its fits count the questions without a right candidate "
+        "as much as all others together, which the paper does not mention, and which the row + Conf. evidence shows."
+    )
+    table = Table("", (*_names("Variant"), *map(Column, headers)), tuple(body), note)
+    return Section("direag-presets", "Table 2 under each preset", (table,))
 
 
 def what_differs(differences: pd.DataFrame, rate: float) -> str:
@@ -90,7 +117,7 @@ def what_differs(differences: pd.DataFrame, rate: float) -> str:
 
     Examples
     --------
-    >>> rows = {"method": ["A", "B"], "metric": "benefit", "n": 90, "difference": [0.2, 0.1]}
+    >>> rows = {"other": ["A", "B"], "metric": "benefit", "n": 90, "difference": [0.2, 0.1]}
     >>> print(what_differs(pd.DataFrame(rows | {"p_adjusted": [0.01, 0.6]}), 0.05))
     At a false-discovery rate of 5%, DirEAG has a higher benefit than A.
     90 questions do not tell it from B in benefit; that does not make them equal.
@@ -113,7 +140,7 @@ def what_differs(differences: pd.DataFrame, rate: float) -> str:
 
 def _by_metric(differences: pd.DataFrame, phrase: str) -> list[str]:
     return [
-        phrase.format(metric=_COMPARED_NAMES[str(metric)], methods=listed(rows["method"].tolist()))
+        phrase.format(metric=_COMPARED_NAMES[str(metric)], methods=listed(rows["other"].tolist()))
         for metric, rows in differences.groupby("metric", sort=False)
     ]
 
@@ -128,6 +155,10 @@ def _run_table(
 def _by_run(table: pd.DataFrame, runs: Sequence[EvaluatedRun]) -> Iterator[tuple[EvaluatedRun, pd.DataFrame]]:
     for run in runs:
         yield run, table[table["run"] == str(run.folder)]
+
+
+def _names(*headers: str) -> tuple[Column, ...]:
+    return tuple(Column(header, holds="name") for header in headers)
 
 
 def _metric_headers(*, details: bool = False) -> list[str]:
@@ -193,9 +224,9 @@ def _option_for(method: str) -> str:
 
 
 def _difference_cells(differences: pd.DataFrame, level: float) -> Iterator[tuple[Cell, ...]]:
-    for method, rows in differences.groupby("method", sort=False):
-        cells = [Cell(str(method), f"  {_percent(level)} interval"), Cell(str(rows["n"].iloc[0]))]
-        for row in rows.set_index("metric").loc[list(COMPARED_METRICS)].to_dict("records"):
+    for other, rows in differences.groupby("other", sort=False):
+        cells = [Cell(str(other), f"  {_percent(level)} interval"), Cell(str(rows["n"].iloc[0]))]
+        for row in rows.set_index("metric").loc[list(TESTED_METRICS)].to_dict("records"):
             span = _span(row["low"], row["high"], " to ", DECIMALS)
             cells += [
                 Cell(_shown_figure(row["difference"], signed=True), span),
@@ -205,12 +236,12 @@ def _difference_cells(differences: pd.DataFrame, level: float) -> Iterator[tuple
 
 
 def _span(low: float, high: float, between: str, decimals: int = 3) -> str:
-    ends = [number(end, decimals, bare=True) for end in (low, high)]
+    ends = [number(end, decimals) for end in (low, high)]
     return UNDEFINED if ends == [UNDEFINED] * 2 else between.join(ends)
 
 
 def _shown_figure(value: float, decimals: int = DECIMALS, *, signed: bool = False) -> str:
-    return number(value, decimals, signed=signed, bare=True)
+    return number(value, decimals, signed=signed)
 
 
 def _percent(share: float) -> str:

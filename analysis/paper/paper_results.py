@@ -11,11 +11,13 @@ from analysis.display.document import Section
 from analysis.display.folders import versions, write_record
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.typeset import to_latex, to_longtable, to_markdown
-from analysis.paper.paper_layouts import differences_section, long_section, paper_section
+from analysis.paper.paper_claims import claims_section, paper_claims
+from analysis.paper.paper_layouts import differences_section, long_section, paper_section, presets_section
 from analysis.paper.paper_tables import (
     METHODS_TABLE,
     PRINTED_TABLES,
     REFERENCE_METHOD,
+    PrintedTable,
     Setting,
     in_printed_order,
     paper_differences,
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
 #: What :meth:`PaperResults.write` writes, in words.
 FILES = (
-    "table1 and table2 as .csv, .md, .tex, .json, and -long as .md, .tex; differences.csv; figure2 and figure3 as "
-    ".png, .csv"
+    "table1 and table2 as .csv, .md, .tex, .json, and -long as .md, .tex; presets as .md, .tex; claims and differences "
+    "as .csv; figure2 and figure3 as .png, .csv"
 )
 
 #: The method whose null probability is the support of the null; that of DirEAG is after the final calibration.
@@ -56,27 +58,42 @@ class PaperResults:
     seed: int
 
     @property
+    def claims(self) -> pd.DataFrame:
+        """The paper's claims, counted over settings."""
+        return paper_claims(self.differences)
+
+    @property
+    def verdict(self) -> Section:
+        """The claims as a table."""
+        return claims_section(self.claims, self.level)
+
+    @property
     def sections(self) -> list[Section]:
-        """Both tables and the differences, for any printer."""
-        pairs = zip(PRINTED_TABLES, self.tables, strict=True)
-        sections = [paper_section(table, rows, self.runs, self.level) for table, rows in pairs]
-        return [*sections, differences_section(self.differences, self.runs, self.level)]
+        """Claims, both tables and differences, for any printer."""
+        tables = [paper_section(*pair, self.runs, self.level) for pair in self._pairs()]
+        return [self.verdict, *tables, differences_section(self.differences, self.runs, self.level)]
+
+    def _pairs(self) -> Iterator[tuple[PrintedTable, pd.DataFrame]]:
+        return zip(PRINTED_TABLES, self.tables, strict=True)
 
     def write(self, target: Path) -> None:
         """Write :data:`FILES` to a folder, made if need be, in place of such files there; no figures without DirEAG."""
         target.mkdir(exist_ok=True)
-        for table, rows, section in zip(PRINTED_TABLES, self.tables, self.sections, strict=False):
-            stem, whole = target / f"table{table.number}", long_section(table, rows)
-            write_table(rows, stem.with_suffix(".csv"))
-            write_record(self._record(rows), stem.with_suffix(".json"))
-            for path, text in (
-                (stem.with_suffix(".md"), to_markdown(section)),
-                (stem.with_suffix(".tex"), to_latex(section)),
-                (target / f"{stem.name}-long.md", to_markdown(whole)),
-                (target / f"{stem.name}-long.tex", to_longtable(whole)),
-            ):
-                with atomic_path(path) as partial_path:
-                    partial_path.write_text(text, encoding="utf-8")
+        _, variants = self.tables
+        texts: dict[str, str] = {}
+        for table, rows in self._pairs():
+            stem = f"table{table.number}"
+            write_table(rows, target / f"{stem}.csv")
+            write_record(self._record(rows), target / f"{stem}.json")
+            section, whole = paper_section(table, rows, self.runs, self.level), long_section(table, rows)
+            texts |= {f"{stem}.md": to_markdown(section), f"{stem}.tex": to_latex(section)}
+            texts |= {f"{stem}-long.md": to_markdown(whole), f"{stem}-long.tex": to_longtable(whole)}
+        beside = presets_section(variants)
+        texts |= {"presets.md": to_markdown(beside), "presets.tex": to_longtable(beside)}
+        for name, text in texts.items():
+            with atomic_path(target / name) as partial_path:
+                partial_path.write_text(text, encoding="utf-8")
+        write_table(self.claims, target / "claims.csv")
         write_table(self.differences, target / "differences.csv")
         for name, measure, draw in (
             ("figure2", printed_gains, gain_figure),
@@ -103,7 +120,8 @@ def paper_results(
     """Make tables, comparisons and intervals of folders written by ``direag evaluate``."""
     runs = in_printed_order([read_evaluated_run(folder) for folder in folders])
     tables = [paper_table(table, runs, level=level, seed=seed) for table in PRINTED_TABLES]
-    return PaperResults(runs, tables, paper_differences(runs, level=level, seed=seed, on_step=on_step), level, seed)
+    differences = paper_differences(runs, level=level, seed=seed, on_step=on_step)
+    return PaperResults(runs, tables, differences, level, seed)
 
 
 def printed_gains(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
@@ -116,7 +134,7 @@ def printed_gains(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> p
         accuracy, brier, auroc = (float(cell[name]) for name in ("accuracy", "brier", "auroc"))
         base_rate = accuracy * (1 - accuracy)
         rows.append(
-            {"run": str(run.folder), "model": where.model, "dataset": where.dataset}
+            _place(run, where)
             | gains
             | {
                 "brier_printed": brier,
@@ -140,7 +158,7 @@ def null_means(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.D
     rows = []
     for run, where, predictions in _of_method(runs, SUPPORT_METHOD):
         state = null_state(predictions, seed=seed, level=level)
-        row: dict[str, object] = {"run": str(run.folder), "model": where.model, "dataset": where.dataset}
+        row: dict[str, object] = _place(run, where)
         for name, quantity in {**_NULL_MEANS, "difference": "difference to selected"}.items():
             estimate = state.quantity(quantity)
             row |= {f"{name}{end}": estimate[end[1:] or "value"] for end in _ENDS}
@@ -183,5 +201,11 @@ def _of_method(runs: Sequence[EvaluatedRun], method: str) -> Iterator[tuple[Eval
             yield run, setting(run), predictions
 
 
+def _place(run: EvaluatedRun, where: Setting) -> dict[str, object]:
+    return {"run": str(run.folder), "model": where.model, "dataset": where.dataset, "preset": run.preset}
+
+
 def _run_names(table: pd.DataFrame) -> list[str]:
-    return [f"{model}, {dataset}" for model, dataset in zip(table["model"], table["dataset"], strict=True)]
+    """Name the rows by model and dataset, and by preset if there are several."""
+    columns = ["model", "dataset", *(["preset"] if len(set(table["preset"])) > 1 else [])]
+    return [", ".join(names) for names in table[columns].to_numpy()]

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,7 +22,7 @@ _FOLDER = Path(__file__).parent
 #: The metrics of both tables in their order: header, what more the header should say, whether more of it is better.
 PRINTED_METRICS: Mapping[str, tuple[str, str, bool]] = MappingProxyType(
     {
-        "accuracy": ("Accuracy", "", True),
+        "accuracy": ("Acc", "", True),
         "ece": ("ECE", "10 bins", False),
         "brier": ("Brier", "", False),
         "auroc": ("AUROC", "", True),
@@ -30,6 +32,8 @@ PRINTED_METRICS: Mapping[str, tuple[str, str, bool]] = MappingProxyType(
 )
 #: Decimals that the paper prints.
 DECIMALS = 4
+#: The preset that the printed figures are of.
+PRINTED_PRESET = "release"
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,20 @@ def _key(name: str) -> str:
 
 
 #: The method that all others are compared with, and the others with their printed names.
-REFERENCE_METHOD = "direag"
+REFERENCE_METHOD, REFERENCE_NAME = "direag", "DirEAG"
 COMPARED_METHODS = MappingProxyType(
     {name: printed for table in PRINTED_TABLES for printed, name in table.rows.items() if name != REFERENCE_METHOD}
 )
-#: Benefit, which sees the selected answers, and the paper's own proper score.
-COMPARED_METRICS = ("benefit", "brier")
+#: All pairs that are compared: DirEAG with every other method, and the rungs of the ladder of evidence below it.
+PAIRS = (
+    *((REFERENCE_METHOD, other) for other in COMPARED_METHODS),
+    ("level_calibrated", "count_calibrated"),
+    ("confidence", "level_calibrated"),
+)
+#: The metrics of a comparison: benefit, which sees the selected answers, and those of the paper's claims.
+COMPARED_METRICS = ("benefit", "brier", "accuracy", "ece", "auroc")
+#: Those whose differences are tested: benefit, and the paper's own proper score.
+TESTED_METRICS = COMPARED_METRICS[:2]
 #: Bootstrap resamples, and permutations, of each comparison.
 N_RESAMPLES = 1000
 
@@ -171,12 +183,12 @@ def setting(run: EvaluatedRun) -> Setting:
 
 
 def in_printed_order(runs: Sequence[EvaluatedRun]) -> list[EvaluatedRun]:
-    """Return the runs in the paper's order of models and datasets, those that it does not have at the end."""
+    """Return the runs in the paper's order of models and datasets, ``release`` first, and others at the end."""
     cells = [tuple(row[:2]) for row in PRINTED_TABLES[0].figures().index]
 
-    def place(run: EvaluatedRun) -> int:
+    def place(run: EvaluatedRun) -> tuple[int, bool]:
         model, dataset, is_printed = setting(run)
-        return cells.index((model, dataset)) if is_printed else len(cells)
+        return cells.index((model, dataset)) if is_printed else len(cells), run.preset != PRINTED_PRESET
 
     return sorted(runs, key=place)
 
@@ -201,6 +213,7 @@ def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int
         "run": str(run.folder),
         "model": model,
         "dataset": dataset,
+        "preset": run.preset,
         "method": list(table.rows),
         "name": metrics.index,
         "n": metrics["n"].astype("Int64"),
@@ -235,14 +248,25 @@ def paper_differences(
     n_resamples: int = N_RESAMPLES,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """Compare DirEAG with every other method of both tables; p-values are adjusted over all runs together."""
+    """Compare the methods of :data:`PAIRS`: ``method`` and ``other`` by printed names, and ``method`` minus ``other``.
+
+    The p-values of DirEAG's :data:`TESTED_METRICS` are adjusted over all runs together, the others are not.
+    """
     parts = []
     for run in runs:
         options: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "level": level, "on_step": on_step}
-        table = method_differences(run, REFERENCE_METHOD, COMPARED_METHODS, COMPARED_METRICS, **options)
         model, dataset, _ = setting(run)
-        where = {"run": str(run.folder), "model": model, "dataset": dataset}
-        printed = table["method"].map(COMPARED_METHODS)
-        parts.append(pd.DataFrame(where, table.index).assign(method=printed, name=table.pop("method")).join(table))
+        where = {"run": str(run.folder), "model": model, "dataset": dataset, "preset": run.preset}
+        for method, pairs in groupby(PAIRS, key=itemgetter(0)):
+            table = method_differences(run, method, [other for _, other in pairs], COMPARED_METRICS, **options)
+            other = table.pop("method").map(printed_method)
+            named = pd.DataFrame(where, table.index).assign(method=printed_method(method), other=other)
+            parts.append(named.join(table))
     whole = pd.concat(parts, ignore_index=True)
-    return whole.assign(p_adjusted=control_false_discoveries(whole["p_value"].to_numpy(float)))
+    tested = (whole["method"] == REFERENCE_NAME) & whole["metric"].isin(TESTED_METRICS)
+    return whole.assign(p_adjusted=control_false_discoveries(whole["p_value"].where(tested).to_numpy(float)))
+
+
+def printed_method(name: str) -> str:
+    """Return what the paper's tables call a method."""
+    return COMPARED_METHODS.get(name, REFERENCE_NAME)

@@ -89,7 +89,7 @@ def paired_table(
         raise ValueError(f"the methods answered {n} and {others} questions; expected the same questions")
     both = first.is_answered & second.is_answered
     of_all = _Pair.of(first, second, n_resamples, seed)
-    of_own = _Pair.of(first.select(both), second.select(both), n_resamples, seed)
+    of_own = of_all if both.all() else _Pair.of(first.select(both), second.select(both), n_resamples, seed)
     rows = []
     for name in metrics or (*SELECTION_SCORES, *_OWN_METRICS):
         (before, after), replicates, p_value = of_all.selection(name) if name in SELECTION_SCORES else of_own.own(name)

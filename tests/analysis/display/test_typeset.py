@@ -116,10 +116,23 @@ class TestLatex:
         assert re.findall(r"\\label\{(.*?)\}", text) == ["tab:key-1", "tab:key-2"]
         assert text.count(r"\begin{table}") == 2
 
-    def test_a_group_of_rows_is_parted_from_the_next_in_a_longtable(self):
-        text = to_longtable(section(table()))
-        assert text.count(r"\midrule") == 1 + 2
-        assert r"first & \textbf{.9000} & \underline{.1000} \\" in text
+    def test_headings_stand_over_their_rows_in_a_longtable(self):
+        rows = ((Cell("one_model"),), *ROWS[:2], (Cell("another"),), ROWS[2])
+        text = to_longtable(section(table(rows=rows)))
+        body = text.partition("\\endhead\n")[2].partition("\\bottomrule")[0].splitlines()
+        assert [line.partition(" ")[0] for line in body if "scriptsize" not in line] == [
+            r"\multicolumn{3}{l}{\textit{one\_model}}",
+            r"\addlinespace",
+            "first",
+            r"\addlinespace",
+            "second",
+            r"\midrule",
+            r"\multicolumn{3}{l}{\textit{another}}",
+            r"\addlinespace",
+            "third",
+        ]
+        assert r"\caption{Table of plain. a note}" in text
+        assert "| one\\_model |  |  |" in to_markdown(section(table(rows=rows)))
 
     def test_empty_details_stay_empty(self):
         text = to_latex(section(table(rows=((Cell("a", "  x"), Cell("1"), Cell("2", "1")),))))

@@ -1,22 +1,25 @@
 """What the paper's tables say in words and figures."""
 
-import io
-import re
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from analysis.display.document import Cell, Paragraph, Section, Table
-from analysis.display.terminal import shown
-from analysis.paper.paper_layouts import differences_section, paper_section, what_differs
+from analysis.paper.paper_layouts import (
+    differences_section,
+    long_section,
+    paper_section,
+    presets_section,
+    what_differs,
+)
 from analysis.paper.paper_tables import (
     METHODS_TABLE,
     PRINTED_TABLES,
     VARIANTS_TABLE,
     PrintedTable,
+    in_printed_order,
     paper_differences,
     paper_table,
 )
@@ -68,7 +71,7 @@ class TestPaperSection:
         found = section_of(runs, METHODS_TABLE)
         assert caption_of(found).startswith("Best of each column in bold, second best underlined")
         headers = [column.header for column in tables_of(found)[0].columns]
-        assert headers == ["method", "Accuracy ↑", "ECE ↓\n(10 bins)", "Brier ↓", "AUROC ↑", "PR-P ↑", "PR-N ↑"]
+        assert headers == ["method", "Acc ↑", "ECE ↓\n(10 bins)", "Brier ↓", "AUROC ↑", "PR-P ↑", "PR-N ↑"]
         assert tables_of(section_of(runs, VARIANTS_TABLE))[0].columns[0].header == "variant"
 
     def test_each_method_has_its_lines(self, runs):
@@ -94,12 +97,12 @@ class TestPaperSection:
         assert (as_float(low), as_float(high)) == (round(own["brier_low"], 3), round(own["brier_high"], 3))
         # Qwen2.5-7B, SVAMP, DirEAG as printed.
         printed = [cell.detail.splitlines()[1] for cell in cells]
-        assert printed == [".8510", ".0176", ".0925", ".8125", ".9383", ".5375"]
+        assert printed == ["0.8510", "0.0176", "0.0925", "0.8125", "0.9383", "0.5375"]
 
     def test_undefined_and_missing_are_dashes(self, runs):
         rows = rows_of(tables_of(section_of(runs, METHODS_TABLE))[1])
         assert texts(rows["Top-K"]) == [DASH] * 6
-        assert texts(rows["DirEAG"]) == ["1.0000", ".0000", ".0000", DASH, DASH, DASH]
+        assert texts(rows["DirEAG"]) == ["1.0000", "0.0000", "0.0000", DASH, DASH, DASH]
         assert [cell.marks for cell in rows["DirEAG"]] == [("best",)] * 3 + [()] * 3
         assert [cell.detail for cell in rows["DirEAG"]][3:] == [DASH] * 3
 
@@ -114,8 +117,8 @@ class TestPaperSection:
         assert first == [
             "Ours: 40 questions, 5-fold cross-fit, MAP, preset paper.",
             "Printed: 1000 questions, 5-fold cross-fit, MAP; without intervals.",
-            "Benefit (accuracy minus Brier score, 0 without an answer), which the paper does not have: DirEAG .4244 "
-            "and Vanilla .2729.",
+            "Benefit (accuracy minus Brier score, 0 without an answer), which the paper does not have: DirEAG 0.4244 "
+            "and Vanilla 0.2729.",
             "Self-cons. and Ans. entropy: not in this run; needs direag evaluate --samples.",
             "Mean conf. and SteerConf: not in this run; needs direag evaluate --methods.",
             "Top-K: not in this run; needs direag evaluate --topk.",
@@ -143,7 +146,7 @@ class TestDifferences:
         ]
         headers = [column.header for column in table.columns]
         assert headers == ["method", "n", "benefit", "adjusted\np", "Brier score", "adjusted\np"]
-        rows = differences[differences["name"] == "vanilla"].set_index("metric")
+        rows = differences[differences["other"] == "Vanilla"].set_index("metric")
         cells = rows_of(table)["Vanilla"]
         assert int(cells[0].text) == 39
         assert as_float(cells[1].text) == round(rows.loc["benefit", "difference"], 4)
@@ -155,7 +158,7 @@ class TestDifferences:
 
     def test_the_caption_says_how(self, found):
         section = found[1]
-        assert "99 permutations, so never below .0100), adjusted for all 6 comparisons" in caption_of(section)
+        assert "99 permutations, so never below 0.0100), adjusted for all 6 comparisons" in caption_of(section)
         assert any("false-discovery rate of 10%" in table.note for table in tables_of(section))
 
     def test_a_run_without_direag_says_so(self, tmp_path):
@@ -178,7 +181,7 @@ class TestWhatDiffers:
                 ("E", "brier", 70, 0.0, 1.0),
                 ("F", "brier", 0, np.nan, np.nan),
             ],
-            columns=["method", "metric", "n", "difference", "p_adjusted"],
+            columns=["other", "metric", "n", "difference", "p_adjusted"],
         )
         assert what_differs(rows, 0.05).splitlines() == [
             "At a false-discovery rate of 5%, DirEAG has a lower benefit than A and B and a higher benefit than C.",
@@ -190,20 +193,23 @@ class TestWhatDiffers:
         assert "At a" not in what_differs(rows[4:5], 0.05)
 
 
-def test_everything_fits_in_80_columns(runs: list[EvaluatedRun], tmp_path: Path) -> None:
-    """With all figures at their widest: four-digit counts, a perfect and a hopeless method."""
-    n = 1234
-    extreme = {"count_calibrated": [(1.0, True)] * n, "level_calibrated": [(1.0, False)] * n}
-    extreme["direag"] = [(1.0, k % 2 == 0) for k in range(n)]
-    wide = [*runs, read_evaluated_run(write_run(tmp_path / "wide", extreme))]
-    file = io.StringIO()
-    console = Console(file=file, width=80, markup=False, emoji=False, highlight=False)
-    for table in PRINTED_TABLES:
-        console.print(shown(section_of(wide, table).blocks))
-    differences = paper_differences(wide, level=0.95, seed=0, n_resamples=50)
-    console.print(shown(differences_section(differences, wide, 0.95, 50).blocks))
-    text = file.getvalue()
-    assert max(map(len, text.splitlines())) <= 80
-    assert "…" not in text
-    assert re.search(rf"{MINUS}1\.0000", text)
-    assert f"1.000{DASH}1.000" in text
+class TestPresets:
+    def test_the_printed_figure_and_each_preset_stand_side_by_side(self, runs):
+        both = [replace(runs[0], preset="release"), runs[0]]
+        rows = paper_table(VARIANTS_TABLE, both, level=0.95, seed=0)
+        (table,) = tables_of(presets_section(rows))
+        headers = [column.header for column in table.columns]
+        assert headers[:5] == ["Variant", "Acc\nprinted", "Acc\nrelease", "Acc\npaper", "ECE\nprinted"]
+        assert table.note.startswith("The printed figures are those of release: its fits count the questions without")
+        heading, *variants = table.rows
+        assert texts(heading) == ["Qwen2.5-7B, SVAMP"]
+        assert [row[0].text for row in variants] == list(VARIANTS_TABLE.rows)
+        shown = f"{runs[0].metrics.set_index('method').loc['direag', 'accuracy']:.4f}"
+        assert texts(variants[-1][1:4]) == ["0.8510", shown, shown]
+
+    def test_the_long_table_has_one_run_of_a_setting(self, runs):
+        both = in_printed_order([runs[0], replace(runs[0], preset="release")])
+        rows = paper_table(VARIANTS_TABLE, both, level=0.95, seed=0)
+        (table,) = tables_of(long_section(VARIANTS_TABLE, rows))
+        assert len(table.rows) == 1 + 4
+        assert table.note == "Fits: preset release."
