@@ -133,11 +133,11 @@ def flat_direction(draws: pd.DataFrame, prior: pd.DataFrame, log_likelihood: Tot
 def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
     """Return the weighted log-likelihood of all questions of a fit as a function of raw vectors."""
     preset, variant = fit.preset.model_settings, fit.variant
-    sizes = fit.likelihood_data.sizes
+    data = fit.likelihood_data
 
     def natural(vector: Float[Array, " parameter"]) -> Parameters:
-        raw = raw_from_vector(vector, preset=preset, variant=variant, **sizes)
-        return natural_parameters(raw, preset, variant)
+        raw = raw_from_vector(vector, preset=preset, variant=variant, **data.sizes)
+        return natural_parameters(raw, preset, variant, data.agreement)
 
     def at(vectors: Float[np.ndarray, "sample parameter"]) -> Float[np.ndarray, " sample"]:
         with jax.enable_x64(True):

@@ -80,7 +80,8 @@ class Explanation:
         (q~; 1 in variant count), ``weight_share`` (its level's share of the total weight), ``evidence`` (weight * q~,
         for its answer), ``null_evidence`` (null_gain * weight * (1 - q~), for the null), their parts of the support as
         ``support_part`` and ``null_support_part``; ``answer_without`` and ``confidence_without``, the prediction of the
-        same fit without this report.
+        same fit without this report; how often its level agrees with the others in the questions given to the fit,
+        ``agreement``, and would by chance, ``chance_agreement`` (NaN if the fit does not look at it).
     unusable : DataFrame
         One row per level without a usable report: ``number``, ``level``, ``reason``; ``answer`` as given and
         ``stated``, if there are any.
@@ -237,7 +238,9 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         labelled=labelled,
         gold_answer=canonical(question.questions[0].gold_answer, question.kind),
         correct=bool(states["right"].iloc[0]) if labelled and answer is not None else None,
-        reports=_reports(parts, question, predicted.iloc[1:], interval_level),
+        reports=_reports(parts, question, predicted.iloc[1:], interval_level).assign(
+            **_agreement(fit, question, parts)
+        ),
         unusable=_unusable(question, level_table(observations.table)),
         states=states,
         calibration=_calibration(fit, parts, None if answer is None else order[0]),
@@ -306,6 +309,15 @@ def _reports(
             "confidence_without": without["confidence"].to_numpy(),
         }
     )
+
+
+def _agreement(fit: Fit, question: Observations, parts: EvidenceParts) -> dict[str, Float[np.ndarray, " report"]]:
+    agreement, level = fit.fitted.agreement, np.array(question.slots or range(question.n_levels))[parts.level]
+    unknown = np.full(len(level), np.nan)
+    return {
+        "agreement": unknown if agreement is None else agreement.share[level],
+        "chance_agreement": unknown if agreement is None else agreement.by_chance[level],
+    }
 
 
 def _unusable(question: Observations, names: Mapping[int, str]) -> pd.DataFrame:

@@ -175,6 +175,9 @@ def _reports_table(explanation: Explanation) -> Table:
         "its evidence adds to the support of its answer. without it: the probability of the answer without this "
         "report, and that answer if it is another."
     )
+    known = explanation.reports["agreement"].notna().any()
+    if known:
+        caption += " agrees: how often its level agrees with most others, over all questions, and would by chance."
     if explanation.n_samples > 1:
         caption += f"\nBelow a mean over the draws: its {explanation.interval_level:.0%} interval."
     return Table.of(
@@ -191,9 +194,15 @@ def _reports_table(explanation: Explanation) -> Table:
             Column("to\nnull"): lambda row: number(row["null_evidence"], decimals),
             Column("support"): lambda row: _posterior_cell(row, "support_part"),
             Column("without\nit"): without,
+            **({Column("agrees\n(by chance)"): _agreement} if known else {}),
         },
         caption,
     )
+
+
+def _agreement(row: Record) -> str:
+    share, by_chance = row["agreement"], row["chance_agreement"]
+    return "" if math.isnan(share) else f"{share:.0%} ({by_chance:.0%})"
 
 
 def _unusable_table(explanation: Explanation) -> Table:

@@ -139,9 +139,12 @@ def measured(
 ) -> Iterator[pd.DataFrame]:
     """Yield, after each fit that is not among the results ``done``, the metrics of every method that uses it.
 
+    How levels agree with each other is that of all questions, without their labels.
+
     ``NAME_gap`` is the metric on the first half of the test questions minus that on the second half: see
     :func:`over_splits`. NUTS takes ``seed + s`` in split s.
     """
+    observations = observations.with_agreement()
     known = set() if done is None else set(zip(done["method"], done["n_labels"], done["split"], strict=True))
     registry = dict(SIMPLE_METHODS) | preset_methods(sampling)
     learners = dict.fromkeys(registry[name].learn for name in sorted(methods, key=is_sampled))

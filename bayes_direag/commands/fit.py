@@ -27,6 +27,10 @@ def fit_command(
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Further questions: how levels agree there counts, labels do not."),
+    ] = None,
     recalibration: options.RecalibrationOption = None,
     out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
@@ -44,12 +48,13 @@ def fit_command(
     """
     from bayes_direag.data.observations import Observations
 
-    options.check_file(target, observations)
+    options.check_file(target, observations, *filter(None, [unlabelled]))
     columns = options.chosen_columns(column, scale, equal)
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     with options.progress() as step:
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels)
+        further = None if unlabelled is None else Observations.read(unlabelled, labelled.kind, columns)
     if not as_json:
         show_quality(labelled, observations, inferred=answers is None, labels=labels)
     if method == "map":
@@ -57,7 +62,7 @@ def fit_command(
             step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
             from bayes_direag.fits.fitting import fit_map
 
-            fitted = fit_map(labelled, preset=settings, variant=variant, seed=seed)
+            fitted = fit_map(labelled, preset=settings, variant=variant, unlabelled=further, seed=seed)
     else:
         sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
         from bayes_direag.fits.fitting import fit_nuts
@@ -67,6 +72,7 @@ def fit_command(
             preset=settings,
             variant=variant,
             sampling=sampling,
+            unlabelled=further,
             seed=seed,
             allow_weighted=allow_weighted,
             progress=options.err.is_terminal,

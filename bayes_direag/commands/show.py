@@ -15,6 +15,8 @@ from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
@@ -27,6 +29,10 @@ _SCALE_NOTE_OF_LEVEL = (
     "share, relative: in units of the total weight. Variant level: the labels determine weight x sigmoid(bias) and "
     "null_gain x weight x sigmoid(-bias), up to a common scale. Only the prior determines weight, bias and null_gain "
     "themselves, and their shares."
+)
+_AGREEMENT_NOTE = (
+    "agrees: how often a level's answer is the one that most others give, over all questions given, labelled or not. "
+    "by chance: the same for answers to different questions. What lies beyond chance moves weight and vote."
 )
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
@@ -73,13 +79,15 @@ def parameter_tables(fit: "Fit") -> Group:
         if row["parameter"] == "weight":
             columns["share"].append(_rounded(row["relative"], 3))
     columns = {name: cells for name, cells in columns.items() if cells}
+    if agreement := fit.fitted.agreement:
+        columns |= {"agrees": _percents(agreement.share), "by chance": _percents(agreement.by_chance)}
     for name in columns:
         levels.add_column(name.replace("[", "\n["), justify="right", overflow="fold")
     for level, *cells in zip(fit.level_names, *columns.values(), strict=True):
         levels.add_row(Text(level), *cells)
     free = fit.variant == "level" and fit.preset.null_gain.fixed is None
     return Group(
-        titled("Parameters of each level", levels),
+        titled("Parameters of each level", levels, _AGREEMENT_NOTE if agreement else ""),
         titled("Parameters shared by all levels", shared, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
     )
 
@@ -95,6 +103,7 @@ class FitSummary(TypedDict):
     model: str
     questions: int
     levels: list[str]
+    agreement: NotRequired[dict[str, list[float | None]]]
     recalibration: str
     weighted: bool
     converged: bool
@@ -126,6 +135,7 @@ def fit_summary(fit: "Fit") -> FitSummary:
         "model": attributes["model"],
         "questions": fit.n_questions,
         "levels": list(fit.level_names),
+        **_agreement(fit),
         "recalibration": fit.recalibration.method,
         "weighted": fit.preset.is_weighted,
         **(_sampled(fit) if attributes["method"] == "nuts" else _optimised(fit)),
@@ -134,6 +144,14 @@ def fit_summary(fit: "Fit") -> FitSummary:
         "versions": json.loads(attributes["versions"]),
     }
     return cast(FitSummary, summary)
+
+
+def _agreement(fit: "Fit") -> dict[str, Any]:
+    agreement = fit.fitted.agreement
+    if agreement is None:
+        return {}
+    numbers = {name: values.tolist() for name, values in agreement._asdict().items()}
+    return {"agreement": {name: [None if x != x else x for x in values] for name, values in numbers.items()}}
 
 
 def _optimised(fit: "Fit") -> dict[str, Any]:
@@ -215,6 +233,10 @@ def _searched(summary: FitSummary, preset: Preset) -> str:
     if preset.penalty is None:
         return ""
     return f", from the {'released' if preset.is_bounded else 'usual'} start alone: there may be lower optima"
+
+
+def _percents(shares: "np.ndarray") -> list[str]:
+    return [_UNDEFINED if math.isnan(share) else f"{share:.0%}" for share in shares]
 
 
 def _rounded(value: float, decimals: int = 4) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data import files
+from bayes_direag.data.agreement import Agreement, Comparisons, agreement, comparisons
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
 from bayes_direag.data.columns import Columns, ConfidenceScale, SameAnswer
@@ -65,6 +66,9 @@ class Observations:
         The cluster of each question, None for a question without one; None if no question has a cluster.
     groups : tuple of str, optional
         The group of each level, or its name if it has no group; None if no level has a group.
+    agreement : Agreement, optional
+        How often each of the :attr:`learned_levels` agrees with the others, perhaps over further questions; None until
+        :meth:`with_agreement` has looked.
     """
 
     problem_id: tuple[str, ...]
@@ -81,6 +85,7 @@ class Observations:
     row: Int[np.ndarray, "problem"]
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
+    agreement: Agreement | None = None
 
     @classmethod
     def read(
@@ -437,6 +442,28 @@ class Observations:
             of_candidate[row, : len(texts)] = [place.get(text, -1) for text in texts]
         return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
 
+    def with_agreement(self, unlabelled: "Observations | None" = None) -> "Observations":
+        """Look how often each level agrees with the others in these questions and further ones, of the same levels.
+
+        What is selected keeps it. A question that is in both sets counts once. Raises LevelError for a level that is
+        not in these, and DirEAGError if the answers are of another kind.
+        """
+        if unlabelled is None and self.agreement is not None:
+            return self
+        sets = [self]
+        if unlabelled is not None:
+            if unlabelled.kind != self.kind:
+                raise DirEAGError(
+                    f"the answers to unlabelled questions are {unlabelled.kind}; expected {self.kind}, as in the "
+                    f"labelled ones. Read them with answers={self.kind!r}."
+                )
+            known = set(self.problem_id)
+            further = np.array([name not in known for name in unlabelled.problem_id], bool)
+            sets.append(unlabelled.select(further).align(self.learned_levels))
+        options = tuple(dict.fromkeys(chain.from_iterable(chain.from_iterable(part.candidates for part in sets))))
+        counted = [comparisons(part.label(options), part.slots or range(part.n_levels), len(options)) for part in sets]
+        return replace(self, agreement=agreement(reduce(Comparisons.__add__, counted)))
+
     def with_labels(self, labels: "pandas.DataFrame | str | Path") -> "Observations":
         """Add the labels of a table or a CSV file, as :func:`~bayes_direag.questions_to_label` makes it.
 
@@ -491,6 +518,7 @@ class Observations:
             signals=self._each_signal(lambda values: aligned(values, np.nan)),
             level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in columns),
             groups=groups or (self.groups and tuple(name for _, name in columns)),
+            agreement=None,
             **arrays,
         )
 

@@ -22,6 +22,7 @@ from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
+from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
@@ -35,27 +36,31 @@ def fit_map(
     *,
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
+    unlabelled: Observations | None = None,
     seed: int = 0,
 ) -> Fit:
     """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
 
-    Unlabelled and unanswered questions are left out. If no report states a confidence, variant ``confidence`` becomes
-    ``level``.
+    Of questions without a label only the agreement of the levels counts (:mod:`bayes_direag.data.agreement`); those
+    without an answer are left out. If no report states a confidence, variant ``confidence`` becomes ``level``.
 
     Parameters
     ----------
     preset
         The name of a preset, or a preset of your own.
+    unlabelled
+        Further questions of the same levels. If they have labels, these are not looked at.
     seed
         Seed of the folds of an out-of-fold recalibration; nothing else is random.
 
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered.
+        If no question is both labelled and answered, or the unlabelled ones cannot be used.
     ConvergenceError
         If the optimum is not reached.
     """
+    observations = _with_agreement(observations, unlabelled, preset)
     chosen = np.ones((1, len(observations)), bool)
     return fit_map_batch(observations, chosen, preset=preset, variant=variant, seed=seed)[0]
 
@@ -105,14 +110,15 @@ def fit_nuts(
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
+    unlabelled: Observations | None = None,
     seed: int = 0,
     allow_weighted: bool = False,
     progress: bool = False,
 ) -> Fit:
     """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
 
-    Unlabelled and unanswered questions are left out. :func:`analysis.diagnosis.diagnostics.diagnose` checks whether the
-    draws can be relied on.
+    Questions without a label or an answer count as in :func:`fit_map`.
+    :func:`analysis.diagnosis.diagnostics.diagnose` checks whether the draws can be relied on.
 
     Parameters
     ----------
@@ -121,6 +127,8 @@ def fit_nuts(
         inner folds are ignored, since leave-one-out support has not seen the label either.
     sampling
         Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
+    unlabelled
+        As in :func:`fit_map`.
     seed
         Seed of all draws. The draws of one seed may differ between versions of JAX.
     allow_weighted
@@ -132,9 +140,10 @@ def fit_nuts(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered; or if the preset bounds parameters, weighs questions unequally
-        without ``allow_weighted``, or has a recalibration that has no posterior.
+        If no question is both labelled and answered; if the unlabelled ones cannot be used; or if the preset bounds
+        parameters, weighs questions unequally without ``allow_weighted``, or has a recalibration that has no posterior.
     """
+    observations = _with_agreement(observations, unlabelled, preset)
     observations, settings, variant = fitted_to(observations, preset, variant)
     if settings.is_weighted and not allow_weighted:
         raise DirEAGError(
@@ -149,6 +158,17 @@ def fit_nuts(
     data = LikelihoodData.weighted(fitted, weight, preset=settings, variant=variant)
     draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
     return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, seed=seed)
+
+
+def _with_agreement(observations: Observations, unlabelled: Observations | None, preset: str | Preset) -> Observations:
+    """Add how the levels agree in unlabelled questions; raise DirEAGError if the preset does not look at it."""
+    if unlabelled is None:
+        return observations
+    if not (settings := presets.preset(preset)).uses_agreement:
+        raise DirEAGError(
+            f"preset {settings.name} learns nothing from unlabelled questions. Leave them out, or take preset bayes."
+        )
+    return observations.with_agreement(unlabelled)
 
 
 def assign_folds(
@@ -230,8 +250,9 @@ def _supports(
 ) -> Float[np.ndarray, "batch problem state"]:
     """Return the support of each question's states, the null last, for every fit of a batch."""
     reports = Reports.of(observations, preset.eps, observations.labels if preset.label_vote else None)
+    agreement = None if observations.agreement is None else observations.agreement.score
     with jax.enable_x64(True):
-        natural = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
+        natural = jax.vmap(lambda raw: natural_parameters(raw, preset, variant, agreement))(optimum.raw)
     batch = jax.tree.map(np.asarray, natural.of_slots(observations.slots))
     members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
     return np.stack([distribution(reports, parameters) for parameters in members])
@@ -320,7 +341,8 @@ def cross_fit(
     """Predict every answered question from a fit to the other folds.
 
     The answered questions are dealt into folds by :func:`assign_folds`, in whole clusters. Unlabelled questions are
-    predicted but not fitted to. The parameters are those of :func:`train_test`.
+    predicted but not fitted to. The agreement of the levels is that of all questions. The parameters are those of
+    :func:`train_test`.
 
     Raises
     ------
@@ -374,5 +396,6 @@ def _fits(
 ) -> list[Fit]:
     if method == "map":
         return fit_map_batch(observations, kept, **settings)
+    observations = observations.with_agreement()
     selected = (observations.select(np.flatnonzero(row)) for row in kept)
     return [fit_nuts(part, sampling=sampling, allow_weighted=allow_weighted, **settings) for part in selected]

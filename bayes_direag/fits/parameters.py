@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.settings import IDENTITY, Preset
+from bayes_direag.model.settings import IDENTITY, SHARED, Preset
 
 #: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``raw``: as sampled.
 ParameterScale = Literal["natural", "relative", "raw"]
@@ -27,7 +27,7 @@ def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.
     DataFrame
         One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` (missing without one).
         A parameter of each signal or label is named with it, as ``slope[words]``. ``natural``: all parameters, with
-        fixed ones, centres and spreads, and the coefficients of a logistic final calibration. ``relative``: weight,
+        fixed ones, what pooled ones share, and the coefficients of a logistic final calibration. ``relative``: weight,
         prior_strength and null_base in units of the total weight, which the data identify (but see
         :func:`parameter_table`). ``raw``: free parameters on the real line, in the order of the raw vector.
     """
@@ -39,7 +39,7 @@ def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.
     if scale == "relative":
         total = natural["weight"].sum("level")
         return _tidy({name: natural[name] / total for name in SCALED_TOGETHER})
-    pooled = [str(name) for name in natural if str(name).endswith(("_centre", "_spread"))]
+    pooled = [str(name) for name in natural if str(name).endswith(SHARED)]
     final = tree["recalibration"].to_dataset()
     return _tidy(
         {name: natural[name] for name in (*Parameters._fields, *pooled) if name in natural}

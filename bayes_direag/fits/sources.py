@@ -54,14 +54,15 @@ def observations_of(
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function raise ArgumentError if its argument ``observations`` is not Observations."""
+    """Make a function raise ArgumentError if ``observations`` or ``unlabelled`` is given and not Observations."""
     parameters = signature(function)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = parameters.bind_partial(*args, **kwargs).arguments.get("observations")
-        if given is not None and not isinstance(given, Observations):
-            raise _not_observations(function.__qualname__, given, "Observations")
+        arguments = parameters.bind_partial(*args, **kwargs).arguments
+        for given in map(arguments.get, ("observations", "unlabelled")):
+            if given is not None and not isinstance(given, Observations):
+                raise _not_observations(function.__qualname__, given, "Observations")
         return function(*args, **kwargs)
 
     return checked

@@ -106,7 +106,7 @@ def _null_to_raw(data: LikelihoodData) -> Callable[[Raw], _Mapped]:
     mean_logit = jnp.einsum("pl,pl...->l...", counts, logits) / n_reports.reshape(-1, *[1] * (logits.ndim - 2))
 
     def map_to_raw(place: Raw) -> _Mapped:
-        parameters = natural_parameters(place, data.preset, data.variant).of_slots(data.slots)
+        parameters = natural_parameters(place, data.preset, data.variant, data.agreement).of_slots(data.slots)
         doubt = (parameters.weight * reported) @ calibrate(mean_logit, parameters)[1]
         odds, total = (place[name] for name in _NULL)
         logs = total + jax.nn.log_sigmoid(odds), total + jax.nn.log_sigmoid(-odds) - jnp.log(doubt)

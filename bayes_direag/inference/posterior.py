@@ -14,8 +14,10 @@ group                        content
 ``labels``                   ``correct``: whether each candidate is right, by problem and candidate
 ``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: the data of the
                              fit; ``said``, the label that each report gives (-1 for none), if there are votes by label;
-                             ``cluster`` ("" for none), if there are clusters. If levels are groups, reports have their
-                             own dimension ``report``, with the ``group`` of each
+                             ``cluster`` ("" for none), if there are clusters; if the model uses it, the agreement of
+                             each level with the others (:mod:`bayes_direag.data.agreement`): ``agreement_share``,
+                             ``agreement_by_chance``, and x, ``agreement_score``. If levels are groups, reports have
+                             their own dimension ``report``, with the ``group`` of each
 ``log_prior``                NUTS only: log prior density of each raw parameter, under its natural name
 ``prior``                    on demand: parameters drawn from the prior, as in ``posterior``
 ``prior_predictive``         on demand: a ``target`` for every problem and draw of the prior
@@ -30,7 +32,6 @@ import json
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib.metadata import version
-from itertools import chain
 from typing import get_args
 
 import jax
@@ -40,6 +41,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
+from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.columns import Columns, ConfidenceScale
 from bayes_direag.data.equality import EqualAnswers
 from bayes_direag.data.json_lines import table_of_questions
@@ -62,6 +64,7 @@ from bayes_direag.model.model import (
 )
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SIGNAL_PARAMETERS, Preset, SamplingSettings, Variant
 
+_AGREEMENT = tuple(f"agreement_{name}" for name in Agreement._fields)
 #: The dimensions of every array beyond chain and draw.
 _DIMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(LEVEL_PARAMETERS, ("level",)),
@@ -74,6 +77,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "weight_in_likelihood": ("problem",),
     "cluster": ("problem",),
     "group": ("report",),
+    **dict.fromkeys(_AGREEMENT, ("level",)),
 }
 
 #: The version of this layout. In version 1 raw and fixed parameters were among the natural ones.
@@ -109,6 +113,7 @@ def map_posterior(
         np.asarray(optimum.log_likelihood)[member, used][None, None],
         observations.select(used),
         weight[used],
+        labels=observations.labels if preset.label_vote else (),
         preset=preset,
         variant=variant,
         attributes={"method": "map", "seed": seed},
@@ -127,6 +132,7 @@ def nuts_posterior(
 ) -> xr.DataTree:
     """Put NUTS draws into the container. All questions have positive weight."""
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
+    labels = observations.labels if preset.label_vote else ()
     with jax.enable_x64(True):
         padded = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
         by_question = np.asarray(padded)[..., : len(observations)]
@@ -140,11 +146,12 @@ def nuts_posterior(
         by_question,
         observations,
         weight,
+        labels=labels,
         preset=preset,
         variant=variant,
         attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
     )
-    tree["log_prior"] = _datasets({"log_prior": log_prior}, observations)["log_prior"]
+    tree["log_prior"] = _datasets({"log_prior": log_prior}, observations, labels)["log_prior"]
     return tree
 
 
@@ -162,6 +169,7 @@ def predictive(tree: xr.DataTree, data: LikelihoodData) -> xr.DataTree:
             "posterior_predictive": {"target": replicated.astype(_STATE)},
         },
         fitted_observations(tree),
+        label_names(tree) or (),
     )
 
 
@@ -217,6 +225,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         table=table_of_questions([Question(problem_id=name, observations=()) for name in names]),
         row=np.arange(len(names)),
         cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
+        agreement=Agreement(*(data[name].to_numpy() for name in _AGREEMENT)) if _AGREEMENT[0] in data else None,
     )
 
 
@@ -280,15 +289,20 @@ def _container(
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
+    labels: Sequence[str],
     preset: Preset,
     variant: Variant,
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
-    natural, right, cluster = _natural(raw, preset, variant), observations.correct_candidate, observations.cluster
+    agreement = observations.agreement if preset.uses_agreement else None
+    natural = _natural(raw, preset, variant, None if agreement is None else agreement.score)
+    right, cluster = observations.correct_candidate, observations.cluster
     fixed = {name: np.asarray(value[0, 0]) for name, value in natural.items() if name not in raw}
     optional = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
     if preset.label_vote:
-        optional["said"] = observations.label(observations.labels)
+        optional["said"] = observations.label(labels)
+    if agreement is not None:
+        optional |= dict(zip(_AGREEMENT, agreement, strict=True))
     if observations.groups is not None:
         optional["group"] = np.array(observations.groups, dtype=object)
     tree = _datasets(
@@ -310,6 +324,7 @@ def _container(
             },
         },
         observations,
+        labels,
     )
     names = observations.table.names
     tree.attrs = {
@@ -330,13 +345,15 @@ def _container(
     return tree
 
 
-def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
+def _datasets(
+    groups: dict[str, dict[str, np.ndarray]], observations: Observations, labels: Sequence[str]
+) -> xr.DataTree:
     """Put arrays by group and name into datasets with named dimensions."""
     names = {
         "level": np.array(observations.learned_levels, dtype=object),
         "signal": np.array(observations.signal_names, dtype=object),
         "report": np.array(observations.level_names, dtype=object),
-        "label": np.array(sorted({*chain.from_iterable(observations.candidates)}), dtype=object),
+        "label": np.array(labels, dtype=object),
         "candidate": np.arange(observations.n_levels),
         "problem": np.array(observations.problem_id, dtype=object),
     }
@@ -355,11 +372,13 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
     return xr.DataTree(children={name: xr.DataTree(dataset(name, arrays)) for name, arrays in groups.items()})
 
 
-def _natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
+def _natural(
+    raw: RawDraws, preset: Preset, variant: Variant, agreement: Float[np.ndarray, " level"] | None
+) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
     """Return the natural parameters by name."""
 
     def named(raw: Raw) -> Raw:
-        return named_parameters(natural_parameters(raw, preset, variant), raw, preset)
+        return named_parameters(natural_parameters(raw, preset, variant, agreement), raw, preset)
 
     with jax.enable_x64(True):
         natural = jax.vmap(jax.vmap(named))(jax.tree.map(jnp.asarray, raw))

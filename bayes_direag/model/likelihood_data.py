@@ -15,8 +15,7 @@ from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
 from bayes_direag.model.settings import Preset, Variant
 
-#: How many of the fields are arrays, the first ones.
-_N_ARRAYS = 4
+_ARRAYS = ("reports", "target", "merged", "weight", "agreement")
 
 
 @jax.tree_util.register_pytree_node_class
@@ -43,6 +42,8 @@ class LikelihoodData:
         Number of labels that the answers come from; 0 if the preset has no votes by label.
     n_signals : int
         Number of signals of a report.
+    agreement : (level,) array or None
+        Agreement of each level with the others (x of :mod:`bayes_direag.data.agreement`). None: 0 for all.
 
     Examples
     --------
@@ -61,12 +62,13 @@ class LikelihoodData:
     slots: tuple[int, ...] | None = None
     n_labels: int = 0
     n_signals: int = 1
+    agreement: Float[Array | np.ndarray, " level"] | None = None
 
     @classmethod
     def of(
         cls, observations: Observations, *, preset: str | Preset = "bayes", variant: Variant = "confidence"
     ) -> "LikelihoodData":
-        """Take the labelled, answered questions; the others are left out.
+        """Take the labelled, answered questions; of the others only the agreement of the levels counts.
 
         Raises
         ------
@@ -89,19 +91,21 @@ class LikelihoodData:
         target = np.where(right.any(axis=1), right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
         sizes = observations.slots, len(labels or ()), len(observations.signal_names)
-        return cls(reports, target, merged, weight, preset.model_settings, variant, *sizes)
+        score = observations.agreement.score if preset.uses_agreement and observations.agreement else None
+        return cls(reports, target, merged, weight, preset.model_settings, variant, *sizes, score)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
-        parts = tuple(getattr(self, field.name) for field in fields(self))
-        return parts[:_N_ARRAYS], parts[_N_ARRAYS:]
+        static = tuple(getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS)
+        return tuple(getattr(self, name) for name in _ARRAYS), static
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "LikelihoodData":
         """Build it without checks, since JAX puts other objects in the place of the arrays."""
         data = object.__new__(cls)
-        for field, value in zip(fields(cls), (*arrays, *static), strict=True):
-            object.__setattr__(data, field.name, value)
+        names = (*_ARRAYS, *(field.name for field in fields(cls) if field.name not in _ARRAYS))
+        for name, value in zip(names, (*arrays, *static), strict=True):
+            object.__setattr__(data, name, value)
         return data
 
     @property
@@ -130,8 +134,8 @@ class LikelihoodData:
 
     def select(self, index: Int[np.ndarray, " selected"]) -> "LikelihoodData":
         """Return some of the questions."""
-        selected: LikelihoodData = jax.tree.map(lambda array: array[index], self)
-        return selected
+        selected: LikelihoodData = jax.tree.map(lambda array: array[index], replace(self, agreement=None))
+        return replace(selected, agreement=self.agreement)
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``."""
@@ -179,9 +183,11 @@ def fitted_to(
     """Return the observations, preset and variant that a fit uses.
 
     Signals that preset or variant do not use are dropped. Variant ``confidence`` becomes ``level`` if no report states
-    a confidence.
+    a confidence. The agreement of the levels is that of all these questions, unless the observations have one.
     """
     preset = presets.preset(preset)
+    if preset.uses_agreement:
+        observations = observations.with_agreement()
     if preset.signals == "first" or variant != "confidence":
         observations = observations.of_signals(observations.signal_names[:1])
     if variant == "confidence" and not observations.stated.any():

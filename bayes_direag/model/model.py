@@ -30,6 +30,7 @@ from bayes_direag.model.settings import (
     IDENTITY,
     LABEL_PARAMETERS,
     LEVEL_PARAMETERS,
+    SHARED,
     SIGNAL_PARAMETERS,
     Link,
     Preset,
@@ -62,7 +63,7 @@ def direag(data: LikelihoodData) -> None:
         with _plate(name, data):
             by_label = prior.expand((data.n_labels,)).to_event(1) if name in LABEL_PARAMETERS else prior
             raw[name] = numpyro.sample(f"{name}_raw", by_label)
-    parameters = natural_parameters(raw, data.preset, data.variant)
+    parameters = natural_parameters(raw, data.preset, data.variant, data.agreement)
     for name, value in named_parameters(parameters, raw, data.preset).items():
         with nullcontext() if name in LABEL_PARAMETERS else _plate(name, data):  # which names the axes for ArviZ
             numpyro.deterministic(name, value)
@@ -122,11 +123,13 @@ def recalibration(
             numpyro.factor("right", weight * outcome.log_prob(right))
 
 
-def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
+def natural_parameters(
+    raw: Raw, preset: Preset, variant: Variant, agreement: Float[Array | np.ndarray, " level"] | None
+) -> Parameters:
     """Map raw parameters to natural ones through their links; a fixed parameter takes its fixed value.
 
-    A pooled parameter is ``link(centre + spread * offset)``. With n signals each slope is divided by n, so that signals
-    that all say the same count as one.
+    A pooled parameter is ``link(centre + spread * offset)``, where a level's agreement with the others may move the
+    centre. With n signals each slope is divided by n, so that signals that all say the same count as one.
     """
     pooled = _pooled_over_levels(raw, preset)
     dtype = next(iter(raw.values())).dtype
@@ -138,6 +141,8 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
         elif preset.pools(name):
             centre = pooled[f"{name}_centre"]
             centre = centre[None] if jnp.ndim(centre) else centre  # each label has its own centre
+            if agreement is not None and f"{name}_agreement" in pooled:
+                centre = centre + pooled[f"{name}_agreement"] * agreement
             natural[name] = linked(centre + pooled[f"{name}_spread"] * raw[name], settings.link)
         else:
             natural[name] = linked(raw[name], settings.link)
@@ -147,14 +152,14 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
 
 
 def named_parameters(parameters: Parameters, raw: Raw, preset: Preset) -> Raw:
-    """Return the natural parameters by name, with centre and spread of those that levels share."""
+    """Return the natural parameters by name, with what levels share of those that are pooled."""
     natural = {name: value for name, value in parameters._asdict().items() if value is not None}
     return natural | _pooled_over_levels(raw, preset)
 
 
 def log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, " problem"]:
     """Return the log probability of each question's state, without weights."""
-    parameters = natural_parameters(raw, data.preset, data.variant).of_slots(data.slots)
+    parameters = natural_parameters(raw, data.preset, data.variant, data.agreement).of_slots(data.slots)
     state = State(log_scores(data.reports, parameters), data.merged, jnp.ones_like(data.weight))
     return state.log_prob(jnp.asarray(data.target))
 
@@ -195,7 +200,7 @@ def raw_from_vector(
 ) -> Raw:
     """Split a flat raw vector, in the order of ``preset.free_parameters(variant)``, into named parameters.
 
-    The centre and spread of a pooled parameter follow its offsets.
+    What levels share of a pooled parameter follows its offsets.
 
     Raises
     ------
@@ -226,12 +231,8 @@ def _plate(name: str, data: LikelihoodData) -> AbstractContextManager[object]:
 
 
 def _pooled_over_levels(raw: Raw, preset: Preset) -> Raw:
-    """Return the centre and spread of each pooled parameter, before its link."""
-    return {
-        name: linked(value, preset.parameter(name).link)
-        for name, value in raw.items()
-        if name.endswith(("_centre", "_spread"))
-    }
+    """Return what levels share of each pooled parameter, before its link."""
+    return {name: linked(value, preset.parameter(name).link) for name, value in raw.items() if name.endswith(SHARED)}
 
 
 def linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:

@@ -32,6 +32,10 @@ The priors of ``bayes``, and why:
 - ``vote``: the levels' centre is normal around 0 with sd 0.1, since sharpness already says what agreement is worth for
   all levels; the spread is log-normal with median 0.15. There is no ``vote_slope`` for a single signal: it gained
   nothing.
+- ``weight_agreement``, ``vote_agreement``: normal around 0.4 with sd 0.5, and around 0.15 with sd 0.2. They move the
+  centre of a level with x, its :mod:`agreement <bayes_direag.data.agreement>` with the others beyond chance, from -1 to
+  1. Levels that agree more are mostly better ones, so a level at 1 starts with 1.5 times the weight of one at 0. Around
+  0 instead, three quarters of the gain would be lost.
 - several signals of a report: each slope has the prior of a single one, divided by the number of signals, so that
   signals that say the same count as one. Each ``vote_slope`` is normal around 0 with sd 1, divided likewise: a total of
   1 is right for calibrated reports that are independent.
@@ -160,6 +164,8 @@ _BAYES = Preset(
     vote=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.1),
     vote_spread=RawParameter(link="exp", start=math.log(0.15), loc=math.log(0.15), scale=0.5),
     signal_vote_slope=RawParameter(link="identity", start=0.0, loc=0.0, scale=1.0),
+    weight_agreement=RawParameter(link="identity", start=0.4, loc=0.4, scale=0.5),
+    vote_agreement=RawParameter(link="identity", start=0.15, loc=0.15, scale=0.2),
     eps=0.005,
     penalty=None,
     recalibration=RecalibrationSettings(scale=0.35, out_of_fold=5),

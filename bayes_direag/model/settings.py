@@ -25,6 +25,8 @@ _VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
     ),
 }
 LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
+#: Endings of what levels share of a pooled parameter.
+SHARED = ("_centre", "_spread", "_agreement")
 #: Parameters with one value a label.
 LABEL_PARAMETERS = frozenset({"label_vote", "label_vote_centre"})
 #: Parameters with one value a signal, where reports carry several signals.
@@ -142,6 +144,9 @@ class Preset(Settings):
         level's raw weight (bias, vote) is ``centre + spread * offset`` with a standard normal offset, and ``weight``
         (``bias``, ``vote``) is the prior of the centre. Each label has its own centre of ``label_vote``. None: levels
         are independent.
+    weight_agreement, vote_agreement
+        How far the centre of a level's pooled raw weight (vote) moves with its agreement with the other levels: see
+        :mod:`bayes_direag.data.agreement`. None: not at all.
     eps
         Stated confidences are clipped to ``[eps, 1 - eps]``.
     penalty
@@ -170,6 +175,8 @@ class Preset(Settings):
     bias_spread: RawParameter | None = None
     vote_spread: RawParameter | None = None
     label_vote_spread: RawParameter | None = None
+    weight_agreement: RawParameter | None = None
+    vote_agreement: RawParameter | None = None
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     penalty: float | None = Field(default=0.001, gt=0)
     null_target_weight: float | Literal["balanced"] = 1.0
@@ -199,8 +206,9 @@ class Preset(Settings):
                 continue
             if settings.low is not None or settings.high is not None:
                 raise ValueError(f"{name} is pooled over levels ({name}_spread), so it cannot be bounded")
-            if getattr(self, f"{name}_spread").fixed is not None:
-                raise ValueError(f"{name}_spread cannot be fixed; narrow its scale")
+            for shared in (f"{name}_spread", f"{name}_agreement"):
+                if getattr(getattr(self, shared, None), "fixed", None) is not None:
+                    raise ValueError(f"{shared} cannot be fixed; narrow its scale")
         return self
 
     @model_validator(mode="after")
@@ -246,10 +254,20 @@ class Preset(Settings):
         """Whether this parameter is partially pooled over levels."""
         return name in {*LEVEL_PARAMETERS, "label_vote"} and getattr(self, f"{name}_spread") is not None
 
+    def moves_with_agreement(self, name: str) -> bool:
+        """Whether the centre of this parameter depends on a level's agreement with the others."""
+        return self.pools(name) and getattr(self, f"{name}_agreement", None) is not None
+
+    @property
+    def uses_agreement(self) -> bool:
+        """Whether the parameters of a level depend on its agreement with the others."""
+        return any(self.moves_with_agreement(name) for name in LEVEL_PARAMETERS)
+
     def parameter(self, name: str) -> RawParameter:
         """Return the settings of one raw parameter.
 
-        A pooled parameter has three: the standard normal offset ``NAME``, ``NAME_centre`` and ``NAME_spread``.
+        A pooled parameter has several: the standard normal offset ``NAME``, ``NAME_centre`` and ``NAME_spread``, and
+        ``NAME_agreement`` if the preset has one.
         """
         field = name.removesuffix("_centre")
         settings = getattr(self, field)
@@ -266,6 +284,8 @@ class Preset(Settings):
         for name in self.parameters(variant):
             if self.pools(name):
                 names += [name, f"{name}_centre", f"{name}_spread"]
+                if self.moves_with_agreement(name):
+                    names.append(f"{name}_agreement")
             elif self.parameter(name).fixed is None:
                 names.append(name)
         return tuple(names)

@@ -43,6 +43,8 @@ CENTRE = {
     "vote": np.zeros_like(_WEIGHTS),
     "vote_centre": 0.0,
     "vote_spread": np.log(0.15),
+    "weight_agreement": 0.4,
+    "vote_agreement": 0.15,
 }
 #: And where levels are each for themselves, as under preset paper.
 APART = {"weight": _WEIGHTS, "bias": _BIASES, **_SHARED}
@@ -263,6 +265,8 @@ def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
         elif preset.pools(name):
             centre, spread = raw[f"{name}_centre"], np.exp(raw[f"{name}_spread"])
             found |= {f"{name}_centre": centre, f"{name}_spread": spread}
+            if preset.moves_with_agreement(name):
+                found[f"{name}_agreement"] = raw[f"{name}_agreement"]
             found[name] = link(centre[..., None] + spread[..., None] * raw[name])
         else:
             found[name] = link(raw[name])

@@ -101,7 +101,7 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
     for config in pd.read_csv(golden / f"{name}.configs.csv").itertuples():
         vector = np.array(json.loads(config.raw_params_json))
         raw = raw_from_vector(vector, preset=release, variant=config.variant, n_levels=5)
-        natural = natural_parameters(raw, release, config.variant)
+        natural = natural_parameters(raw, release, config.variant, None)
         parameters = jax.tree.map(lambda value: np.asarray(value)[None], natural)
         fitting = observations if name == "train" else observations.select(fold != int(config.fold))
         mine = evaluated if name == "train" else observations.select(fold == int(config.fold))

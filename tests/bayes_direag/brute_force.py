@@ -32,7 +32,7 @@ def logit(confidence: float, eps: float) -> float:
 LINKS = {"softplus": softplus, "exp": math.exp, "identity": float}
 
 
-def natural(raw: Mapping[str, object], preset: Preset) -> dict[str, object]:
+def natural(raw: Mapping[str, object], preset: Preset, agreement: Sequence[float] | None = None) -> dict[str, object]:
     """Return the natural parameters by name, fixed ones included, from raw numbers and lists of them."""
     values: dict[str, object] = {}
     for name in PARAMETERS:
@@ -44,7 +44,10 @@ def natural(raw: Mapping[str, object], preset: Preset) -> dict[str, object]:
         link, entries = LINKS[own.link], np.asarray(raw[name])
         spread = getattr(preset, f"{name}_spread", None)
         if spread is not None:
-            entries = float(raw[f"{name}_centre"]) + LINKS[spread.link](float(raw[f"{name}_spread"])) * entries
+            centre = float(raw[f"{name}_centre"])
+            if agreement is not None and f"{name}_agreement" in raw:
+                centre = centre + float(raw[f"{name}_agreement"]) * np.asarray(agreement)
+            entries = centre + LINKS[spread.link](float(raw[f"{name}_spread"])) * entries
         values[name] = [link(one) for one in entries.tolist()] if entries.ndim else link(float(entries))
     return values
 

@@ -111,7 +111,7 @@ class TestVerdict:
             "Selected answers are right as often as their confidence says ",
         ]
         terms = [f"recalibration_{name}" for name in ("intercept", "slope")]
-        assert good.parameters["parameter"].tolist()[-3:] == ["vote_spread", *terms]
+        assert good.parameters["parameter"].tolist()[-3:] == ["vote_agreement", *terms]
         assert set(good.parameters["parameter"][:-2]) == set(CENTRE)
         assert good.parameters.notna().drop(columns="level").all().all()
 
@@ -201,7 +201,7 @@ class TestRecord:
         record = jsonable(good.record)
         assert record["believable"] is True
         assert [row["text"] for row in record["verdict"]] == [finding.text for finding in good.verdict]
-        assert len(record["parameters"]) == 27
+        assert len(record["parameters"]) == 29
         assert (record["parameters"][0]["level"], record["parameters"][-1]["level"]) == ("very_cautious", None)
         assert record["parameters"][3]["rhat"] == good.parameters["rhat"].iloc[3]
         assert len(record["correlations"]) == 25 * 24 / 2

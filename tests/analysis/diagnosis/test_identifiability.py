@@ -54,7 +54,7 @@ class TestPriors:
         expected = brute_force.raw_priors(dict.fromkeys(names, 0.0), fit.preset, np.nan)
         expected |= {"recalibration_intercept": (0, 0.35), "recalibration_slope": (1, 0.35)}
         found = priors(fit, sampled_draws(fit))
-        assert len(found) == 27
+        assert len(found) == 29
         for (name, _), prior in found.iterrows():
             assert tuple(prior) == expected[name]
 

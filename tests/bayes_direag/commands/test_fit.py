@@ -33,6 +33,8 @@ def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
         "converged yes",
         "seed 3",
         "share",
+        "agrees",
+        "by chance",
         *PRESETS["bayes"].parameters("confidence"),
     ):
         assert said in words
@@ -44,7 +46,10 @@ def test_show_json(fitted):
     assert said == {"fit": str(fitted[0]), "preset": "bayes", "levels": list(LEVELS), "converged": True, "seed": 3}
     assert shown["versions"]["bayes-direag"]
     rows = shown["parameters"]
-    assert len(rows) == 3 * (5 + 2) + 5 + 2
+    assert len(rows) == 3 * (5 + 2) + 2 + 5 + 2
+    assert {name: len(values) for name, values in shown["agreement"].items()} == dict.fromkeys(
+        ("share", "by_chance", "score"), 5
+    )
     # A MAP has no standard deviation, and a bias no share: undefined is null.
     assert {row["sd"] for row in rows} == {None}
     assert {row["relative"] for row in rows if row["parameter"] == "bias"} == {None}
@@ -62,6 +67,19 @@ def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
     assert f"{labels}: to {n_absent} of 30 labelled questions no report gives the right answer." in said
     alone = fit_map(known.select(slice(0, 30))).parameters()["mean"].to_numpy()
     assert Fit.load(tmp_path / "fit.nc").parameters()["mean"].to_numpy() == pytest.approx(alone, rel=1e-6)
+
+
+def test_further_questions_tell_how_levels_agree(tmp_path, observations):
+    known = Observations.read(observations)
+    few, rest = tmp_path / "few.jsonl", tmp_path / "rest.jsonl"
+    known.select(slice(0, 30)).write(few)
+    known.select(slice(30, None)).write(rest)
+    succeed("fit", few, "--unlabelled", rest, "--out", tmp_path / "fit.nc")
+    agreement = Fit.load(tmp_path / "fit.nc").fitted.agreement
+    for mine, whole in zip(agreement, known.with_agreement().agreement, strict=True):
+        assert mine == pytest.approx(whole)
+    options = ("--unlabelled", rest, "--preset", "paper", "--out", tmp_path / "paper.nc")
+    assert "preset paper learns nothing from unlabelled questions" in refuse("fit", few, *options)
 
 
 def test_labels_that_cannot_be_used(tmp_path, observations, questions):
@@ -135,7 +153,7 @@ class TestNuts:
         printed = succeed("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
         sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
         said = {"preset": PRESETS["bayes"], "variant": "count", "sampling": sampling, "seed": 3}
-        assert asked == said | {"allow_weighted": False, "progress": False}
+        assert asked == said | {"unlabelled": None, "allow_weighted": False, "progress": False}
         shown = one_line(succeed("show", path))
         assert shown in one_line(printed)
         for words in (

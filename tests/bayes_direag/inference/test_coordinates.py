@@ -45,6 +45,7 @@ def test_the_jacobian_is_that_of_the_map(
     name: str, variant: Any, changes: dict[str, Any], labelled: Observations
 ) -> None:
     data = LikelihoodData.of(labelled, preset=preset(name).override(**changes), variant=variant)
+    data = replace(data, agreement=np.linspace(0.8, -0.9, 5))
     place, centring = somewhere(data), some_centring(data)
     flat, unravel = ravel_pytree(place)
     raw, log_jacobian = jax.jit(to_raw(data, centring))(place)
@@ -65,7 +66,7 @@ def test_two_coordinates_are_the_nulls_size_and_whence_it_comes() -> None:
     @jax.jit
     def null_base_and_doubt(place: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
         raw = to_raw(data, some_centring(data))(place)[0]
-        parameters = natural_parameters(raw, data.preset, data.variant)
+        parameters = natural_parameters(raw, data.preset, data.variant, data.agreement)
         weighed = evidence(data.reports, parameters)
         return parameters.null_base, (weighed.null - weighed.share)[0] - parameters.null_base
 

@@ -80,3 +80,22 @@ def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations
     golds = [question.gold_answer for question in labelled.questions]
     pairs = zip(golds, labelled.candidates, strict=True)
     assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
+
+
+class TestAgreement:
+    """Of levels with each other: x of the equations is part of the data, and no label is looked at."""
+
+    def test_it_is_that_of_all_questions(self, simulated: Observations) -> None:
+        hidden = replace(simulated, labelled=np.arange(240) < 50)
+        expected = simulated.with_agreement().agreement.score
+        np.testing.assert_array_equal(LikelihoodData.of(hidden).agreement, expected)
+        assert len(LikelihoodData.of(hidden).weight) == 50
+
+    def test_the_papers_models_have_none(self, simulated: Observations) -> None:
+        for name in ("paper", "release"):
+            assert LikelihoodData.of(simulated.with_agreement(), preset=name).agreement is None
+
+    def test_it_is_of_levels_whatever_is_done_to_questions(self, simulated: Observations) -> None:
+        data = LikelihoodData.of(simulated, variant="count")
+        for other in (data.select(np.arange(3)), data.padded(300), data.counted(), data.unlabelled):
+            assert other.agreement is data.agreement

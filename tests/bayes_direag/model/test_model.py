@@ -49,7 +49,8 @@ def some_raw(preset: Preset, variant: Variant, n_levels: int = 5, at: int = 0) -
 
 def some_data(observations: Observations, preset: Preset, variant: Variant) -> LikelihoodData:
     weight = np.where(np.arange(len(observations)) % 7 == 0, 0.0, 1.0 + np.arange(len(observations)) % 3)
-    return LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
+    data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
+    return replace(data, agreement=np.linspace(0.8, -0.9, 5) if preset.uses_agreement else None)
 
 
 def unanswered(observations: Observations) -> Observations:
@@ -70,7 +71,7 @@ def log_probability(observations: Observations, question: int, values: dict[str,
 @each_model
 def test_loss_is_the_printed_equation(preset: Preset, variant: Variant, labelled: Observations) -> None:
     raw, data = some_raw(preset, variant), some_data(labelled, preset, variant)
-    values = brute_force.natural(raw, preset)
+    values = brute_force.natural(raw, preset, data.agreement)
     total = sum(-w * log_probability(labelled, i, values, preset.eps) for i, w in enumerate(data.weight))
     entries = np.concatenate([np.ravel(value) for value in raw.values()])
     if preset.penalty is not None:
@@ -138,7 +139,7 @@ def test_the_joint_density_is_that_of_the_equations(preset: Preset, variant: Var
         stats.norm.logpdf(np.asarray(raw[name]), loc, scale).sum()
         for name, (loc, scale) in brute_force.raw_priors(raw, preset, float(data.weight.sum())).items()
     )
-    values = brute_force.natural(raw, preset)
+    values = brute_force.natural(raw, preset, data.agreement)
     likelihood = sum(w * log_probability(labelled, i, values, preset.eps) for i, w in enumerate(data.weight))
     joint = jax.jit(lambda raw: log_density(direag, (data,), {}, sites(raw))[0])(raw)
     np.testing.assert_allclose(float(joint), prior + likelihood, rtol=1e-12)

@@ -46,24 +46,25 @@ class TestDocumentedSettings:
         assert settings.recalibration == RecalibrationSettings(method=method, penalty=0.001, eps=1e-6, out_of_fold=0)
         assert settings.parameters("confidence") == PARAMETERS
         assert not any(settings.pools(one) for one in EVERY_PARAMETER)
+        assert not settings.uses_agreement
 
     def test_bayes_has_the_prior_strength_as_its_unit(self):
         bayes = PRESETS["bayes"]
         assert (bayes.penalty, bayes.null_target_weight, bayes.eps, bayes.prior_strength.fixed) == (None, 1, 0.005, 1)
         assert [bayes.is_weighted, bayes.is_bounded] == [False] * 2
 
-    def test_a_pooled_parameter_is_an_offset_a_centre_and_a_spread(self):
+    def test_a_pooled_parameter_is_an_offset_and_what_levels_share(self):
         bayes = PRESETS["bayes"]
         assert {name for name in EVERY_PARAMETER if VOTING.pools(name)} == LEVEL_PARAMETERS
         beyond = (
-            *("weight", "weight_centre", "weight_spread", "bias", "bias_centre", "bias_spread"),
-            *("slope", "null_base", "null_gain", "sharpness", "vote", "vote_centre", "vote_spread"),
+            *("weight", "weight_centre", "weight_spread", "weight_agreement", "bias", "bias_centre", "bias_spread"),
+            *("slope", "null_base", "null_gain", "sharpness", "vote", "vote_centre", "vote_spread", "vote_agreement"),
         )
         assert bayes.free_parameters("confidence") == beyond
         assert VOTING.free_parameters("confidence") == (*beyond, "vote_slope")
         count = (
-            *("weight", "weight_centre", "weight_spread", "null_base"),
-            *("sharpness", "vote", "vote_centre", "vote_spread"),
+            *("weight", "weight_centre", "weight_spread", "weight_agreement", "null_base"),
+            *("sharpness", "vote", "vote_centre", "vote_spread", "vote_agreement"),
         )
         assert bayes.free_parameters("count") == VOTING.free_parameters("count") == count
         offset, centre, spread = (bayes.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
@@ -156,10 +157,10 @@ class TestOverride:
         alone = VOTING.override(**{name: limits, f"{name}_spread": None})
         assert not alone.pools(name)
 
-    @pytest.mark.parametrize("name", sorted(LEVEL_PARAMETERS))
-    def test_a_spread_is_not_fixed(self, name):
-        with pytest.raises(DirEAGError, match=rf"preset bayes: .* {name}_spread cannot be fixed"):
-            VOTING.override(**{f"{name}_spread": {"fixed": 0.5}})
+    @pytest.mark.parametrize("name", ["weight_spread", "bias_spread", "vote_spread", "vote_agreement"])
+    def test_what_levels_share_is_not_fixed(self, name):
+        with pytest.raises(DirEAGError, match=rf"preset bayes: .* {name} cannot be fixed"):
+            VOTING.override(**{name: {"fixed": 0.5}})
 
     def test_the_terms_beyond_the_paper_can_be_left_out_and_fixed(self):
         bayes = VOTING

@@ -74,7 +74,7 @@ def test_the_documented_priors() -> None:
     """Median and 95 % interval of each parameter follow from its normal prior and its link."""
     links = {"exp": np.exp, "identity": lambda raw: raw, "softplus": lambda raw: np.logaddexp(0, raw)}
     rows = documented_rows("| | link | raw prior |")
-    fields = {name.removesuffix(", centre").replace(", spread", "_spread"): row for name, row in rows.items()}
+    fields = {name.removesuffix(", centre").replace(", ", "_"): row for name, row in rows.items()}
     settings = {name: getattr(PRESETS["bayes"], name) for name in Preset.model_fields}
     free = {name for name, one in settings.items() if isinstance(one, RawParameter) and one.fixed is None}
     assert set(fields) == free

@@ -1,0 +1,136 @@
+"""Fits to levels that agree more and less: what unlabelled questions teach, and what they do not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import ArgumentError, DirEAGError
+from bayes_direag.fits import fitting
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
+from bayes_direag.fits.predictor import Predictor
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
+
+SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "poor": 0.2}
+#: The same model without agreement.
+BLIND = PRESETS["bayes"].override(weight_agreement=None, vote_agreement=None)
+
+
+def panel(n: int, skill: dict[str, float], seed: int = 1) -> Observations:
+    """Return labelled questions to levels that are right this often."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for number in range(n):
+        right, *wrong = rng.permutation(9).tolist()
+        said = [right if rng.random() < share else int(rng.choice(wrong[:4])) for share in skill.values()]
+        reports = [
+            {"level": level, "level_name": name, "answer": str(answer), "confidence": int(rng.integers(50, 100))}
+            for level, (name, answer) in enumerate(zip(skill, said, strict=True))
+        ]
+        records.append({"problem_id": f"q{number:03d}", "gold_answer": str(right), "observations": reports})
+    return Observations.from_records(records, "numeric")
+
+
+@pytest.fixture(scope="module")
+def whole() -> Observations:
+    return panel(300, SKILL)
+
+
+@pytest.fixture(scope="module")
+def few(whole: Observations) -> Observations:
+    return whole.select(slice(0, 8))
+
+
+@pytest.fixture(scope="module")
+def fit(whole: Observations, few: Observations) -> Fit:
+    return fit_map(few, unlabelled=whole)
+
+
+def level_means(fit: Fit, name: str) -> pd.Series:
+    table = fit.parameters()
+    return table[table["parameter"] == name].set_index("level")["mean"]
+
+
+def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:
+    for name in ("weight", "vote"):
+        means = level_means(fit, name)
+        assert means["good"] > means[["middling", "other"]].max()
+        assert means["poor"] < means[["middling", "other"]].min()
+        blind = level_means(fit_map(few, preset=BLIND), name)
+        assert means.max() - means.min() > 1.5 * (blind.max() - blind.min())
+
+
+@pytest.mark.parametrize("preset", ["bayes", "judges"])
+def test_unlabelled_questions_among_the_labelled_ones_count_as_well(
+    whole: Observations, few: Observations, preset: str
+) -> None:
+    hidden = replace(whole, labelled=np.arange(len(whole)) < len(few))
+    once, again = fit_map(hidden, preset=preset), fit_map(few, preset=preset, unlabelled=whole)
+    np.testing.assert_allclose(once.predict(whole)["confidence"], again.predict(whole)["confidence"], rtol=1e-9)
+    with_own_alone = fit_map(few, preset=preset).predict(whole)["confidence"]
+    assert np.abs(once.predict(whole)["confidence"] - with_own_alone).max() > 0.01
+
+
+def test_labels_of_unlabelled_questions_are_not_looked_at(fit: Fit, few: Observations, whole: Observations) -> None:
+    wrong = replace(whole, correct=np.zeros_like(whole.correct))
+    other = fit_map(few, unlabelled=wrong)
+    pd.testing.assert_frame_equal(other.predict(whole), fit.predict(whole), check_exact=True)
+
+
+def test_the_fit_keeps_it_and_predictions_need_no_more_than_the_parameters(
+    fit: Fit, whole: Observations, tmp_path: Path
+) -> None:
+    fit.save(tmp_path / "fit.nc")
+    loaded = Fit.load(tmp_path / "fit.nc")
+    expected = whole.with_agreement().agreement
+    for mine, theirs in zip(loaded.fitted.agreement, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    np.testing.assert_array_equal(loaded.likelihood_data.agreement, loaded.fitted.agreement.score)
+    pd.testing.assert_frame_equal(loaded.predict(whole), fit.predict(whole), check_exact=True)
+    fit.export(tmp_path / "fit.json")
+    said = [report.model_dump() for report in whole.questions[100].observations]
+    assert Predictor.load(tmp_path / "fit.json").predict(said)["confidence"] == pytest.approx(
+        fit.predict(whole)["confidence"][100]
+    )
+
+
+def test_where_levels_are_alike_the_fit_is_that_without_it() -> None:
+    alike = panel(200, dict.fromkeys(("a", "b", "c"), 0.7), seed=4)
+    assert (alike.with_agreement().agreement.score == 0).all()
+    found, expected = fit_map(alike), fit_map(alike, preset=BLIND)
+    np.testing.assert_allclose(found.predict(alike)["confidence"], expected.predict(alike)["confidence"], atol=1e-6)
+    mode = found.draws()[["weight_agreement", "vote_agreement"]].to_numpy()
+    np.testing.assert_allclose(mode, [[0.4, 0.15]], rtol=1e-6)
+
+
+def test_every_fold_has_that_of_the_whole_file(whole: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, seen = whole.with_agreement().agreement.score, []
+    for part in cross_fit(whole, n_folds=3, variant="count"):
+        np.testing.assert_allclose(part.fit.fitted.agreement.score, expected)
+    some = fit_map(whole, variant="count")
+    monkeypatch.setattr(fitting, "fit_nuts", lambda given, **_: seen.append(given.agreement.score) or some)
+    cross_fit(whole, n_folds=3, variant="count", method="nuts")
+    assert len(seen) == 3
+    np.testing.assert_allclose(seen, [expected] * 3)
+
+
+@pytest.mark.parametrize("function", [fit_map, fit_nuts])
+def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Observations) -> None:
+    with pytest.raises(DirEAGError, match="preset paper learns nothing from unlabelled questions"):
+        function(few, preset="paper", unlabelled=whole)
+    with pytest.raises(ArgumentError, match=r"saw str; expected Observations. Read them"):
+        function(few, unlabelled="new.jsonl")
+
+
+def test_the_posterior_has_it_too(few: Observations, whole: Observations) -> None:
+    sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=100)
+    fit = fit_nuts(few, variant="count", unlabelled=whole, sampling=sampling, seed=1)
+    np.testing.assert_allclose(fit.fitted.agreement.score, whole.with_agreement().agreement.score)
+    assert level_means(fit, "vote")["good"] > level_means(fit, "vote")["poor"]
+    prior = fit.with_predictive().tree["prior"]["weight"].mean(("chain", "draw")).to_series()
+    assert prior["good"] > prior["poor"]
