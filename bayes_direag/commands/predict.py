@@ -60,6 +60,9 @@ def predict_command(
     Files of any size are read and written in parts. With --engine ray, OBS is a Parquet file with one row a
     question, or a folder of them, and --out a new folder.
 
+    At the end stands about how many of the answers to new questions are right; before that, whether their reports are
+    unlike the labelled ones. Of more than 10,000 questions, 10,000 at random say so.
+
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.
 
@@ -112,9 +115,14 @@ def predict_command(
             else:
                 table = learned.predict_candidates(questions)
             write_table(table, target)
-            predicted = Predicted(len(questions), int((~questions.answered).sum()))
+            predicted = Predicted(len(questions), int((~questions.answered).sum()), questions)
         remark = label_remark(learned, observations, columns)
-    n, unanswered = predicted
+        try:
+            estimate = learned.estimate(predicted.sample, interval_level=interval_level)
+            estimated, recorded = estimate.text(), {"estimate": estimate.record()}
+        except DirEAGError as error:  # predictions need no estimate
+            estimated, recorded = f"How many are right cannot be estimated: {error}", {}
+    n, unanswered, sample = predicted
     summary = {"out": str(target), "n": n, "unanswered": unanswered}
     text = f"{target}: {n} questions, {unanswered} of them unanswered."
     if learned.n_samples > 1:
@@ -126,6 +134,9 @@ def predict_command(
     if remark is not None:
         summary |= {"remark": remark}
         text += f"\n{remark}"
+    summary |= recorded
+    text += f"\nFrom {len(sample):,} of them, drawn at random: " if n > len(sample) else "\n"
+    text += estimated
     if as_json:
         options.out.print_json(data=summary)
     else:

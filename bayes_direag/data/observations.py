@@ -233,6 +233,31 @@ class Observations:
             **arrays,
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence["Observations"]) -> "Observations":
+        """Put questions with the same :attr:`learned_levels` and signals together, without their records."""
+        if any(part.groups for part in parts):
+            of_parts = (zip(part.groups or part.level_names, part.level_names, strict=True) for part in parts)
+            columns = dict.fromkeys(chain.from_iterable(of_parts))
+            order = parts[0].learned_levels
+            pairs = sorted(columns, key=lambda column: order.index(column[0]))
+            parts = [part.align([name for _, name in pairs], tuple(group for group, _ in pairs)) for part in parts]
+        names = tuple(chain.from_iterable(part.problem_id for part in parts))
+        clusters = (part.cluster or (None,) * len(part) for part in parts)
+        cluster = tuple(chain.from_iterable(clusters))
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        signals = {name: np.concatenate([part.signals[name] for part in parts]) for name in parts[0].signals}
+        return replace(
+            parts[0],
+            problem_id=names,
+            signals=signals,
+            candidates=tuple(chain.from_iterable(part.candidates for part in parts)),
+            table=table_of_questions([Question(problem_id=name, observations=()) for name in names]),
+            row=np.arange(len(names)),
+            cluster=cluster if any(cluster) else None,
+            **arrays,
+        )
+
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """The records behind the arrays."""

@@ -20,11 +20,11 @@ from numpyro.infer import MCMC
 from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.arrays import Overview
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.drift import Drift
+from bayes_direag.decisions.estimate import Estimate, Size
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 _MOST_MEMORY = 100
 #: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
 _COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
+
+#: With fewer new questions a change of the reports would hardly be found.
+_FEWEST_COMPARED = 50
 
 #: Attributes of a container that are one of a few words.
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -230,24 +233,17 @@ class Fit:
             }
         )
 
-    def predict_batch(
-        self, table: "pyarrow.Table | LongTable", *, interval_level: float = 0.9, overview: Overview | None = None
-    ) -> "pyarrow.Table":
+    def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
-
-        ``direag predict`` maps it over the parts of a file.
 
         Parameters
         ----------
         table
             A row for each question, with its reports as structs in the column ``observations``, as
             :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question.
-            Gold answers and other columns are not looked at. It may be empty. Or a part of a file, which
-            :func:`~bayes_direag.data.files.read_parts` reads.
+            Gold answers and other columns are not looked at. It may be empty.
         interval_level
             As in :meth:`predict`.
-        overview
-            What earlier batches of a file say of its levels. By default every batch names its levels.
 
         Returns
         -------
@@ -263,12 +259,10 @@ class Fit:
 
         from bayes_direag.data.tables import table_of_arrow
 
-        if not isinstance(table, LongTable) and table.num_rows:
-            table = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
-        if isinstance(table, LongTable):
-            questions = Observations.of_table(table, self.answers, overview=overview)
-        else:
-            questions = self.fitted.select(slice(0))
+        questions = self.fitted.select(slice(0))
+        if table.num_rows:
+            rows = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
+            questions = Observations.of_table(rows, self.answers)
         predicted = self.predict(questions, interval_level=interval_level)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 
@@ -296,6 +290,64 @@ class Fit:
             rows += [(name, answers[place], states[place]) for place in order] + [(name, None, states[-1])]
         table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability"])
         return table.astype({"problem_id": "str", "answer": "str", "probability": "float64"})
+
+    def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
+        """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.
+
+        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
+
+        Raises
+        ------
+        LevelError, DirEAGError
+            As :meth:`predict` does; if no question is new and answered; or if the fit has no final calibration.
+        """
+        if self.recalibration.method == "none":
+            raise DirEAGError(
+                "the fit has no final calibration, so its probabilities need not be right on average; expected one. "
+                "Fit with a final calibration, such as platt."
+            )
+        new = self._new(observations)
+        n_calibrated = len(self.calibrated_on)
+        return Estimate.of(
+            self.reports(new),
+            sampled_parameters(self.tree, new.slots),
+            self.recalibration,
+            Size(n_calibrated, n_calibrated) if n_calibrated else Size.of(self.fitted),
+            Size.of(new),
+            interval_level=interval_level,
+            rng=np.random.default_rng([int(self.tree.attrs["seed"]), 3]),
+            drift=Drift.between(self.fitted, new) if len(new) >= _FEWEST_COMPARED else None,
+        )
+
+    def drift(self, observations: Source, *, alarm_rate: float = 0.05, seed: int = 0) -> Drift:
+        """Test whether reports on new questions differ from the fitted ones: see :mod:`bayes_direag.decisions.drift`.
+
+        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
+
+        Parameters
+        ----------
+        alarm_rate
+            How often questions that are alike are said to differ; divide it by the number of batches that are tested.
+        seed
+            Seed of the random divisions.
+
+        Raises
+        ------
+        LevelError, DirEAGError
+            As :meth:`predict` does; if no question is new and answered; or if the alarm rate is out of range.
+        """
+        return Drift.between(self.fitted, self._new(observations), alarm_rate=alarm_rate, seed=seed)
+
+    def _new(self, observations: Source) -> Observations:
+        """Return the answered questions that the fit has not seen, with its levels."""
+        aligned = self.aligned(observations)
+        new = aligned.select(aligned.answered & ~self.has_seen(aligned))
+        if not len(new):
+            raise DirEAGError(
+                f"none of {len(aligned)} questions is both answered and new to the fit: {aligned.answered.sum()} are "
+                "answered; expected some. If they are other questions under the same problem_id, rename them."
+            )
+        return new
 
     def reports(self, aligned: Observations) -> Reports:
         """Return the reports of questions that are aligned with the fit."""

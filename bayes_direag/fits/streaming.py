@@ -11,21 +11,40 @@ import pandas as pd
 from bayes_direag.data.arrays import Overview
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_parts, read_table, write_parts
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ObservationError
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from bayes_direag.data.long_table import LongTable
 
+#: How many questions of a stream are kept, to be looked at together.
+LARGEST_SAMPLE = 10_000
 #: The rows of a question need not be adjacent in files with at most this many rows.
 LARGEST_REGROUPED = 5_000_000
 
 
 class Predicted(NamedTuple):
-    """Number of predicted questions, and of those without a usable report."""
+    """Number of predicted questions, of those without a usable report, and :data:`LARGEST_SAMPLE` at random."""
 
     n: int
     n_unanswered: int
+    sample: Observations
+
+
+class _Sample:
+    """A random sample of the questions of a stream."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit, self._rng, self._rank = fit, np.random.default_rng(0), np.empty(0)
+        self.questions = fit.fitted.select(slice(0))
+
+    def add(self, questions: Observations) -> None:
+        """Draw from further questions."""
+        n, rank = len(self.questions), np.append(self._rank, self._rng.random(len(questions)))
+        kept = np.sort(np.argsort(rank)[:LARGEST_SAMPLE])
+        drawn = self._fit.aligned(questions.select(kept[kept >= n] - n)).of_signals(self.questions.signal_names)
+        self.questions, self._rank = Observations.joined([self.questions.select(kept[kept < n]), drawn]), rank[kept]
 
 
 class _ScatteredError(Exception):
@@ -61,23 +80,27 @@ def predict_file(
         rows of a question are not adjacent in a pipe, or in a file of more than :data:`LARGEST_REGROUPED` rows.
     """
     n = n_unanswered = 0
+    sample = _Sample(fit)
 
     def predicted(parts: Iterable["LongTable"]) -> Iterator[pd.DataFrame]:
-        nonlocal n, n_unanswered
+        nonlocal n, n_unanswered, sample
         start, overview = monotonic(), Overview() if columns is None else None
         n = n_unanswered = 0
+        sample = _Sample(fit)
         on_step(f"predicting {source}")
         for part in parts:
-            table = fit.predict_batch(part, interval_level=interval_level, overview=overview)
-            n, n_unanswered = n + table.num_rows, n_unanswered + table["answer"].null_count
+            questions = Observations.of_table(part, fit.answers, overview=overview)
+            table = fit.predict(questions, interval_level=interval_level)
+            n, n_unanswered = n + len(table), n_unanswered + int((~questions.answered).sum())
+            sample.add(questions)
             on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
-            yield table.to_pandas()
+            yield table
 
     try:
         write_parts(predicted(_adjacent(source, columns)), target)
     except _ScatteredError:
         write_parts(predicted([read_table(source, columns).unlabelled()]), target)
-    return Predicted(n, n_unanswered)
+    return Predicted(n, n_unanswered, sample.questions)
 
 
 def _adjacent(source: Path, columns: Columns | None) -> Iterator["LongTable"]:

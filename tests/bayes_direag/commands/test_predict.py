@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits import streaming
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import one_line, refuse, succeed
@@ -41,6 +42,25 @@ def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):
     shown = json.loads(succeed("predict", fitted[0], questions, "--out", tmp_path / "p.parquet", "--json"))
     assert shown == {"out": str(tmp_path / "p.parquet"), "n": 81, "unanswered": 1}
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, check_exact=True)
+
+
+def test_how_many_are_right_stands_at_the_end(tmp_path, fitted, questions):
+    new, target = tmp_path / "new.jsonl", tmp_path / "p.csv"
+    simulate_observations(60, seed=78).write(new)
+    estimate = Fit.load(fitted[0]).estimate(new)
+    assert one_line(succeed("predict", fitted[0], new, "--out", target)).endswith(one_line(estimate.text()))
+    found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json"))
+    assert found["estimate"] == estimate.record()
+    seen = succeed("predict", fitted[0], questions, "--out", target)
+    assert "cannot be estimated: none of 81 questions is both answered and new" in seen
+
+
+def test_a_sample_speaks_for_many(tmp_path, monkeypatch, fitted):
+    monkeypatch.setattr(streaming, "LARGEST_SAMPLE", 50)
+    simulate_observations(60, seed=78).write(tmp_path / "new.jsonl")
+    printed = succeed("predict", fitted[0], tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
+    assert "From 50 of them, drawn at random: " in printed
+    assert "of these 50 answers are right" in printed
 
 
 def test_every_candidate(tmp_path, fitted, questions):

@@ -71,7 +71,7 @@ def test_the_table_is_that_of_observations_in_memory(
     monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
     said: list[str] = []
     target = tmp_path / f"p{suffix}"
-    assert predict_file(fit, sources[form], target, on_step=said.append) == (62, 2)
+    assert predict_file(fit, sources[form], target, on_step=said.append)[:2] == (62, 2)
     expected = fit.predict(observations)
     if suffix == ".parquet":
         found = pd.read_parquet(target)
@@ -159,8 +159,24 @@ def test_levels_that_are_names_may_come_in_any_order(tmp_path, monkeypatch, long
     path, columns = tmp_path / f"o.{suffix}", Columns(level="prompt")
     mixed.to_csv(path, index=False) if suffix == "csv" else mixed.to_json(path, orient="records", lines=True)
     fit = fit_map(Observations.read(path, "numeric", columns))
-    assert predict_file(fit, path, tmp_path / "p.parquet", columns) == (62, 2)
+    assert predict_file(fit, path, tmp_path / "p.parquet", columns)[:2] == (62, 2)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), fit.predict(mixed), rtol=1e-14)
+
+
+@pytest.mark.parametrize("rows_at_once", [20, 100_000])
+def test_a_sample_is_kept_as_if_read_at_once(tmp_path, monkeypatch, fit, observations, sources, rows_at_once):
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
+    whole = fit.aligned(observations)
+    sample = predict_file(fit, sources["o.jsonl"], tmp_path / "p.csv").sample
+    assert sample.problem_id == whole.problem_id
+    np.testing.assert_array_equal(sample.candidate, whole.candidate)
+    np.testing.assert_array_equal(sample.confidence, whole.confidence)
+    monkeypatch.setattr(streaming, "LARGEST_SAMPLE", 9)
+    drawn = predict_file(fit, sources["o.jsonl"], tmp_path / "p.csv").sample
+    place = [whole.problem_id.index(name) for name in drawn.problem_id]
+    assert len(place) == 9
+    assert place == sorted(place) != list(range(9))
+    np.testing.assert_array_equal(drawn.candidate, whole.candidate[place])
 
 
 class TestPipes:
@@ -228,5 +244,6 @@ def test_the_command(tmp_path, fit, sources, form):
     fit.save(tmp_path / "fit.nc")
     arguments = ["predict", tmp_path / "fit.nc", sources[form], "--out", tmp_path / "p.parquet", "--json"]
     done = direag(*arguments)
-    assert json.loads(done.stdout) == {"out": str(tmp_path / "p.parquet"), "n": 62, "unanswered": 2}
+    found = json.loads(done.stdout)
+    assert (found["out"], found["n"], found["unanswered"]) == (str(tmp_path / "p.parquet"), 62, 2)
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62

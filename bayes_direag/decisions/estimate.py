@@ -1,0 +1,177 @@
+r"""How many new answers are right, without labels of their own: from their probabilities, with an interval.
+
+With :math:`m` labels and :math:`M` new answers, :math:`k = 1/m + 1/M`, and the probabilities :math:`p` of the new
+answers, the accuracy is about :math:`e = \operatorname{mean} p`. Where a MAP gives the probabilities, its interval is
+Wilson's (1927) with :math:`n = e (1 - e) / \operatorname{mean} p (1 - p) / k`. The benefit (accuracy - Brier score) is
+about :math:`\operatorname{mean} p^2`, with :math:`t` standard errors of :math:`\sqrt{k \operatorname{mean} 4 p^3 (1 -
+p)}`, since an answer's own benefit is :math:`2 p - p^2` if it is right and :math:`-p^2` if not. A posterior gives a
+mean in every draw, to which the noise of :math:`M` answers is added. Questions of one cluster count as one in
+:math:`k`.
+
+No probability that :math:`m` labels teach is surer than by Laplace's rule, so in variances :math:`p` is held between
+:math:`1 / (m + 2)` and :math:`(m + 1) / (m + 2)`.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri, stdtrit
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.drift import Drift
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.selection import Recalibration, States, evaluate, select
+
+#: How often noise is drawn for each posterior draw.
+_REPEATS = 20
+
+
+class Size(NamedTuple):
+    """How many questions there are, and how many clusters; a question without a cluster is one of its own."""
+
+    questions: int
+    clusters: int
+
+    @classmethod
+    def of(cls, observations: Observations) -> "Size":
+        """Count the questions and clusters of observations."""
+        number = observations.cluster_number
+        return cls(len(observations), len(observations) if number is None else len(np.unique(number)))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """How many answers to new questions are right, if these are like the labelled ones.
+
+    Attributes
+    ----------
+    accuracy, accuracy_low, accuracy_high : float
+        Share of the answers that is right, with its interval.
+    benefit, benefit_low, benefit_high : float
+        Accuracy less the Brier score of their probabilities, with its interval.
+    interval_level : float
+        Probability of the intervals.
+    n_labels, n_answers : int
+        Number of labels that the fit learned from, and of new answers.
+    worth : float
+        How many labels of new questions would, by themselves, say as much of the accuracy.
+    drift : Drift or None
+        Whether the reports have changed; None with fewer than 50 new answers.
+    """
+
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    benefit: float
+    benefit_low: float
+    benefit_high: float
+    interval_level: float
+    n_labels: int
+    n_answers: int
+    worth: float
+    drift: Drift | None = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        reports: Reports,
+        parameters: Parameters,
+        final: Recalibration,
+        labelled: Size,
+        new: Size,
+        *,
+        interval_level: float,
+        rng: np.random.Generator,
+        drift: Drift | None,
+    ) -> "Estimate":
+        """Estimate from new questions, all of which are answered; ``parameters`` have an axis of posterior draws.
+
+        Raises DirEAGError if ``interval_level`` is out of range.
+        """
+        if not 0 < interval_level < 1:
+            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+        tails = np.array([1 - interval_level, 1 + interval_level]) / 2
+        least, k = 1 / (labelled.questions + 2), 1 / labelled.clusters + 1 / new.clusters
+        means = _Means.of(reports, parameters, final, least)
+        accuracy, benefit = float(means.accuracy.mean()), float(means.benefit.mean())
+        if len(means.accuracy) == 1:
+            held = float(np.clip(accuracy, least, 1 - least))
+            worth = held * (1 - held) / float(means.accuracy_variance[0]) / k
+            accuracy_ends = _wilson(accuracy, worth, ndtri(tails))
+            error = np.sqrt(k * means.benefit_variance[0])
+            benefit_ends = benefit + stdtrit(max(labelled.clusters - 1, 1), tails) * error
+        else:
+            accuracies = _predictive(means.accuracy, means.accuracy_variance, labelled, new, rng)
+            benefits = _predictive(means.benefit, means.benefit_variance, labelled, new, rng)
+            worth = accuracy * (1 - accuracy) / float(accuracies.var())
+            accuracy_ends, benefit_ends = np.quantile(accuracies.clip(0, 1), tails), np.quantile(benefits, tails)
+        return cls(
+            accuracy=accuracy,
+            accuracy_low=float(accuracy_ends[0]),
+            accuracy_high=float(accuracy_ends[1]),
+            benefit=benefit,
+            benefit_low=float(benefit_ends[0]),
+            benefit_high=float(benefit_ends[1]),
+            interval_level=interval_level,
+            n_labels=labelled.questions,
+            n_answers=new.questions,
+            worth=worth,
+            drift=drift,
+        )
+
+    def record(self) -> dict[str, object]:
+        """Return the estimate as plain values."""
+        return {**vars(self), "drift": None if self.drift is None else self.drift.record()}
+
+    def text(self) -> str:
+        """Return the accuracy in one sentence, after that on the reports if these have changed."""
+        changed = f"{self.drift.text()}\n" if self.drift is not None and self.drift.differs else ""
+        return (
+            f"{changed}About {self.accuracy:.0%} of these {self.n_answers:,} answers are right "
+            f"[{self.accuracy_low:.0%}, {self.accuracy_high:.0%}; probability {self.interval_level:g}], if these "
+            f"questions are like the {self.n_labels:,} labelled ones."
+        )
+
+
+class _Means(NamedTuple):
+    """Means over the selected answers in every draw, and those of the variances of a single answer."""
+
+    accuracy: Float[np.ndarray, " sample"]
+    benefit: Float[np.ndarray, " sample"]
+    accuracy_variance: Float[np.ndarray, " sample"]
+    benefit_variance: Float[np.ndarray, " sample"]
+
+    @classmethod
+    def of(cls, reports: Reports, parameters: Parameters, final: Recalibration, least: float) -> "_Means":
+        """Take the means; in variances, probabilities are held between ``least`` and 1 - ``least``."""
+
+        def sums(states: States) -> Float[np.ndarray, "mean sample"]:
+            probability = final.of_selected(select(states).support)
+            stated = probability.mean(axis=0)
+            held = probability.clip(least, 1 - least)
+            variance, benefit = held * (1 - held), 2 * stated * probability - stated**2
+            return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
+
+        return cls(*np.sum([*evaluate(reports, parameters, sums)], axis=0) / len(reports.n_candidates))
+
+
+def _wilson(share: float, n: float, z: Float[np.ndarray, " end"]) -> Float[np.ndarray, " end"]:
+    return np.asarray(
+        (share + z**2 / (2 * n) + z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))) / (1 + z**2 / n)
+    )
+
+
+def _predictive(
+    mean: Float[np.ndarray, " sample"],
+    variance: Float[np.ndarray, " sample"],
+    labelled: Size,
+    new: Size,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "repeat sample"]:
+    """Return what the mean of as many answers may be; posteriors count every label, so clusters widen them here."""
+    spread = (mean - mean.mean()) * np.sqrt(labelled.questions / labelled.clusters)
+    noise = rng.standard_normal((_REPEATS, len(mean))) * np.sqrt(variance / new.clusters)
+    return np.asarray(mean.mean() + spread + noise)

@@ -1,0 +1,200 @@
+"""The test of changed reports against plain loops and full enumeration, on questions that are alike or not."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.drift import Drift
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.simulate import simulate_observations
+
+
+@pytest.fixture(scope="module")
+def pool() -> Observations:
+    """Questions of which some reports are missing."""
+    questions = simulate_observations(2000, seed=4)
+    missing = np.random.default_rng(0).random(questions.shape) < 0.1
+    return questions.without(missing)
+
+
+def halves(pool: Observations, n: int, seed: int = 0) -> tuple[Observations, Observations]:
+    order = np.random.default_rng(seed).permutation(len(pool))
+    return pool.select(order[:n]), pool.select(order[n : 2 * n])
+
+
+def exchanged(questions: Observations, one: int, other: int) -> Observations:
+    """Return the questions with the reports of two levels under each other's name."""
+    order = np.arange(questions.n_levels)
+    order[[one, other]] = other, one
+    return replace(
+        questions,
+        candidate=questions.candidate[:, order],
+        signals={name: values[:, order] for name, values in questions.signals.items()},
+        status=questions.status[:, order],
+    )
+
+
+def alone(questions: Observations) -> Observations:
+    """Return the questions with one level, which states no confidence."""
+    records = [
+        {"problem_id": name, "level": "only", "answer": texts[row[0]] if row[0] >= 0 else None, "confidence": None}
+        for name, texts, row in zip(questions.problem_id, questions.candidates, questions.candidate, strict=True)
+    ]
+    return Observations.from_records(records, "text")
+
+
+def scores(candidate: np.ndarray, confidence: np.ndarray, is_new: np.ndarray) -> np.ndarray:
+    """Return the score of each level by loops."""
+
+    def squared(values: list[float]) -> float:
+        known = [(value, new) for value, new in zip(values, is_new, strict=True) if not np.isnan(value)]
+        after, before = ([value for value, new in known if new == side] for side in (True, False))
+        variance = np.var([value for value, _ in known])
+        if not after or not before or variance == 0:
+            return 0.0
+        return (np.mean(after) - np.mean(before)) ** 2 / (variance * (1 / len(after) + 1 / len(before)))
+
+    n_levels, found = candidate.shape[1], []
+    for level in range(n_levels):
+        pairs, stated = [], []
+        for other in range(n_levels):
+            if other != level:
+                rows = candidate[:, [level, other]]
+                pairs.append(squared([np.nan if -1 in row else float(row[0] == row[1]) for row in rows.tolist()]))
+        own = confidence[:, level]
+        for limit in np.quantile(own[~np.isnan(own)], (0.2, 0.4, 0.6, 0.8)):
+            stated.append(squared([np.nan if np.isnan(value) else float(value <= limit) for value in own]))
+        found.append(np.mean(pairs) + max(stated))
+    return np.array(found)
+
+
+def test_all_divisions_of_a_few_questions_give_its_p_values(pool):
+    labelled, new = halves(pool, 5, seed=3)
+    found = Drift.between(labelled, new, alarm_rate=5e-4)
+    candidate = np.concatenate([labelled.candidate, new.candidate])
+    confidence = np.concatenate([labelled.confidence, new.confidence])
+    divisions = [np.isin(np.arange(10), chosen) for chosen in combinations(range(10), 5)]
+    by_division = np.array([scores(candidate, confidence, is_new) for is_new in divisions])
+    actual = scores(candidate, confidence, np.arange(10) >= 5)
+    expected = (by_division.max(axis=1)[:, None] >= actual - 1e-9).mean(axis=0)
+    p_values = found.levels.set_index("level")["p_value"][list(pool.level_names)]
+    np.testing.assert_allclose(p_values, expected, atol=4 * 0.5 / np.sqrt(20_000))
+    assert found.p_value == p_values.min()
+
+
+def test_shares_are_means_of_what_is_there(pool):
+    labelled, new = halves(pool, 200)
+    found = Drift.between(labelled, new)
+    for side, questions in (("before", labelled), ("after", new)):
+        for row in found.shares.to_dict("records"):
+            a = pool.level_names.index(row["level"])
+            if pd.isna(row["other"]):
+                values = questions.confidence[:, a]
+                expected = (values[~np.isnan(values)] <= row["at_most"]).mean()
+            else:
+                b = pool.level_names.index(row["other"])
+                both = questions.usable[:, a] & questions.usable[:, b]
+                expected = (questions.candidate[both, a] == questions.candidate[both, b]).mean()
+            assert row[side] == pytest.approx(expected)
+        for row in found.levels.to_dict("records"):
+            pairs = found.shares[found.shares["other"].notna()]
+            own = pairs[(pairs["level"] == row["level"]) | (pairs["other"] == row["level"])]
+            assert row[f"agreement_{side}"] == pytest.approx(own[side].mean())
+            stated = questions.confidence[:, pool.level_names.index(row["level"])]
+            assert row[f"confidence_{side}"] == pytest.approx(np.nanmean(stated))
+
+
+def test_neither_the_order_of_questions_nor_that_of_levels_counts(pool):
+    labelled, new = halves(pool, 60)
+    found = Drift.between(labelled, new, seed=7)
+    back = [side.select(slice(None, None, -1)) for side in (labelled, new)]
+    again = Drift.between(*back, seed=7)
+    pd.testing.assert_frame_equal(again.levels, found.levels, check_exact=True)
+    pd.testing.assert_frame_equal(again.shares, found.shares, check_exact=True)
+    levels = pool.level_names[::-1]
+    turned = Drift.between(labelled.align(levels), new.align(levels), seed=7)
+    assert turned.p_value == found.p_value
+    assert turned.unnoticed == pytest.approx(found.unnoticed)
+
+
+def test_questions_that_are_alike_seldom_differ(pool):
+    alarms = sum(Drift.between(*halves(pool, 40, seed), seed=seed).differs for seed in range(120))
+    assert alarms <= 0.05 * 120 + 3 * np.sqrt(0.05 * 0.95 * 120)
+
+
+def test_exchanged_levels_are_found_and_named(pool):
+    labelled, new = halves(pool, 150)
+    found = Drift.between(labelled, exchanged(new, 0, 4))
+    assert found.differs
+    assert set(found.changed[:2]) == {pool.level_names[0], pool.level_names[4]}
+    assert "These reports are not like the labelled ones (p = 0.005)" in found.text()
+    assert found.changed[0] in found.text()
+    same = Drift.between(labelled, new)
+    assert not same.differs
+    assert same.changed == ()
+    assert "No difference was found between the reports on 150 labelled and 150 new questions" in same.text()
+    assert f"less than about {same.unnoticed:.2f}" in same.text()
+
+
+def test_clusters_are_divided_as_a_whole(pool):
+    def eightfold(questions: Observations, side: str) -> Observations:
+        rows = np.repeat(np.arange(len(questions)), 8)
+        repeated = questions.select(rows)
+        names = tuple(f"{side} {number}" for number in range(len(rows)))
+        return replace(repeated, problem_id=names, cluster=tuple(str(row) for row in rows))
+
+    alarms = {"clusters": 0, "questions": 0}
+    for seed in range(20):
+        labelled, new = (eightfold(half, side) for half, side in zip(halves(pool, 15, seed), "ab", strict=True))
+        alarms["clusters"] += Drift.between(labelled, new).differs
+        alarms["questions"] += Drift.between(replace(labelled, cluster=None), replace(new, cluster=None)).differs
+    assert alarms["clusters"] <= 4
+    assert alarms["questions"] >= 10
+
+
+def test_reports_of_a_group_count_by_their_shares(pool):
+    groups = ("run", "run", "run", "other", "other")
+    labelled, new = halves(pool, 100)
+    grouped, fewer = (replace(side, groups=groups) for side in (labelled, new))
+    fewer = fewer.without(np.isin(np.arange(5), [2, 4])[None] & fewer.usable)
+    found = Drift.between(grouped, fewer)
+    assert found.levels["level"].tolist() in (["run", "other"], ["other", "run"])
+    (row,) = found.shares[(found.shares["level"] == "run") & (found.shares["other"] == "run")].to_dict("records")
+    shares = []
+    for answers in labelled.candidate[:, :3].tolist():
+        pairs = [a == b for a, b in combinations(answers, 2) if -1 not in (a, b)]
+        shares += [np.mean(pairs)] if pairs else []
+    assert row["before"] == pytest.approx(np.mean(shares))
+
+
+def test_levels_and_confidences_that_are_missing(pool):
+    labelled, new = halves(pool, 80)
+    absent = Drift.between(labelled, new.without(np.arange(5)[None] == np.full((80, 1), 2)))
+    (row,) = absent.levels[absent.levels["level"] == pool.level_names[2]].to_dict("records")
+    assert np.isnan([row["p_value"], row["agreement_after"], row["confidence_after"]]).all()
+    assert absent.levels["p_value"].notna().sum() == 4
+    nothing = {"number": np.full((80, 5), np.nan)}
+    votes = Drift.between(*(replace(side, signals=nothing) for side in (labelled, new)))
+    assert 0 < votes.p_value <= 1
+    assert votes.levels["confidence_before"].isna().all()
+    assert votes.record()["levels"][0]["confidence_before"] is None
+
+
+def test_without_anything_to_compare_nothing_is_said(pool):
+    labelled, new = halves(pool, 60)
+    found = Drift.between(*(alone(side) for side in (labelled, new)))
+    assert np.isnan(found.p_value)
+    assert not found.differs
+    assert found.changed == ()
+    assert found.record()["p_value"] is None
+    assert "cannot be compared" in found.text()
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, np.nan, 1e-5])
+def test_alarm_rates_that_cannot_be(pool, rate):
+    with pytest.raises(DirEAGError, match="expected a share from 0"):
+        Drift.between(*halves(pool, 20), alarm_rate=rate)

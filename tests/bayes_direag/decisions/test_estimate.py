@@ -1,0 +1,163 @@
+"""The estimate of accuracy and benefit against closed forms, plain loops over draws, and simulated questions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, t
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.estimate import Estimate, Size
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map, fit_map_batch
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model.presets import preset
+from bayes_direag.model.selection import IsotonicRecalibration, supports
+from bayes_direag.model.simulate import simulate_observations
+
+
+@pytest.fixture(scope="module")
+def questions() -> Observations:
+    return simulate_observations(700, seed=6)
+
+
+@pytest.fixture(scope="module")
+def fit(questions: Observations) -> Fit:
+    return fit_map(questions.select(slice(100)))
+
+
+@pytest.fixture(scope="module")
+def new(questions: Observations) -> Observations:
+    return questions.select(slice(100, 400))
+
+
+def constant(fit: Fit, new: Observations, probability: float, labelled: Size, asked: Size) -> Estimate:
+    """Estimate from answers that all have one probability."""
+    final = IsotonicRecalibration(np.array([0.0, 1.0]), np.full(2, probability))
+    parameters = sampled_parameters(fit.tree)
+    rng = np.random.default_rng(0)
+    return Estimate.of(
+        fit.reports(fit.aligned(new)), parameters, final, labelled, asked, interval_level=0.9, rng=rng, drift=None
+    )
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.72, 1.0])
+def test_equal_probabilities_give_intervals_of_text_books(fit, new, probability):
+    """With 100 labels and 300 answers, the inverse of 1/100 + 1/300 is 75."""
+    found = constant(fit, new, probability, Size(100, 100), Size(300, 300))
+    wilson = binomtest(round(75 * probability), 75).proportion_ci(0.9, "wilson")
+    assert found.accuracy == pytest.approx(probability)
+    assert (found.accuracy_low, found.accuracy_high) == pytest.approx((wilson.low, wilson.high))
+    assert found.worth == pytest.approx(75)
+    assert found.benefit == pytest.approx(probability**2)
+    held = np.clip(probability, 1 / 102, 101 / 102)
+    half = t(99).ppf(0.95) * np.sqrt(4 * probability**2 * held * (1 - held) / 75)
+    assert (found.benefit_low, found.benefit_high) == pytest.approx((found.benefit - half, found.benefit + half))
+
+
+def test_unequal_probabilities_say_more(fit, new):
+    found, p = fit.estimate(new), fit.predict(new)["confidence"].to_numpy()
+    held = p.clip(1 / 102, 101 / 102)
+    assert found.accuracy == pytest.approx(p.mean())
+    assert found.benefit == pytest.approx((p**2).mean())
+    assert found.worth == pytest.approx(75 * p.mean() * (1 - p.mean()) / (held * (1 - held)).mean())
+    assert found.worth > 75
+    assert found.accuracy_low < found.accuracy < found.accuracy_high
+    assert (found.n_labels, found.n_answers, found.interval_level) == (100, 300, 0.9)
+    wider = fit.estimate(new, interval_level=0.99)
+    assert wider.accuracy_low < found.accuracy_low
+    assert wider.benefit_high > found.benefit_high
+
+
+def test_a_posterior_gives_means_by_draw_with_noise(nuts, questions):
+    new = questions.select(slice(400, 480))
+    found, aligned = nuts.estimate(new, interval_level=0.8), nuts.aligned(new)
+    support = supports(nuts.reports(aligned), sampled_parameters(nuts.tree))
+    selected = support[..., :-1].mean(axis=0).argmax(axis=1)
+    p = nuts.recalibration.of_selected(np.take_along_axis(support, selected[None, :, None], axis=2)[..., 0])
+    rng, accuracy, benefit = np.random.default_rng(1), [], []
+    for probability in p:
+        right = rng.random((50, len(new))) < probability
+        accuracy += right.mean(axis=1).tolist()
+        benefit += (right - (right - p.mean(axis=0)) ** 2).mean(axis=1).tolist()
+    assert found.accuracy == pytest.approx(p.mean())
+    assert found.benefit == pytest.approx(np.mean(benefit), abs=0.004)
+    assert (found.accuracy_low, found.accuracy_high) == pytest.approx(np.quantile(accuracy, [0.1, 0.9]), abs=0.02)
+    assert (found.benefit_low, found.benefit_high) == pytest.approx(np.quantile(benefit, [0.1, 0.9]), abs=0.02)
+    assert found.worth == pytest.approx(p.mean() * (1 - p.mean()) / np.var(accuracy), rel=0.15)
+    assert nuts.estimate(new, interval_level=0.8).record() == found.record()
+
+
+def test_questions_of_a_cluster_count_as_one(fit, nuts, new):
+    single = constant(fit, new, 0.72, Size(100, 100), Size(300, 300))
+    clustered = constant(fit, new, 0.72, Size(400, 100), Size(300, 300))
+    assert clustered.accuracy_low == pytest.approx(single.accuracy_low)
+    assert clustered.n_labels == 400
+    pairs = replace(new, cluster=tuple(str(row // 2) for row in range(len(new))))
+    assert Size.of(pairs) == (300, 150)
+    for learned in (fit, nuts):
+        apart, together = learned.estimate(new), learned.estimate(pairs)
+        assert together.accuracy == apart.accuracy
+        assert together.accuracy_high - together.accuracy_low > apart.accuracy_high - apart.accuracy_low
+
+
+def test_seen_and_unanswered_questions_do_not_count(fit, new, questions):
+    silent = new.without(np.arange(len(new))[:, None] < 20)
+    assert silent.answered.sum() == 280
+    assert fit.estimate(silent).n_answers == 280
+    assert fit.estimate(questions.select(slice(80, 400))).record() == fit.estimate(new).record()
+    with pytest.raises(DirEAGError, match="none of 80 questions is both answered and new to the fit: 80 are answered"):
+        fit.estimate(questions.select(slice(80)))
+    with pytest.raises(DirEAGError, match="none of 20 questions is both answered and new"):
+        fit.drift(silent.select(slice(20)))
+
+
+def test_what_cannot_be_estimated_is_refused(questions, fit, new):
+    raw = fit_map(questions.select(slice(60)), preset=preset("bayes").override(recalibration={"method": "none"}))
+    with pytest.raises(DirEAGError, match="no final calibration"):
+        raw.estimate(new)
+    for level in (0, 1, np.nan):
+        with pytest.raises(DirEAGError, match="expected a probability between 0 and 1"):
+            fit.estimate(new, interval_level=level)
+
+
+def test_the_sentence(fit, new):
+    found = fit.estimate(new)
+    assert found.text() == (
+        f"About {found.accuracy:.0%} of these 300 answers are right [{found.accuracy_low:.0%}, "
+        f"{found.accuracy_high:.0%}; probability 0.9], if these questions are like the 100 labelled ones."
+    )
+    assert found.drift is not None
+    assert fit.estimate(new.select(slice(49))).drift is None
+    order = np.arange(5)[::-1]
+    turned = replace(
+        new,
+        candidate=new.candidate[:, order],
+        signals={"number": new.confidence[:, order]},
+        status=new.status[:, order],
+    )
+    warned = fit.estimate(turned)
+    assert warned.text().startswith(f"{warned.drift.text()}\nAbout ")
+    assert warned.record()["drift"]["differs"] is True
+
+
+@pytest.mark.slow
+def test_intervals_hold_as_often_as_they_say(questions):
+    """Of 40 fits to 50 of 700 questions; the bounds are three standard errors from 0.9."""
+    rng, chosen = np.random.default_rng(2), np.zeros((40, len(questions)), bool)
+    for row in chosen:
+        row[rng.choice(len(questions), 50, replace=False)] = True
+    held = []
+    for fit, row in zip(fit_map_batch(questions, chosen), chosen, strict=True):
+        new = questions.select(rng.choice(np.flatnonzero(~row), 100, replace=False))
+        estimate, table = fit.estimate(new), fit.predict(new)
+        right = new.is_right(table["answer"])
+        benefit = right.mean() - ((table["confidence"] - right) ** 2).mean()
+        held.append(
+            (
+                estimate.accuracy_low <= right.mean() <= estimate.accuracy_high,
+                estimate.benefit_low <= benefit <= estimate.benefit_high,
+            )
+        )
+    assert (np.mean(held, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
