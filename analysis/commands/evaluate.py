@@ -100,6 +100,7 @@ def evaluate_command(
 def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
     from analysis.display.terminal import shown
+    from analysis.methods.direag import SHARED_AGREEMENT
     from analysis.runs.tables import metrics_table, ranking_table
     from bayes_direag.data.files import as_records
 
@@ -108,6 +109,8 @@ def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_js
         return
     table, level = evaluation.metrics, evaluation.settings.interval_level
     options.out.print(shown([ranking_table(table, title, level), metrics_table(table)]))
+    if evaluation.fits and evaluation.test is None and evaluation.settings.preset.uses_agreement:
+        options.out.print(f"{SHARED_AGREEMENT}\n", soft_wrap=True)
     options.out.print(
         f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True
     )

@@ -50,6 +50,12 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
 )
 
 
+#: What the fits of a cross-fit share, if their preset looks at it.
+SHARED_AGREEMENT = (
+    "How often levels agree with each other comes from the reports to all questions, without looking at a label."
+)
+
+
 def methods_of(variant: Variant) -> dict[str, str]:
     """Return the methods of a variant, each with the column of predictions that is its confidence."""
     return {name: method.column for name, method in FITTED_METHODS.items() if method.variant == variant}

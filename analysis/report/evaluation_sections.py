@@ -22,11 +22,13 @@ from analysis.display.document import (
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.text import counted, interval, number, percent
+from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.methods.registry import method_words
 from analysis.report.opening import Opening, excludes_zero, spoken
 from analysis.report.source import ReportSource
 from analysis.runs.pictures import evaluation_pictures
 from analysis.scores.reliability import binned_reliability
+from bayes_direag.model.settings import Preset
 
 #: How many of the surest wrong and of the least sure answers are listed, and the length at which texts are cut.
 _LISTED, _TEXT_LENGTH = 5, 240
@@ -165,7 +167,9 @@ def _held_out(source: ReportSource) -> str:
             f"The questions were dealt into {n_folds} parts, and each part was predicted from what had been learned "
             "from the others"
         )
-    return f"{how}: no question was predicted by anything that had seen its right answer."
+    held_out = f"{how}: no question was predicted by anything that had seen its right answer."
+    preset = Preset.model_validate(source.manifest["settings"]["preset"])
+    return f"{held_out} {SHARED_AGREEMENT}" if n_folds is not None and preset.uses_agreement else held_out
 
 
 def _bins(source: ReportSource) -> list[dict[Hashable, Any]]:

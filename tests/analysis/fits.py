@@ -14,6 +14,7 @@ import xarray as xr
 from arviz_stats import loo
 from scipy.special import expit, logit, logsumexp
 
+from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LeaveOneOut
@@ -303,6 +304,8 @@ def _container(
             "weight_in_likelihood": weights(observations, preset),
         }
     }
+    if observations.agreement is not None:
+        data["constant_data"] |= {f"agreement_{name}": own for name, own in observations.agreement._asdict().items()}
     names = {
         "level": np.array(observations.level_names, dtype=object),
         "problem": np.array(observations.problem_id, dtype=object),
@@ -336,6 +339,7 @@ def _container(
 
 
 _DIMS = {
+    **{f"agreement_{name}": ["level"] for name in Agreement._fields},
     **{f"{name}{raw}": ["level"] for name in LEVEL_PARAMETERS for raw in ("", "_raw")},
     "target": ["problem"],
     "correct": ["problem", "candidate"],

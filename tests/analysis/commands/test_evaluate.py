@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
@@ -34,6 +35,7 @@ def test_the_folder_and_what_is_printed(evaluated, observations):
     }
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
     assert "2-fold cross-fit, MAP, preset bayes" in one_line(printed)
+    assert SHARED_AGREEMENT in one_line(printed)
     typed = ["direag", "evaluate", str(observations), "--out", str(folder)]
     manifest = json.loads((folder / "evaluation.json").read_text())
     assert shlex.split(manifest["command"])[:5] == typed

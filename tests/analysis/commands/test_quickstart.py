@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from bayes_direag.fits.fit import Fit
 from tests.command_line import contents, refuse, succeed
@@ -34,6 +35,8 @@ def test_it_writes_all_of_the_main_job_and_says_what_came_out(made):
     says = ("What to do: accept answers with a probability of 90% or more", "Reliability of direag", f"cd {folder}")
     asked = "Qwen2.5-Coder-1.5B-Instruct, 300 questions asked at 5 levels"
     assert all(words in printed for words in (*says, asked))
+    assert SHARED_AGREEMENT in printed
+    assert SHARED_AGREEMENT in (folder / "report.html").read_text(encoding="utf-8")
     assert f"{folder / 'report.html'}: all of it on one page" in printed.splitlines()[-1]
 
 

@@ -145,6 +145,16 @@ def test_every_figure_is_that_of_the_printed_equations(variant: Variant, observa
         _check_reports(found, reports, draws_of(fit), fit.preset.eps)
 
 
+def test_how_often_its_levels_agree_with_the_others(observations: Observations, one_draw: Fit) -> None:
+    fit = made_fit(observations.with_agreement(), natural(len(LEVEL_NAMES)))
+    expected = observations.with_agreement().agreement
+    found = explain(fit, observations, "hardly").reports
+    level = found["number"] - 1
+    np.testing.assert_array_equal(found["agreement"], expected.share[level])
+    np.testing.assert_array_equal(found["chance_agreement"], expected.by_chance[level])
+    assert explain(one_draw, observations, "hardly").reports["agreement"].isna().all()
+
+
 def _check_reports(
     found: Explanation, reports: list[tuple[int, str, float]], draws: list[dict[str, object]], eps: float
 ) -> None:

@@ -120,6 +120,17 @@ class TestText:
         plain = explain(made_fit(observations, natural(N_LEVELS), recalibration="none"), observations, "agreed")
         assert "the support itself; this fit has no recalibration" in one_line(shown(plain))
 
+    def test_how_often_levels_agree(self, fit: Fit, observations: Observations) -> None:
+        looking = made_fit(observations.with_agreement(), natural(N_LEVELS))
+        found = explain(looking, observations, "agreed")
+        text = shown(found)
+        assert max(map(len, text.splitlines())) <= 80
+        for row in found.reports.to_dict("records"):
+            assert f"{row['agreement']:.0%} ({row['chance_agreement']:.0%})" in text
+        for words in ("agrees", "would by chance"):
+            assert words in one_line(text)
+            assert words not in one_line(shown(explain(fit, observations, "agreed")))
+
 
 class TestFigure:
     @pytest.mark.parametrize("name", ["all differ", "silent", "lone"])
