@@ -61,7 +61,7 @@ def predict_command(
     question, or a folder of them, and --out a new folder.
 
     At the end stands about how many of the answers to new questions are right; before that, whether their reports are
-    unlike the labelled ones. Of more than 10,000 questions, 10,000 at random say so.
+    unlike the labelled ones. Of more than 10,000 questions, 10,000 at random say so: docs/estimate.md.
 
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.

@@ -128,7 +128,7 @@ class Drift:
         if self.differs:
             return (
                 f"These reports are not like the labelled ones (p = {self.p_value:.2g}), most of all those of "
-                f"{', '.join(self.changed[:3])}: label 30 of the new questions, then estimate."
+                f"{', '.join(self.changed[:3])}: label 30 of the new questions at random, then estimate."
             )
         return (
             f"No difference was found between the reports on {self.n_labelled:,} labelled and {self.n_new:,} new "

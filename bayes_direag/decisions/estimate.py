@@ -59,7 +59,7 @@ class Estimate:
     worth : float
         How many labels of new questions would, by themselves, say as much of the accuracy.
     drift : Drift or None
-        Whether the reports have changed; None with fewer than 50 new answers.
+        Whether the reports have changed; None if that was not tested.
     """
 
     accuracy: float

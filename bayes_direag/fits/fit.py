@@ -294,7 +294,9 @@ class Fit:
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.
 
-        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
+        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used. With at least 50 new
+        questions it is tested whether their reports have changed, unless some given questions were fitted to: then the
+        labelled ones are of the same batch, and perhaps not chosen at random.
 
         Raises
         ------
@@ -306,7 +308,8 @@ class Fit:
                 "the fit has no final calibration, so its probabilities need not be right on average; expected one. "
                 "Fit with a final calibration, such as platt."
             )
-        new = self._new(observations)
+        given = self.aligned(observations)
+        new, is_apart = self._new(given), not self.has_seen(given).any()
         n_calibrated = len(self.calibrated_on)
         return Estimate.of(
             self.reports(new),
@@ -316,7 +319,7 @@ class Fit:
             Size.of(new),
             interval_level=interval_level,
             rng=np.random.default_rng([int(self.tree.attrs["seed"]), 3]),
-            drift=Drift.between(self.fitted, new) if len(new) >= _FEWEST_COMPARED else None,
+            drift=Drift.between(self.fitted, new) if is_apart and len(new) >= _FEWEST_COMPARED else None,
         )
 
     def drift(self, observations: Source, *, alarm_rate: float = 0.05, seed: int = 0) -> Drift:

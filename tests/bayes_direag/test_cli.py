@@ -26,7 +26,7 @@ def test_the_commands():
         {"elicit", "import", "label", "paper", "simulate"},
         {"fit", "predict", "export", "show", "quickstart"},
     )
-    judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "learning-curve"}
+    judging = {"evaluate", "diagnose", "compare", "drift", "explain", "plot", "report", "tables", "learning-curve"}
     assert set(COMMANDS) == asking | learning | judging
 
 

@@ -13,20 +13,17 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.fitting import fit_map_batch
+from bayes_direag.fits.fitting import fit_map
 
 _MOST_NEW = 800
 
 
 def splits(questions: Observations, n_labels: int, n_splits: int) -> pd.DataFrame:
     """Return an estimate and the actual figures, a row a split."""
-    orders = [np.random.default_rng(seed).permutation(len(questions)) for seed in range(n_splits)]
-    chosen = np.zeros((n_splits, len(questions)), bool)
-    for row, order in zip(chosen, orders, strict=True):
-        row[order[:n_labels]] = True
     rows = []
-    for fit, order in zip(fit_map_batch(questions, chosen), orders, strict=True):
-        new = questions.select(order[n_labels : n_labels + _MOST_NEW])
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(len(questions))
+        fit, new = fit_map(questions.select(order[:n_labels])), questions.select(order[n_labels : n_labels + _MOST_NEW])
         estimate, table = fit.estimate(new), fit.predict(new)
         right = new.is_right(table["answer"])
         accuracy, benefit = right.mean(), right.mean() - np.mean((table["confidence"] - right) ** 2)

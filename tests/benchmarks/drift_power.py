@@ -1,0 +1,67 @@
+"""How often the test of changed reports raises a false alarm, and finds and names a replaced level: random splits.
+
+``python tests/benchmarks/drift_power.py --splits 60 --sizes 100/100,100/300,300/300 FILE ...``
+
+One level, drawn at random, is taken out of the labelled questions. In the new ones its reports stand under the name of
+another, as if that model had been replaced. The level is named if it is the most different one of a true alarm.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.drift import Drift
+
+
+def of_columns(questions: Observations, columns: list[int]) -> Observations:
+    """Return the reports of these columns under the names of the first ones, without groups."""
+    return replace(
+        questions,
+        level_names=questions.level_names[: len(columns)],
+        groups=None,
+        candidate=questions.candidate[:, columns],
+        signals={name: values[:, columns] for name, values in questions.signals.items()},
+        status=questions.status[:, columns],
+    )
+
+
+def tested(questions: Observations, n_labelled: int, n_new: int, seed: int) -> dict[str, object]:
+    """Test a split as it is and with a replaced level."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(questions))
+    labelled, new = questions.select(order[:n_labelled]), questions.select(order[n_labelled : n_labelled + n_new])
+    columns = rng.permutation(questions.n_levels).tolist()
+    place = int(rng.integers(len(columns) - 1))
+    *before, other = columns
+    after = [*before[:place], other, *before[place + 1 :]]
+    alike = Drift.between(labelled, new, seed=seed)
+    changed = Drift.between(of_columns(labelled, before), of_columns(new, after), seed=seed)
+    is_first = changed.levels["level"].iloc[0] == questions.level_names[place]
+    return {"false alarm": alike.differs, "found": changed.differs, "named": is_first if changed.differs else np.nan}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, help="observation files")
+    parser.add_argument("--splits", type=int, default=60)
+    parser.add_argument("--sizes", default="100/100", help="numbers of labelled and new questions")
+    options = parser.parse_args()
+    for size in options.sizes.split(","):
+        n_labelled, n_new = map(int, size.split("/"))
+        rows = []
+        for path in options.files:
+            questions = Observations.read(path)
+            questions = questions.select(questions.answered)
+            found = pd.DataFrame([tested(questions, n_labelled, n_new, seed) for seed in range(options.splits)])
+            rows.append({"file": path.stem, **found.astype(float).mean()})
+        table = pd.DataFrame(rows)
+        table.loc[len(table)] = {"file": "mean", **table.drop(columns="file").mean()}
+        print(f"{size} questions, {options.splits} splits\n{table.round(3).to_string(index=False)}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
