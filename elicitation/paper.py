@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from contextlib import chdir
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from elicitation.engines import Engine
     from elicitation.generation import Sampling
 
-RECORD, OBSERVATIONS = "paper.json", "observations.jsonl"
+RECORD, OBSERVATIONS, EVALUATION = "paper.json", "observations.jsonl", "evaluation"
+#: The presets of the evaluations: what the paper's figures were computed by, and its equations.
+PRESETS: tuple[PresetName, ...] = ("release", "paper")
 #: The methods in the paper's tables.
 METHODS = (
     "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk,direag,"
@@ -64,9 +67,6 @@ def paper_command(
         Wording, typer.Option(help="released: prompts and sampling of the paper's released code. Or ours.")
     ] = "released",
     lenient: LenientOption = False,
-    preset: Annotated[
-        PresetName, typer.Option(metavar="PRESET", help="Preset of the fits: paper, release or bayes.")
-    ] = "paper",
     overrides: OverridesOption = None,
     structured: StructuredOption = False,
     seed: Annotated[
@@ -88,7 +88,8 @@ def paper_command(
     settings.
 
     Contents of the folder: MODEL/DATASET/ with steered, samples and topk (for gsm8k also train), each a run of direag
-    elicit, and evaluation, made by direag evaluate; tables/, of all evaluations in the folder; and paper.json.
+    elicit, and evaluation/, made by direag evaluate under the presets release (as the paper's figures) and paper (its
+    equations); tables/, of all evaluations in the folder; and paper.json.
 
     Example: direag paper --models Qwen/Qwen2.5-7B-Instruct --datasets svamp --out rehearsal --limit 20
     """
@@ -98,19 +99,19 @@ def paper_command(
     folders = _folders(_names(models), target)
     parts = load_parts(_names(datasets), questions, limit, wording)
     urls = _urls(base_url, list(folders))
-    presets = {model: find_preset(model) for model in folders}
+    known = {model: find_preset(model) for model in folders}
     flags = {"structured": structured, "lenient": lenient}
     sampling = {
         model: choose_sampling(of_model, wording).override(overrides or ()).model_copy(update=flags)
-        for model, of_model in presets.items()
+        for model, of_model in known.items()
     }
     most = max(settings.max_tokens or settings.max_completion_tokens or 0 for settings in sampling.values())
     err.print(estimate(parts, folders, pace, most))
     if estimate_only:
         return
-    chosen = {"limit": limit, "wording": wording, "preset": preset, "seed": seed}
+    chosen = {"limit": limit, "wording": wording, "seed": seed}
     _claim(target, chosen | {"sampling": overrides or [], **flags})
-    seeds = {model: released_seed(presets[model], wording) if seed is None else seed for model in folders}
+    seeds = {model: released_seed(known[model], wording) if seed is None else seed for model in folders}
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
     engines = {
         model: _engine(model, urls[model], folders[model], vllm_args, vllm_python, ready_within)
@@ -122,7 +123,7 @@ def paper_command(
     for model, folder in folders.items():
         if model in engines:
             _ask(missing[model], folder, engines[model], sampling[model], seeds[model], concurrency)
-        for dataset in dict.fromkeys(part.dataset for part in parts):
+        for dataset, preset in product(dict.fromkeys(part.dataset for part in parts), PRESETS):
             _evaluate(folder / dataset, preset, seeds[model])
     _tabulate(target)
 
@@ -215,25 +216,29 @@ def _ask(
 
 
 def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
-    """Evaluate one model on one data set, or check an existing evaluation."""
+    """Evaluate one model on one data set under one preset, or check an existing evaluation."""
     files = {part: f"{part}/{OBSERVATIONS}" for part in ("train", "steered", "samples", "topk")}
     labelled, tested = ("train", "steered") if (folder / files["train"]).is_file() else ("steered", None)
-    if (folder / "evaluation").exists():
+    target = f"{EVALUATION}/{preset}"
+    if (folder / target).exists():
         wanted = {"observations": labelled, "test": tested, "samples": "samples", "topk": "topk"}
-        _check_evaluation(folder, wanted, preset, seed)
+        _check_evaluation(folder, target, wanted, preset, seed)
         return
+    (folder / EVALUATION).mkdir(exist_ok=True)
     test = [] if tested is None else ["--test", files[tested]]
     elicited = ["--samples", files["samples"], "--topk", files["topk"]]
     settings = ["--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", METHODS]
-    _direag("evaluate", files[labelled], *test, *elicited, *settings, "--out", "evaluation", folder=folder)
+    _direag("evaluate", files[labelled], *test, *elicited, *settings, "--out", target, folder=folder)
 
 
-def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: PresetName, seed: int) -> None:
+def _check_evaluation(
+    folder: Path, target: str, parts: Mapping[str, str | None], preset: PresetName, seed: int
+) -> None:
     """Raise DirEAGError if an evaluation is of other replies or settings."""
     from bayes_direag.data.observations import Observations
     from bayes_direag.model import presets
 
-    manifest = json.loads((folder / "evaluation" / "evaluation.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / target / "evaluation.json").read_text(encoding="utf-8"))
     same = all(
         (manifest.get(role) or {}).get("sha256")
         == (None if part is None else Observations.read(folder / part / OBSERVATIONS, "numeric").fingerprint)
@@ -242,20 +247,30 @@ def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: Pre
     settings = manifest["settings"]
     if not same or settings["preset"] != presets.preset(preset).model_dump(mode="json") or settings["seed"] != seed:
         raise DirEAGError(
-            f"{folder / 'evaluation'}: saw an evaluation of other replies or settings; expected one of the replies "
-            "beside it. Move it away, or choose another --out."
+            f"{folder / target}: saw an evaluation of other replies or settings; expected one of the replies beside "
+            "it. Move it away, or choose another --out."
         )
 
 
 def _tabulate(target: Path) -> None:
     """Make tables and figures of all evaluations in the folder, replacing earlier ones."""
-    evaluations = sorted(str(path.parent.relative_to(target)) for path in target.glob("*/*/evaluation/evaluation.json"))
+    records = target.glob(f"*/*/{EVALUATION}/*/evaluation.json")
+    evaluations = sorted(str(path.parent.relative_to(target)) for path in records)
     _direag("tables", *evaluations, "--out", "tables", folder=target)
 
 
 def _direag(*arguments: str, folder: Path) -> None:
     """Run another command of direag in a folder, and print it, so that users can repeat it."""
+    from bayes_direag.cli import app
+
     err.print(f"{folder}: direag {shlex.join(arguments)}")
-    process = subprocess.run([sys.executable, "-m", "bayes_direag", *arguments], cwd=folder, check=False)  # noqa: S603
-    if process.returncode:
-        raise typer.Exit(process.returncode)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # a GPU is for the model that is served
+    typed = sys.argv
+    sys.argv = ["direag", *arguments]  # which the command records
+    try:
+        with chdir(folder):
+            status = app(arguments, standalone_mode=False)
+    finally:
+        sys.argv = typed
+    if status:
+        raise typer.Exit(status)
