@@ -33,7 +33,14 @@ OverridesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
 ]
-ConcurrencyOption = Annotated[int, typer.Option(min=1, help="Number of concurrent requests at each server.")]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of concurrent requests at each server. By default what a server that is started here takes, at "
+        "most 256, and 64 at a running one.",
+    ),
+]
 VllmPythonOption = Annotated[
     Path | None, typer.Option(help="Python of the environment with vLLM. By default, the vllm command is used.")
 ]
@@ -92,7 +99,7 @@ def elicit_command(
             min=0, help="Seed of the run, from which those of requests are derived. By default 0, or the model's."
         ),
     ] = None,
-    concurrency: ConcurrencyOption = 64,
+    concurrency: ConcurrencyOption = None,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     key_variable: Annotated[
@@ -191,7 +198,7 @@ def serve(
         name = Path(model).resolve().name
         server = Server(model, name, log, launch=launch, arguments=arguments)
     else:
-        name, fetcher = model, python_of(launch)
+        name, fetcher = model, interpreter or python_of(launch)
         recorded = journal or folder / "journal.jsonl"
         revision = recorded_revision(recorded) if preset is None else preset.revision
         server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)

@@ -59,12 +59,15 @@ class Engine(Protocol):
         The name of the model.
     lanes : int
         The number of separate servers; a run sends all levels of a question to one lane.
+    takes : int
+        The number of concurrent requests in each lane, unless the run has a number of its own.
     replied_by : set of str
         The names of models in the replies, which may be others; the first twenty.
     """
 
     model: str
     lanes: int = 1
+    takes: int = 64
     replied_by: Set[str] = frozenset()
 
     async def __aenter__(self) -> EngineInfo:

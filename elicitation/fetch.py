@@ -6,13 +6,18 @@ A separate program, run by its path on the interpreter that has vLLM, and so tor
 """
 
 import json
+import shutil
 import sys
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 SHARE, RESERVE = 0.9, 2e9
 """The share of a GPU that vLLM takes, and the bytes of it that it is assumed to need beside weights and cache."""
+
+MOST_SEQUENCES = 256
+"""The number of sequences that vLLM is asked to serve at once, if they fit."""
 
 _TOKENS = 1000  # usual length of a sequence, prompt and reply
 _NOT_SERVED = ["consolidated*", "original/*", "*.pth", "*.gguf", "*.msgpack", "*.h5", "*.onnx"]
@@ -52,14 +57,14 @@ class RefusedError(Exception):
 
 
 def sequences(memory: float, weights: float, cache: float) -> int:
-    """Return the number of sequences of usual length that fit beside the weights, 0 to 256.
+    """Return the number of sequences of usual length that fit beside the weights, 0 to :data:`MOST_SEQUENCES`.
 
     Parameters
     ----------
     memory, weights, cache : float
         Bytes of all GPUs over which the model is split, of the weights, and of the cache of one token.
     """
-    return max(0, min(256, int((SHARE * memory - weights - RESERVE) / (_TOKENS * cache))))
+    return max(0, min(MOST_SEQUENCES, int((SHARE * memory - weights - RESERVE) / (_TOKENS * cache))))
 
 
 def cache_of_token(config: dict[str, Any]) -> float:
@@ -73,7 +78,7 @@ def cache_of_token(config: dict[str, Any]) -> float:
 
 
 def fetch(request: Request) -> Fetched:
-    """Check the GPU, the licence, and whether the model fits, and then download it.
+    """Check the GPU, the licence, and whether the model fits on GPU and disk, and then download it.
 
     Without a connection, files from an earlier download are used. Raises RefusedError if a check fails, or the hub has
     no such model.
@@ -95,6 +100,7 @@ def fetch(request: Request) -> Fetched:
                 f"{weights / 1e9:.1f} GB of weights and their cache. Take a larger GPU, or split the model over two "
                 "with --vllm-args '--tensor-parallel-size 2'. Nothing was downloaded."
             )
+    _check_disk(hub, request.repository, about)
     path = hub.snapshot_download(request.repository, revision=about.sha, ignore_patterns=_NOT_SERVED)
     return Fetched(about.sha, path, gpu and gpu[0], room)
 
@@ -151,6 +157,24 @@ def _about(hub: Any, request: Request) -> Any:
                 "the model was not downloaded before. Connect, or give the model's folder with --model."
             ) from None
         return None
+
+
+def _check_disk(hub: Any, repository: str, about: Any) -> None:
+    """Raise RefusedError if the files that are not there yet do not fit on the disk of the hub's cache."""
+    missing = sum(
+        file.size or 0
+        for file in about.siblings
+        if not any(fnmatch(file.rfilename, pattern) for pattern in _NOT_SERVED)
+        and not isinstance(hub.try_to_load_from_cache(repository, file.rfilename, revision=about.sha), str)
+    )
+    cache = Path(hub.constants.HF_HUB_CACHE)
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if missing > free:
+        raise RefusedError(
+            f"{repository}: saw {free / 1e9:.1f} GB free on the disk of {cache}; expected {missing / 1e9:.1f} GB for "
+            "its files. Make room, or name another folder by HF_HOME. Nothing was downloaded."
+        )
 
 
 def _is_weight(name: str) -> bool:

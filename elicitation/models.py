@@ -14,6 +14,9 @@ from elicitation.generation import Sampling
 from elicitation.prompts import Wording
 
 _PAPER = Sampling(temperature=0.7, top_p=1.0, max_tokens=1024, repairs=2)
+_SERVED = ("--dtype", "bfloat16", "--max-model-len", "4096")
+#: vLLM prefers Mistral's own files, if they are in the folder, and so another chat template.
+_HUGGING_FACE = ("--config-format", "hf", "--load-format", "safetensors", "--tokenizer-mode", "hf")
 _RELEASED = _PAPER.model_copy(update={"top_k": 50, "add_special_tokens": True})
 
 
@@ -40,7 +43,7 @@ class ModelPreset:
     revision: str
     seed: int
     released: Sampling = _RELEASED
-    server_arguments: tuple[str, ...] = ("--dtype", "bfloat16", "--max-model-len", "4096")
+    server_arguments: tuple[str, ...] = _SERVED
     sampling: Sampling = _PAPER
 
 
@@ -60,6 +63,7 @@ MODELS: Mapping[str, ModelPreset] = {
             "mistralai/Mistral-7B-Instruct-v0.3",
             "c170c708c41dac9275d15a8fff4eca08d52bab71",
             seed=20260520,
+            server_arguments=_SERVED + _HUGGING_FACE,
         ),
         ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", "11c9b309abf73637e4b6f9a3fa1e92e615547819", seed=20260526),
     )

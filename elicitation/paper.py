@@ -72,14 +72,17 @@ def paper_command(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of replies, folds and intervals. By default the model's, or 0.")
     ] = None,
-    concurrency: ConcurrencyOption = 64,
+    concurrency: ConcurrencyOption = None,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     ready_within: ReadyWithinOption = 1800.0,
     pace: Annotated[
         float, typer.Option(min=1, help="Tokens per second, for the estimate; by default those of one A100 of 80 GB.")
     ] = ASSUMED_PACE,
-    estimate_only: Annotated[bool, typer.Option("--estimate", help="Print the estimate, and exit.")] = False,
+    price_per_hour: Annotated[
+        float | None, typer.Option(min=0, help="Price of the machine, in any currency, for the estimate.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Print the estimate, and exit.")] = False,
 ) -> None:
     """Repeat the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
 
@@ -106,8 +109,8 @@ def paper_command(
         for model, of_model in known.items()
     }
     most = max(settings.max_tokens or settings.max_completion_tokens or 0 for settings in sampling.values())
-    err.print(estimate(parts, folders, pace, most))
-    if estimate_only:
+    err.print(estimate(parts, folders, pace, most, price_per_hour))
+    if dry_run:
         return
     chosen = {"limit": limit, "wording": wording, "seed": seed}
     _claim(target, chosen | {"sampling": overrides or [], **flags})
@@ -194,7 +197,7 @@ def _fetch(engine: "Engine") -> None:
 
 
 def _ask(
-    parts: Sequence[Part], folder: Path, engine: "Engine", sampling: "Sampling", seed: int, concurrency: int
+    parts: Sequence[Part], folder: Path, engine: "Engine", sampling: "Sampling", seed: int, concurrency: int | None
 ) -> None:
     """Elicit the missing parts with a single start of the server."""
     from elicitation.live import LiveView

@@ -70,7 +70,7 @@ def elicit(
     folder: str | Path,
     sampling: Sampling | None = None,
     seed: int = 0,
-    concurrency: int = 32,
+    concurrency: int | None = None,
     view: LiveView | None = None,
 ) -> RunSummary:
     """Ask a model all questions under a protocol; resume the run if the folder contains its beginning.
@@ -95,7 +95,7 @@ def elicit(
     sampling, seed
         How replies are drawn; the seed of each request is derived from ``seed``.
     concurrency
-        The number of concurrent requests in each lane of the engine.
+        The number of concurrent requests in each lane of the engine; None for as many as the engine takes.
     view
         The display of the progress.
 
@@ -257,7 +257,7 @@ async def _fill(
     run: _Run,
     journal: Journal,
     engine: Engine,
-    concurrency: int,
+    concurrency: int | None,
     on_ready: Callable[[EngineInfo], None],
     view: LiveView | None,
 ) -> None:
@@ -274,7 +274,7 @@ async def _fill(
                 async with asyncio.TaskGroup() as workers:
                     for lane in range(engine.lanes):
                         slots = _in_lane(waiting)
-                        for _ in range(concurrency):
+                        for _ in range(concurrency or engine.takes):
                             workers.create_task(_work(run, journal, engine, lane, slots, view))
                 watch.cancel()
         except BaseExceptionGroup as errors:

@@ -39,13 +39,15 @@ _OF_SPEED = frozenset(
 
 
 def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
-    """Return the command that starts vLLM: ``vllm serve``, or its module under the interpreter of an environment.
+    """Return the command that starts vLLM: ``vllm serve``, of the environment of an interpreter if one is given.
 
-    Raises EngineError if no interpreter is given and there is no ``vllm`` command.
+    Without such a command beside the interpreter it is the module of vLLM, which is deprecated. Raises EngineError if
+    no interpreter is given and there is no ``vllm`` command.
     """
-    if interpreter is not None:
+    beside = None if interpreter is None else Path(interpreter).with_name("vllm")
+    if beside is not None and not beside.is_file():
         return (str(interpreter), "-m", _MODULE, "--model")
-    command = shutil.which("vllm")
+    command = shutil.which("vllm") if beside is None else str(beside)
     if command is None:
         raise EngineError(
             "saw no vllm command; expected one to start a server. Install it in a separate environment "
@@ -56,10 +58,8 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
 
 
 def python_of(launch: Sequence[str]) -> str:
-    """Return the Python that runs vLLM: the interpreter of the command, or the one beside the ``vllm`` command."""
+    """Return the Python beside the ``vllm`` command, which has what vLLM needs."""
     beside = Path(launch[0]).with_name("python")
-    if "-m" in launch:
-        return launch[0]
     return str(beside) if beside.exists() else sys.executable
 
 
@@ -148,6 +148,13 @@ class Server:
         chosen = {name: arguments[name] for name in sorted(arguments) if name not in (*_OF_SPEED, "--revision")}
         return {**({} if self.revision is None else {"revision": self.revision}), **chosen}
 
+    @property
+    def takes(self) -> int:
+        """The number of requests that it serves at once."""
+        given = parsed(self.arguments).get("--max-num-seqs", "")
+        room = None if self._fetched is None else self._fetched.sequences
+        return int(given) if given.isdecimal() else room or fetch.MOST_SEQUENCES
+
     async def fetch(self) -> Fetched | None:
         """Fetch the model once, if there is a fetcher: check that this machine can run it, and download it.
 
@@ -166,7 +173,8 @@ class Server:
             self.revision,
             given.get("--dtype", "auto"),
             _number(given, "--tensor-parallel-size") * _number(given, "--pipeline-parallel-size"),
-            whole=not given.keys() & {"--quantization", "--cpu-offload-gb", "--load-format"},
+            whole=not given.keys() & {"--quantization", "--cpu-offload-gb"}
+            and given.get("--load-format", "auto") in ("auto", "safetensors"),
         )
         command = (str(self._fetcher), fetch.__file__, json.dumps(request._asdict()))
         with self._logged((*command, "--served-model-name", self.name)) as log:
@@ -294,6 +302,7 @@ class ServedEngine(ChatEngine):
         """Fetch the model, start the server, and wait until it serves the model."""
         try:
             fetched = await self.server.fetch()  # not limited by --ready-within, which is for loading
+            self.takes = self.server.takes
             if not self.server.running:
                 self.server.start()
             info = await self._connect()

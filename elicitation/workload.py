@@ -29,7 +29,7 @@ PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = Mappi
 #: Assumptions of the estimate: about 250 tokens in a reply of a 7B model, and four characters in a token. Journal and
 #: observations hold the text of each reply twice, and about 600 bytes more.
 REPLY_TOKENS, CHARACTERS, REPLY_BYTES = 250, 4, 2 * 4 * 250 + 600
-#: Tokens per second of a 7B model on one A100 of 80 GB, with 64 concurrent requests.
+#: Tokens per second of a 7B model on one A100 of 80 GB, with many concurrent requests.
 ASSUMED_PACE = 2500.0
 
 
@@ -105,7 +105,9 @@ def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, 
     return parts
 
 
-def estimate(parts: Sequence[Part], models: Mapping[str, Path], pace: float, most_tokens: int) -> str:
+def estimate(
+    parts: Sequence[Part], models: Mapping[str, Path], pace: float, most_tokens: int, price: float | None = None
+) -> str:
     """Describe the replies to ask for, those still missing, and the resources for these, with all assumptions.
 
     Parameters
@@ -114,22 +116,33 @@ def estimate(parts: Sequence[Part], models: Mapping[str, Path], pace: float, mos
         The folder of each model.
     pace, most_tokens
         Completion tokens per second, and the maximum of a reply.
+    price
+        Of an hour; None if unknown.
     """
     of_model = sum(part.n_replies for part in parts)
-    left = sum(part.n_left(folder) for folder in models.values() for part in parts)
-    tokens = left * REPLY_TOKENS
-    prompts = sum(part.prompt_tokens for part in parts) * left / max(of_model, 1)
+    left = {model: sum(part.n_left(folder) for part in parts) for model, folder in models.items()}
+    n_left = sum(left.values())
+    prompts = sum(part.prompt_tokens for part in parts) * n_left / max(of_model, 1)
     sets = {part.questions.name: part.questions for part in parts}
     sizes = ", ".join(f"{len(questions.problems):,} of {name}" for name, questions in sets.items())
+    by_model = "\n".join(f"  {model}: {_duration(n, pace, most_tokens, price)}" for model, n in left.items())
     return f"""Questions: {sizes}. They take {of_model:,} replies a model, {of_model * len(models):,} in all, \
 and up to two re-asks of each that cannot be read.
-Still to come: {left:,} replies of some {REPLY_TOKENS} tokens, {tokens / 1e6:,.1f} million, after {prompts / 1e6:,.1f} \
-million tokens of prompts; {left * REPLY_BYTES / 1e9:,.2f} GB of disk,
+Still to come: {n_left:,} replies of some {REPLY_TOKENS} tokens, {n_left * REPLY_TOKENS / 1e6:,.1f} million, after \
+{prompts / 1e6:,.1f} million tokens of prompts; {n_left * REPLY_BYTES / 1e9:,.2f} GB of disk,
 and two bytes a parameter for the files of each model (15 GB for 7B).
-Time: {_clock(tokens / pace)} at {pace:,.0f} tokens a second, {_clock(left * most_tokens / pace)} if every reply takes \
-all {most_tokens} tokens it may; loading and evaluating add minutes.
+Time at {pace:,.0f} tokens a second, and if every reply takes all {most_tokens} tokens it may; loading and evaluating \
+add minutes:
+{by_model}
+  in all: {_duration(n_left, pace, most_tokens, price)}
 {REPLY_TOKENS} tokens a reply and {ASSUMED_PACE:,.0f} a second on one A100 of 80 GB are assumptions, not measurements: \
 the progress shows the real ones, and --pace takes yours."""
+
+
+def _duration(n_replies: int, pace: float, most_tokens: int, price: float | None) -> str:
+    usual, longest = (n_replies * tokens / pace for tokens in (REPLY_TOKENS, most_tokens))
+    cost = "" if price is None else f"; {usual / 3600 * price:,.2f} to {longest / 3600 * price:,.2f} of money"
+    return f"{_clock(usual)}, at most {_clock(longest)}{cost}"
 
 
 def _clock(seconds: float) -> str:

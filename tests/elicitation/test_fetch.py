@@ -44,7 +44,7 @@ cuda = Of(is_available=lambda: SAID is not None, get_device_properties=lambda _:
 """
 
 HUB = """
-import json, os
+import json, os, shutil
 from pathlib import Path
 from types import SimpleNamespace as Of
 from huggingface_hub import errors
@@ -52,6 +52,13 @@ FOLDER, GATED, TOKEN, LOST = Path({folder!r}), {gated!r}, {token!r}, {lost!r}
 
 def get_token():
     return TOKEN
+
+shutil.disk_usage = lambda _: Of(free={free!r})
+constants = Of(HF_HUB_CACHE=str(FOLDER / "cache"))
+
+def try_to_load_from_cache(name, file, revision):
+    there = FOLDER / revision / file
+    return str(there) if there.exists() else None
 
 class HfApi:
     def model_info(self, name, revision, files_metadata):
@@ -103,13 +110,14 @@ class Machine:
         gated: bool = False,
         token: str | None = None,
         lost: str = "",
+        free: float = 1e12,
     ) -> None:
         gpu = {"name": "Test GPU", "major": major, "minor": 0, "total_memory": (gib or 0) * GIB}
         hub = self.folder / "modules" / "huggingface_hub"
         hub.mkdir(parents=True, exist_ok=True)
         (hub.parent / "torch.py").write_text(TORCH.format(said=gpu if gib else None, built=built))
         facts = {"folder": str(self.folder), "gated": gated, "token": token, "lost": lost, "revision": REVISION}
-        (hub / "__init__.py").write_text(HUB.format(config=QWEN[0], **facts))
+        (hub / "__init__.py").write_text(HUB.format(config=QWEN[0], free=free, **facts))
         (hub / "errors.py").write_text(ERRORS)
         self._monkeypatch.setenv("PYTHONPATH", f"{hub.parent}{os.pathsep}{ROOT}")
         self._monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
@@ -162,7 +170,12 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
     [
         ({"major": 7}, (), r"Test GPU, of compute capability 7\.0; expected 8\.0 or higher"),
         ({"gib": None, "built": "12.8"}, (), r"saw no GPU; expected one, because this PyTorch is built for CUDA 12\.8"),
-        ({"gib": 16}, (), r"saw 17 GB on Test GPU; expected room for 15\.2 GB of weights"),
+        (
+            {"gib": 16},
+            ("--load-format", "safetensors"),
+            r"saw 17 GB on Test GPU; expected room for 15\.2 GB of weights",
+        ),
+        ({"free": 15e9}, (), r"saw 15\.0 GB free on the disk of .*cache; expected 15\.2 GB for its files"),
         ({"gated": True}, (), "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
         ({"gated": True, "token": "bad"}, (), r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
         ({"lost": "repository"}, (), "there is no such model, or HF_TOKEN does not open it"),
@@ -183,6 +196,7 @@ def test_what_cannot_be_served_is_told_before_the_download(
     ("state", "arguments"),
     [
         ({"gib": 16}, ("--quantization", "fp8")),
+        ({"free": 15.3e9}, ("--load-format", "safetensors")),
         ({"gib": 16}, ("--tensor-parallel-size", "2")),
         ({"major": 7}, ("--dtype", "half")),
         ({"gib": None}, ()),

@@ -3,6 +3,7 @@
 import pytest
 
 from elicitation.models import MODELS, choose_sampling, find_preset
+from elicitation.server import parsed
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,9 @@ def test_a_model_is_found_by_hub_name_and_by_folder(model: str) -> None:
 )
 def test_another_model_has_no_preset(model: str) -> None:
     assert find_preset(model) is None
+
+
+def test_the_papers_mistral_is_served_from_its_files_of_hugging_face() -> None:
+    arguments = parsed(MODELS["Mistral-7B-Instruct-v0.3"].server_arguments)
+    formats = {"--config-format": "hf", "--load-format": "safetensors", "--tokenizer-mode": "hf"}
+    assert arguments == parsed(MODELS["gemma-2-9b-it"].server_arguments) | formats

@@ -41,10 +41,17 @@ def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
     journal = tmp_path / "m" / "svamp" / "topk" / "journal.jsonl"
     journal.parent.mkdir(parents=True)
     journal.write_text("{}\n" * 639)
-    said = estimate(short, {"m": tmp_path / "m"}, pace=1000.0, most_tokens=1024)
+    folders = {"m": tmp_path / "m", "n": tmp_path / "n"}
+    said = estimate(short, folders, pace=1000.0, most_tokens=1024, price=2.4)
     # 1319 + 1000 + 1319 lists, of which 638 are there: 3000 replies of 250 tokens at 1000 a second are 750 s.
-    for expected in ("3,638 replies a model", "3,000 replies of some 250 tokens", "12.5 minutes", "51.2 minutes"):
+    for expected in (
+        "3,638 replies a model",
+        "6,638 replies of some 250 tokens",
+        "  m: 12.5 minutes, at most 51.2 minutes; 0.50 to 2.05 of money\n  n: 15.2 minutes",
+        "  in all: 27.7 minutes, at most 1.9 hours; 1.11 to 4.53 of money",
+    ):
         assert expected in said
+    assert "money" not in estimate(short, folders, pace=1000.0, most_tokens=1024)
     assert "assumptions, not measurements" in said
 
 
@@ -70,7 +77,7 @@ def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").touch()
     assert "saw files and no paper.json" in refused(target=tmp_path / "mine")
-    paper_command(target=tmp_path / "out", questions=questions, models="a", limit=5, estimate_only=True)
+    paper_command(target=tmp_path / "out", questions=questions, models="a", limit=5, dry_run=True)
     assert not (tmp_path / "out").exists()
     assert "5 of svamp" in capsys.readouterr().err
     (tmp_path / "out").mkdir()

@@ -170,7 +170,14 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
     with pytest.raises(EngineError, match=r"pip install .vllm>=0\.12"):
         launch_command()
     (tmp_path / "vllm").touch(0o755)
-    assert launch_command() == (str(tmp_path / "vllm"), "serve")
+    assert launch_command() == launch_command(tmp_path / "python3") == (str(tmp_path / "vllm"), "serve")
+
+
+def test_as_many_requests_are_in_flight_as_the_server_takes(tmp_path: Path) -> None:
+    for arguments, expected in (((), 256), (("--max-num-seqs", "8"), 8)):
+        engine = served(tmp_path, vllm=arguments)
+        runs.ask(1, engine, tmp_path / f"run-{expected}")
+        assert engine.takes == expected
 
 
 def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None:
