@@ -141,7 +141,7 @@ the progress shows the real ones, and --pace takes yours."""
 
 def _duration(n_replies: int, pace: float, most_tokens: int, price: float | None) -> str:
     usual, longest = (n_replies * tokens / pace for tokens in (REPLY_TOKENS, most_tokens))
-    cost = "" if price is None else f"; {usual / 3600 * price:,.2f} to {longest / 3600 * price:,.2f} of money"
+    cost = "" if price is None else f"; price {usual / 3600 * price:,.2f} to {longest / 3600 * price:,.2f}"
     return f"{_clock(usual)}, at most {_clock(longest)}{cost}"
 
 

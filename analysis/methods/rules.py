@@ -64,7 +64,8 @@ def steerconf(observations: Observations) -> Answers:
     .. math:: c = \frac{m\,v}{1 + s/m}, \qquad
               k = \min(\max(\lfloor n (c - l) / (h - l) \rfloor, 0), n - 1), \quad k = 0 \text{ if } h = l.
 
-    The answer is that of usable level number k, counted from 0; the confidence is c.
+    The answer is that of usable level number k, counted from 0; the confidence is c. (The method's own script compares
+    c with confidences in percent, and so takes the first level unless a confidence is 0.)
 
     Source: Zhou et al. (2025), SteerConf: Steering LLMs for Confidence Elicitation, arXiv:2503.02863.
     """

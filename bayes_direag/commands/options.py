@@ -58,7 +58,7 @@ PresetOption = Annotated[
     PresetName,
     typer.Option(
         metavar="PRESET",
-        help="bayes: the recommended model. paper: the paper's equations as printed. release: its released code.",
+        help="bayes: the recommended model. paper: the paper's equations. release: its released code.",
     ),
 ]
 ChainsOption = Annotated[int, typer.Option("--chains", min=2, help="nuts: number of independent chains.")]

@@ -1,7 +1,8 @@
 r"""The presets: links, priors and starts of all parameters, and the final calibration.
 
 ======================  ==================================================================================
-``paper``               the equations as printed
+``paper``               the equations as printed, but for the objective's penalty and the data of the final calibration,
+                        which are those of the release
 ``release``             the paper's released implementation: signed slope, null questions weighted to balance,
                         bounds on the raw parameters, a recalibration stopped after 1200 gradient steps
 ``bayes``               the default: sharpened evidence, partially pooled levels, and proper priors whose scale does not

@@ -88,6 +88,27 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     assert (difference <= 0.003).all(axis=None)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("column", "name"), enumerate(["weak", "mid", "strong", "train"]))
+def test_raw_support_is_badly_calibrated_partly_by_the_null_weight_as_the_page_says(
+    column: int, name: str, golden: Path
+) -> None:
+    page = (golden.parents[1] / "docs" / "reproduce-the-paper.md").read_text().partition("| null weight |")[2]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines()[2:6]]
+    said = {(weight, stage): float(cells[column]) for weight, stage, *cells in rows}
+    observations = Observations.read(golden / f"{name}.parquet")
+    test = Observations.read(golden / "test.parquet") if name == "train" else None
+    stages = {"raw": "confidence", "calibrated": "direag"}
+    for weight in ("balanced", 1.0):
+        settings = PRESETS["release"].override(null_target_weight=weight)
+        found = evaluate(
+            observations, test, preset=settings, methods=list(stages.values()), seed=RECORDED_SEED, n_resamples=1
+        )
+        for stage, method in stages.items():
+            ece = found.metrics.set_index("method").loc[method, "ece"]
+            assert ece == pytest.approx(said["balanced" if weight == "balanced" else "1", stage], abs=0.0015)
+
+
 @pytest.mark.parametrize(
     "name", ["train", *(pytest.param(one, marks=pytest.mark.slow) for one in ("weak", "strong", "mid"))]
 )

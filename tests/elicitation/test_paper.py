@@ -47,11 +47,11 @@ def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
     for expected in (
         "3,638 replies a model",
         "6,638 replies of some 250 tokens",
-        "  m: 12.5 minutes, at most 51.2 minutes; 0.50 to 2.05 of money\n  n: 15.2 minutes",
-        "  in all: 27.7 minutes, at most 1.9 hours; 1.11 to 4.53 of money",
+        "  m: 12.5 minutes, at most 51.2 minutes; price 0.50 to 2.05\n  n: 15.2 minutes",
+        "  in all: 27.7 minutes, at most 1.9 hours; price 1.11 to 4.53",
     ):
         assert expected in said
-    assert "money" not in estimate(short, folders, pace=1000.0, most_tokens=1024)
+    assert "price" not in estimate(short, folders, pace=1000.0, most_tokens=1024)
     assert "assumptions, not measurements" in said
 
 

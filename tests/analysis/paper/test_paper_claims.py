@@ -1,7 +1,9 @@
 """The paper's claims, counted: those that its printed figures bear out, and those of runs."""
 
 import io
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -63,6 +65,15 @@ def test_runs_are_counted_by_preset_with_their_intervals(claims):
 def test_what_the_printed_figures_bear_out(claims, method, other, metric, expected):
     n, better, equal, *_ = counts(claims, method, other, metric, PRINTED)
     assert (n, better, equal) == (9, *expected)
+
+
+def test_the_page_shows_what_is_printed(claims):
+    page = (Path(__file__).resolve().parents[3] / "docs" / "reproduce-the-paper.md").read_text()
+    rows = re.findall(r"^\| (.*) against (.*) \| ([\d-]+) \| ([\d-]+) \| ([\d-]+) \|$", page, re.MULTILINE)
+    assert len(rows) == 7
+    for method, other, *cells in rows:
+        found = [counts(claims, method, other, metric, PRINTED)[1:4] for metric in ("accuracy", "ece", "brier")]
+        assert ["-".join(map(str, each)) for each in found] == cells
 
 
 def test_it_says_in_80_columns_what_was_counted(claims):
