@@ -89,7 +89,7 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("column", "name"), enumerate(["weak", "mid", "strong", "train"]))
+@pytest.mark.parametrize(("column", "name"), [*enumerate(("weak", "mid", "strong", "train"))])
 def test_raw_support_is_badly_calibrated_partly_by_the_null_weight_as_the_page_says(
     column: int, name: str, golden: Path
 ) -> None:
