@@ -162,7 +162,9 @@ class _Sides(NamedTuple):
         means = [float(values.mean()) if len(values) else math.nan for values in stated]
         return dict(zip(("confidence_before", "confidence_after"), means, strict=True))
 
-    def _of_level(self, arrays: list[np.ndarray], level: str, missing: float) -> Shaped[np.ndarray, "problem report"]:
+    def _of_level(
+        self, arrays: list[np.ndarray], level: str, missing: int | float
+    ) -> Shaped[np.ndarray, "problem report"]:
         """Return the columns of a level; a group may have more of them on one side."""
         names = [np.array(side.groups or side.level_names) for side in self]
         own = [array[:, name == level] for array, name in zip(arrays, names, strict=True)]

@@ -118,7 +118,7 @@ def test_what_cannot_be_estimated_is_refused(questions, fit, new):
     raw = fit_map(questions.select(slice(60)), preset=preset("bayes").override(recalibration={"method": "none"}))
     with pytest.raises(DirEAGError, match="no final calibration"):
         raw.estimate(new)
-    for level in (0, 1, np.nan):
+    for level in (0.0, 1.0, np.nan):
         with pytest.raises(DirEAGError, match="expected a probability between 0 and 1"):
             fit.estimate(new, interval_level=level)
 
