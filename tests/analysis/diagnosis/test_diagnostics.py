@@ -204,9 +204,9 @@ class TestRecord:
         assert len(record["parameters"]) == 29
         assert (record["parameters"][0]["level"], record["parameters"][-1]["level"]) == ("very_cautious", None)
         assert record["parameters"][3]["rhat"] == good.parameters["rhat"].iloc[3]
-        assert len(record["correlations"]) == 25 * 24 / 2
+        assert len(record["correlations"]) == 27 * 26 / 2
         assert record["flat"]["variance_left"] == good.flat.variance_left
-        assert len(record["flat"]["loadings"]) == 25
+        assert len(record["flat"]["loadings"]) == 27
         assert record["scale"]["fixed"] is True
         assert record["predictive"]["tail_probability"] == good.predictive.tail_probability
         assert record["calibration"]["support"]["reliability"]["n"] == record["loo"]["n"] == 120
