@@ -313,3 +313,13 @@ def test_clusters_go_with_their_questions(tmp_path: Path):
         table.write(tmp_path / f"o{suffix}")
         again = Observations.read(tmp_path / f"o{suffix}")
         assert (again.cluster, again.fingerprint) == (names, table.fingerprint)
+
+
+def test_parts_of_a_set_are_joined():
+    clustered = [question("d", ("1", 50), gold="1", cluster="x"), question("e", ("2", 50), None, ("3", 40), gold="2")]
+    whole = Observations.from_questions([*SMALL, *clustered])
+    joined = Observations.joined([whole.select(slice(2)), whole.select(slice(2, 2)), whole.select(slice(2, 5))])
+    assert joined.fingerprint == whole.fingerprint
+    assert joined.cluster == (None, None, None, "x", None)
+    np.testing.assert_array_equal(joined.status, whole.status)
+    assert joined.select(np.array([4])).candidates == whole.candidates[4:]

@@ -184,6 +184,16 @@ def test_levels_and_confidences_that_are_missing(pool):
     assert votes.record()["levels"][0]["confidence_before"] is None
 
 
+def test_every_signal_of_the_fit_is_compared(pool):
+    labelled, new = halves(pool, 80)
+    turned = {name: np.nan_to_num(1 - values, nan=0.5) for name, values in labelled.signals.items()}
+    labelled = replace(labelled, signals={**labelled.signals, "logprob": turned["number"]})
+    found = Drift.between(labelled, replace(new, signals={**new.signals, "other": new.confidence}))
+    assert set(found.shares["signal"].dropna()) == {"number", "logprob"}
+    assert found.shares.loc[found.shares["signal"] == "logprob", ["after", "z"]].isna().all(axis=None)
+    assert 0 < found.p_value <= 1
+
+
 def test_without_anything_to_compare_nothing_is_said(pool):
     labelled, new = halves(pool, 60)
     found = Drift.between(*(alone(side) for side in (labelled, new)))
