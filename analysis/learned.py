@@ -33,8 +33,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import LogisticRecalibration, distribution, odds_against
-from bayes_direag.model.settings import IDENTITY
+from bayes_direag.model.selection import IDENTITY, LogisticRecalibration, distribution, odds_against
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,13 +79,16 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     draws = {name: natural[name] for field in shown for name in map(str, natural) if name.partition("[")[0] == field}
     draws |= {f"{name} / total weight": relative[name] for name in ("prior_strength", "null_base")}
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
-        draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in IDENTITY}
+        draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in fit.recalibration.coefficients}
     table = pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str")})
     return table.assign(**draw_columns(pd.DataFrame(draws).to_numpy(), level, "value"))
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``."""
+    """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``.
+
+    In a partial fit, that of a question with all reports.
+    """
     curve = fit.recalibration.of_selected(GRID[None])
     return pd.DataFrame({"support": GRID, **draw_columns(curve, level, "probability")})
 

@@ -1,4 +1,4 @@
-"""The errors that a user can cause and correct; the command line prints each as one line and exits with 2."""
+"""The errors that a user can cause and correct, which the command line prints as one line; and a warning."""
 
 from pathlib import Path
 
@@ -77,3 +77,7 @@ class ConvergenceError(DirEAGError):
 
 class FitFileError(DirEAGError):
     """A file that is not a fit, or that this version cannot read."""
+
+
+class FewReportsWarning(UserWarning):
+    """Predicted questions have fewer reports than those that an ordinary fit has learned from."""

@@ -45,7 +45,7 @@ def quickstart_command(
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
-        write_table(final.predict(questions), target / "predictions.csv")
+        write_table(final.predict(questions, warn=False), target / "predictions.csv")
         opening = write_report(read_source(target), target / REPORT, step)
     about = f"{len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
     title = f"{', '.join(questions.models)}, {about}"

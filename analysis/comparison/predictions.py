@@ -67,7 +67,7 @@ def predictions_side_by_side(first: Fit, second: Fit, observations: Observations
         "cluster": cluster_column(observations),
     }
     for name, fit in (("first", first), ("second", second)):
-        predicted = fit.predict(observations, interval_level=INTERVAL_LEVEL)
+        predicted = fit.predict(observations, interval_level=INTERVAL_LEVEL, warn=False)
         right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
         aligned = fit.aligned(observations)
         columns |= {

@@ -30,7 +30,7 @@ from bayes_direag.model.equations import Parameters
 from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import State, natural_parameters, raw_from_vector, raw_priors
-from bayes_direag.model.settings import IDENTITY
+from bayes_direag.model.selection import IDENTITY
 
 #: The most draws at which changes of the likelihood are computed.
 _MOVED_DRAWS = 200

@@ -210,7 +210,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     """
     row = _row_of(problem_id, observations)
     question = fit.aligned(observations.select(np.array([row])))
-    predicted = fit.predict(with_and_without_each(question), interval_level=interval_level)
+    predicted = fit.predict(with_and_without_each(question), interval_level=interval_level, warn=False)
     question = question.of_signals(fit.fitted.signal_names)
     selected = predicted.iloc[0]
     parts = EvidenceParts.of(fit, question)

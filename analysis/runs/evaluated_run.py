@@ -222,7 +222,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
             f"{n_seen} of them learned from; expected labelled ones that the fit has not seen. Give others."
         )
     kept = observations.select(unseen)
-    predicted = fit.predict(kept)
+    predicted = fit.predict(kept, warn=False)
     right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
     aligned = fit.aligned(kept)
     stages = {"support": before_calibration(fit, aligned), "confidence": after_calibration(fit, aligned)}

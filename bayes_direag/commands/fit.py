@@ -31,6 +31,12 @@ def fit_command(
         Path | None,
         typer.Option(metavar="FILE", help="Further questions: how levels agree there counts, labels do not."),
     ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="New questions may have fewer reports than these: learn from parts of the reports too."
+        ),
+    ] = False,
     recalibration: options.RecalibrationOption = None,
     out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
@@ -62,7 +68,7 @@ def fit_command(
             step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
             from bayes_direag.fits.fitting import fit_map
 
-            fitted = fit_map(labelled, preset=settings, variant=variant, unlabelled=further, seed=seed)
+            fitted = fit_map(labelled, preset=settings, variant=variant, unlabelled=further, partial=partial, seed=seed)
     else:
         sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
         from bayes_direag.fits.fitting import fit_nuts
@@ -73,6 +79,7 @@ def fit_command(
             variant=variant,
             sampling=sampling,
             unlabelled=further,
+            partial=partial,
             seed=seed,
             allow_weighted=allow_weighted,
             progress=options.err.is_terminal,

@@ -52,7 +52,8 @@ def predict_command(
     """Select an answer for every question, with its calibrated probability of being right.
 
     Gold answers are not used. The table has a row for every question, in the order of the file. A NUTS fit adds an
-    interval for the probability, and the probability that another answer would be selected.
+    interval for the probability, and the probability that another answer would be selected. Questions with fewer
+    reports than the fitted ones had are marked in the column "few_reports"; for them, fit with --partial.
 
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
     Their probabilities sum to one, and the selected answer is the most probable candidate.
@@ -84,6 +85,7 @@ def predict_command(
     from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
+    from bayes_direag.fits.few_reports import FewReports
     from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.label_check import label_remark
     from bayes_direag.fits.streaming import Predicted, predict_file
@@ -115,14 +117,15 @@ def predict_command(
             else:
                 table = learned.predict_candidates(questions)
             write_table(table, target)
-            predicted = Predicted(len(questions), int((~questions.answered).sum()), questions)
+            few = FewReports.of(questions.usable.sum(axis=1), learned.enough_reports.enough)
+            predicted = Predicted(len(questions), int((~questions.answered).sum()), few, questions)
         remark = label_remark(learned, observations, columns)
         try:
             estimate = learned.estimate(predicted.sample, interval_level=interval_level)
             estimated, recorded = estimate.text(), {"estimate": estimate.record()}
         except DirEAGError as error:  # predictions need no estimate
             estimated, recorded = f"How many are right cannot be estimated: {error}", {}
-    n, unanswered, sample = predicted
+    n, unanswered, few, sample = predicted
     summary = {"out": str(target), "n": n, "unanswered": unanswered}
     text = f"{target}: {n} questions, {unanswered} of them unanswered."
     if learned.n_samples > 1:
@@ -131,9 +134,12 @@ def predict_command(
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"
-    if remark is not None:
-        summary |= {"remark": remark}
-        text += f"\n{remark}"
+    remarks = [] if remark is None else [remark]
+    if few is not None and not learned.partial:
+        remarks.insert(0, few.remark(n, learned.enough_reports))
+    if remarks:
+        summary |= {"remarks": remarks}
+        text = "\n".join([text, *remarks])
     summary |= recorded
     text += f"\nFrom {len(sample):,} of them, drawn at random: " if n > len(sample) else "\n"
     text += estimated

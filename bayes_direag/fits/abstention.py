@@ -243,7 +243,7 @@ def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) 
 def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
     """Return the confidence of the first question of each cluster, and whether its answer is right."""
     first = labelled.select(_first_of_clusters(labelled))
-    predictions = fit.predict(first)
+    predictions = fit.predict(first, warn=False)
     return predictions["confidence"].to_numpy(float), first.is_right(predictions["answer"])
 
 
@@ -255,8 +255,8 @@ def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray,
         confidence, correct = loo["confidence"].to_numpy(), loo["correct"].to_numpy()
     else:
         confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-        seed = int(fit.tree.attrs["seed"])
-        for held_out in cross_fit(questions, n_folds=_FOLDS, preset=fit.preset, variant=fit.variant, seed=seed):
+        settings: dict[str, Any] = {"preset": fit.preset, "variant": fit.variant, "partial": fit.partial}
+        for held_out in cross_fit(questions, n_folds=_FOLDS, **settings, seed=int(fit.tree.attrs["seed"])):
             confidence[held_out.index] = held_out.predictions["confidence"]
             correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
     counted = _first_of_clusters(questions)

@@ -52,7 +52,8 @@ def require_usable(
         is_whole = final.support.shape == final.probability.shape != (0,)
     else:
         values, limits = [*final.coefficients.values()], [eps, final.eps]
-        is_whole = final.coefficients.keys() == {"intercept", "slope"} and all(value.size == n for value in values)
+        is_whole = final.coefficients.keys() - {"share"} == {"intercept", "slope"}
+        is_whole &= final.most_reports > 0 and all(value.size == n for value in values)
         if final.method not in LogisticRecalibration.METHODS:
             methods = ", ".join((*LogisticRecalibration.METHODS, IsotonicRecalibration.method))
             raise ValueError(f"saw a final calibration by {final.method}; expected one of {methods}")

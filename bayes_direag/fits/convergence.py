@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.settings import IDENTITY
+from bayes_direag.model.selection import IsotonicRecalibration
 
 #: A fit has converged if R-hat is below, effective draws and BFMI are above these limits, and no draw diverged.
 RHAT_LIMIT = 1.01
@@ -72,9 +72,11 @@ def sampler_summary(fit: Fit) -> SamplerSummary:
 
 def sampled_draws(fit: Fit) -> pd.DataFrame:
     """Return the draws of all that was sampled: raw parameters, then coefficients of the final calibration, if any."""
-    if fit.recalibration.method == "none":
+    final = fit.recalibration
+    if final.method == "none" or isinstance(final, IsotonicRecalibration):
         return fit.draws("raw")
-    return pd.concat([fit.draws("raw"), fit.draws()[[f"recalibration_{name}" for name in IDENTITY]]], axis=1)
+    coefficients = [f"recalibration_{name}" for name in final.coefficients]
+    return pd.concat([fit.draws("raw"), fit.draws()[coefficients]], axis=1)
 
 
 def convergence(draws: pd.DataFrame) -> pd.DataFrame:

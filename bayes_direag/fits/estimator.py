@@ -122,7 +122,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
             raise DirEAGError(
                 f"score: saw {len(observations)} questions, none with a gold answer; expected some. Give y."
             )
-        table = self._fitted.predict(known)
+        table = self._fitted.predict(known, warn=False)
         right, confidence = known.is_right(table["answer"]), table["confidence"].fillna(0.0)
         return float(np.mean(right - (right - confidence) ** 2))
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,19 +26,22 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.drift import Drift
 from bayes_direag.decisions.estimate import Estimate, Size
-from bayes_direag.errors import DirEAGError, FitFileError
+from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
+from bayes_direag.fits.few_reports import EnoughReports, FewReports
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.predictor import PREDICTOR_FORMAT, PREDICTOR_VERSION
 from bayes_direag.fits.sources import observations_of
+from bayes_direag.fits.thinning import N_COPIES, fitted_rows
 from bayes_direag.inference import recalibration
-from bayes_direag.inference.loo import left_out_of
+from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import (
     columns_of,
     fitted_observations,
     label_names,
     level_names,
+    log_likelihoods,
     nuts_posterior,
     predictive,
     require_format,
@@ -46,7 +50,7 @@ from bayes_direag.inference.posterior import (
 )
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
 from bayes_direag.model.settings import VARIANTS, FitMethod, Preset, SamplingSettings, Variant, raw_shape
@@ -182,12 +186,22 @@ class Fit:
         return fitted_observations(self.tree)
 
     @property
-    def likelihood_data(self) -> LikelihoodData:
-        """The argument of the NumPyro model in this fit."""
-        weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
-        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
+    def partial(self) -> bool:
+        """Whether it has learned from copies with fewer reports too, and so holds for questions that lack some."""
+        return bool(self.tree.attrs.get("partial", 0))
 
-    def predict(self, observations: Source, *, interval_level: float = 0.9) -> pd.DataFrame:
+    @cached_property
+    def enough_reports(self) -> EnoughReports:
+        """How many usable reports the fitted questions had."""
+        return EnoughReports.of(self.fitted.usable.sum(axis=1))
+
+    @property
+    def likelihood_data(self) -> LikelihoodData:
+        """The argument of the NumPyro model in this fit; copies, in a partial fit, follow the questions themselves."""
+        seed, settings = int(self.tree.attrs["seed"]), (self.preset, self.variant, self.method)
+        return fitted_rows(self.fitted, *settings, partial=self.partial, seed=seed)[1]
+
+    def predict(self, observations: Source, *, interval_level: float = 0.9, warn: bool = True) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.
 
         Parameters
@@ -197,6 +211,9 @@ class Fit:
             compared as in the fit, and what is read has the column names and the scale of :attr:`columns`.
         interval_level
             Posterior probability of the intervals, strictly between 0 and 1.
+        warn
+            Warn (:class:`~bayes_direag.errors.FewReportsWarning`) if there are ``few_reports``, unless the fit is
+            partial.
 
         Returns
         -------
@@ -204,8 +221,9 @@ class Fit:
             One row per question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final
             probability (missing where no report is usable); ``confidence``, the probability that it is right;
             ``support``, the same before the final calibration; ``null_probability``, that no candidate is right;
-            ``n_candidates``, distinct answers; ``n_used``, usable reports. For an unanswered question confidence and
-            support are NaN, and null_probability is 1.
+            ``n_candidates``, distinct answers; ``n_used``, usable reports; ``few_reports``, whether these are fewer
+            than at least 95 % of the fitted questions had: then the probability is too high, unless the fit is
+            partial. For an unanswered question confidence and support are NaN, and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the confidence: ``confidence_low``
             and ``confidence_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
@@ -223,13 +241,17 @@ class Fit:
         parameters = sampled_parameters(self.tree, aligned.slots)
         columns = predict(self.reports(aligned), parameters, self.recalibration, interval_level)
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
+        n_used, fitted = aligned.usable.sum(axis=1), self.enough_reports
+        if warn and not self.partial and (few := FewReports.of(n_used, fitted.enough)):
+            warnings.warn(few.remark(len(n_used), fitted), FewReportsWarning, stacklevel=2)
         return pd.DataFrame(
             {
                 "problem_id": pd.Series(aligned.problem_id, dtype="str"),
                 "answer": pd.Series([answers[k] if k >= 0 else None for answers, k in pairs], dtype="str"),
                 **columns,
                 "n_candidates": aligned.n_candidates,
-                "n_used": aligned.usable.sum(axis=1),
+                "n_used": n_used,
+                "few_reports": n_used < fitted.enough,
             }
         )
 
@@ -263,7 +285,7 @@ class Fit:
         if table.num_rows:
             rows = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
             questions = Observations.of_table(rows, self.answers)
-        predicted = self.predict(questions, interval_level=interval_level)
+        predicted = self.predict(questions, interval_level=interval_level, warn=False)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 
     def predict_candidates(self, observations: Source) -> pd.DataFrame:
@@ -273,8 +295,9 @@ class Fit:
         -------
         DataFrame
             For each question, in order, one row per candidate, the most probable first, and a row for the null:
-            ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws. The
-            probabilities of a question sum to 1. A question without candidates has a row for the null alone.
+            ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws, and
+            ``few_reports`` of the question, as in :meth:`predict`. The probabilities of a question sum to 1. A question
+            without candidates has a row for the null alone.
 
         Raises
         ------
@@ -284,12 +307,14 @@ class Fit:
         aligned = self.aligned(observations)
         parameters = sampled_parameters(self.tree, aligned.slots)
         probability = distribution(self.reports(aligned), parameters, self.recalibration)
-        rows = []
-        for name, answers, states in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
+        few_reports, rows = aligned.usable.sum(axis=1) < self.enough_reports.enough, []
+        questions = zip(aligned.problem_id, aligned.candidates, probability, few_reports, strict=True)
+        for name, answers, states, few in questions:
             order = np.argsort(-states[: len(answers)], kind="stable")
-            rows += [(name, answers[place], states[place]) for place in order] + [(name, None, states[-1])]
-        table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability"])
-        return table.astype({"problem_id": "str", "answer": "str", "probability": "float64"})
+            rows += [(name, answers[place], states[place], few) for place in order] + [(name, None, states[-1], few)]
+        table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability", "few_reports"])
+        types = {"problem_id": "str", "answer": "str", "probability": "float64", "few_reports": "bool"}
+        return table.astype(types)
 
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.
@@ -387,7 +412,7 @@ class Fit:
         if "posterior_predictive" in self.tree.children:
             return self
         tree = self.tree.copy()
-        tree.update(predictive(self.tree, self.likelihood_data).children)
+        tree.update(predictive(self.tree, self.likelihood_data.select(np.arange(self.n_questions))).children)
         return Fit(tree)
 
     def parameters(self) -> pd.DataFrame:
@@ -429,6 +454,8 @@ class Fit:
             "labels": label_names(self.tree),
             "signals": signal_names(self.tree),
             "eps": self.preset.eps,
+            "enough_reports": self.enough_reports,
+            "partial": self.partial,
             "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
             "recalibration": final.attrs | {"values": values},
             "made_by": {"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
@@ -445,6 +472,7 @@ class Fit:
         preset: str | Preset = "bayes",
         variant: Variant = "confidence",
         sampling: SamplingSettings | None = None,
+        partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
         """Make a fit from posterior draws of :func:`bayes_direag.direag` by any sampler.
@@ -462,6 +490,9 @@ class Fit:
             Those of the :class:`~bayes_direag.LikelihoodData`.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
+        partial
+            Whether the model was conditioned on copies of the questions too
+            (:func:`~bayes_direag.fits.thinning.fitted_rows`, with this seed).
         seed
             Seed of the final calibration, and of predictive draws.
 
@@ -474,19 +505,26 @@ class Fit:
         observations, settings, variant = fitted_to(observations, preset, variant)
         final = settings.recalibration
         require_posterior(final)
-        weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
-        fitted, weight = observations.select(weight > 0), weight[weight > 0]
-        sizes = LikelihoodData.weighted(fitted, weight, preset=settings, variant=variant).sizes
-        shapes = {name: raw_shape(name, **sizes) for name in settings.free_parameters(variant)}
+        rows, data = fitted_rows(observations, settings, variant, "nuts", partial=partial, seed=seed)
+        n = len(rows) // (N_COPIES if partial else 1)
+        shapes = {name: raw_shape(name, **data.sizes) for name in settings.free_parameters(variant)}
         raw = Draws.of(draws, shapes)
         n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
-        tree = nuts_posterior(raw, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)
-        left_out = left_out_of(tree, fitted, settings, variant)
+        fitted, of_rows = rows.select(slice(n)), log_likelihoods(raw.raw, data)
+        tree = nuts_posterior(raw, fitted, data, of_rows, preset=settings, sampling=runs, seed=seed, partial=partial)
+        removed, n_reports = None, None
+        if partial:
+            by_copy = (of_rows * data.weight).reshape(n_chains, n_draws, N_COPIES, n)
+            removed, n_reports = by_copy.sum(axis=2), rows.usable.sum(axis=1)
+        sampled = tree["unconstrained_posterior"].to_dataset()
+        parameters = sampled_parameters(tree, fitted.slots)
+        left_out = leave_one_out(rows, sampled, of_rows, parameters, settings.eps, removed)
         if final.method == "none":
             calibration = LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
-            outcomes = left_out.outcomes(fitted.right_state)
+            counted = np.asarray(data.weight) if partial else np.ones(n)
+            outcomes = left_out.outcomes(rows.right_state, counted, n_reports)
             rng = np.random.default_rng([seed, 2])
             calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
         tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))

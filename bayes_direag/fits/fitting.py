@@ -17,6 +17,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.sources import takes_observations
+from bayes_direag.fits.thinning import N_COPIES, WEIGHT_OF_COPY, fitted_rows, thinned
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
@@ -24,7 +25,7 @@ from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
+from bayes_direag.model.likelihood_data import fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
@@ -37,6 +38,7 @@ def fit_map(
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     unlabelled: Observations | None = None,
+    partial: bool = False,
     seed: int = 0,
 ) -> Fit:
     """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
@@ -50,8 +52,11 @@ def fit_map(
         The name of a preset, or a preset of your own.
     unlabelled
         Further questions of the same levels. If they have labels, these are not looked at.
+    partial
+        Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
+        fewer reports (:mod:`bayes_direag.fits.thinning`), and the share of its reports enters the final calibration.
     seed
-        Seed of the folds of an out-of-fold recalibration; nothing else is random.
+        Seed of the folds of an out-of-fold recalibration, and of the reports of copies; nothing else is random.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def fit_map(
     """
     observations = _with_agreement(observations, unlabelled, preset)
     chosen = np.ones((1, len(observations)), bool)
-    return fit_map_batch(observations, chosen, preset=preset, variant=variant, seed=seed)[0]
+    return fit_map_batch(observations, chosen, preset=preset, variant=variant, partial=partial, seed=seed)[0]
 
 
 def fit_map_batch(
@@ -71,33 +76,40 @@ def fit_map_batch(
     *,
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
+    partial: bool = False,
     seed: int = 0,
 ) -> list[Fit]:
     """Fit to several choices of the same questions at once: see :func:`fit_map`.
 
     A question that a row of ``chosen`` leaves out has no influence on that row's fit.
     """
-    observations, settings, variant = fitted_to(observations, preset, variant)
+    whole, settings, variant = fitted_to(observations, preset, variant)
+    observations, count = whole, 1.0
+    if partial:
+        observations, count = thinned(whole, seed), WEIGHT_OF_COPY["map"]
+        chosen = np.tile(chosen, N_COPIES)
     n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
     if n_parts:
         usable = chosen & observations.labelled & observations.answered
         apart = np.stack([_folds(observations, row, n_parts, seed) == 0 for row in usable])
-    weight = likelihood_weights(chosen & ~apart, observations, settings)
+    weight = count * likelihood_weights(chosen & ~apart, observations, settings)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     supports = _supports(optimum, observations, settings, variant)
     selections = [supports[..., :-1].argmax(axis=2)]
     if settings.recalibration.out_of_fold:
-        supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
+        supports = _out_of_fold(observations, used, count, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = (apart if n_parts else used).astype(float)
-    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections)
+    calibrated_on = count * (apart if n_parts else used)
+    n_reports = observations.usable.sum(axis=1) if partial else None
+    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections, n_reports=n_reports)
     fits = []
     for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
-        tree = map_posterior(optimum, member, observations, weight[member], preset=settings, variant=variant, seed=seed)
+        own = weight[member, : len(whole)]
+        tree = map_posterior(optimum, member, whole, own, preset=settings, variant=variant, seed=seed, partial=partial)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         if n_parts:
-            names = [observations.problem_id[number] for number in np.flatnonzero(apart[member])]
+            names = [whole.problem_id[number] for number in np.flatnonzero(apart[member, : len(whole)])]
             tree.attrs["calibrated_on"] = json.dumps(names)
         fits.append(Fit(tree))
     return fits
@@ -111,6 +123,7 @@ def fit_nuts(
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     unlabelled: Observations | None = None,
+    partial: bool = False,
     seed: int = 0,
     allow_weighted: bool = False,
     progress: bool = False,
@@ -129,6 +142,9 @@ def fit_nuts(
         Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
     unlabelled
         As in :func:`fit_map`.
+    partial
+        As for :func:`fit_map`. The copies of a question count as one question, but are not independent: the draws are
+        of a composite posterior, and their intervals are approximate.
     seed
         Seed of all draws. The draws of one seed may differ between versions of JAX.
     allow_weighted
@@ -153,11 +169,11 @@ def fit_nuts(
         )
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
-    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
-    fitted, weight = observations.select(weight > 0), weight[weight > 0]
-    data = LikelihoodData.weighted(fitted, weight, preset=settings, variant=variant)
+    _, data = fitted_rows(observations, settings, variant, "nuts", partial=partial, seed=seed)
     draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
-    return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, seed=seed)
+    return Fit.from_draws(
+        draws, observations, preset=settings, variant=variant, sampling=runs, partial=partial, seed=seed
+    )
 
 
 def _with_agreement(observations: Observations, unlabelled: Observations | None, preset: str | Preset) -> Observations:
@@ -219,6 +235,7 @@ def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: i
 def _out_of_fold(
     observations: Observations,
     used: Bool[np.ndarray, "batch problem"],
+    count: float,
     whole: Optimum,
     preset: Preset,
     variant: Variant,
@@ -238,7 +255,7 @@ def _out_of_fold(
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
-    weight = likelihood_weights(kept, observations, preset)
+    weight = count * likelihood_weights(kept, observations, preset)
     near = None if preset.is_bounded else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near)
     supports = _supports(optimum, observations, preset, variant)
@@ -288,6 +305,7 @@ def train_test(
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     allow_weighted: bool = False,
+    partial: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
     """Fit to one set, and predict every answered question of another.
@@ -303,10 +321,10 @@ def train_test(
         As :func:`check_apart` and the fit do.
     """
     check_apart(train, test)
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
     fit = _fits(train, np.ones((1, len(train)), bool), method, sampling, allow_weighted, **settings)[0]
     index = np.flatnonzero(test.answered)
-    return [HeldOut("test", fit, index, fit.predict(test.select(index)))]
+    return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
 
 
 def check_apart(train: Observations, test: Observations) -> None:
@@ -336,6 +354,7 @@ def cross_fit(
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     allow_weighted: bool = False,
+    partial: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
@@ -351,11 +370,11 @@ def cross_fit(
     """
     fold = fold_of_question(observations, n_folds, seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
     held_out = []
     for number, fit in enumerate(_fits(observations, kept, method, sampling, allow_weighted, **settings)):
         index = np.flatnonzero(fold == number)
-        held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index))))
+        held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index), warn=False)))
     return held_out
 
 

@@ -10,7 +10,8 @@ import xarray as xr
 
 from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.settings import IDENTITY, SHARED, Preset
+from bayes_direag.model.selection import IDENTITY
+from bayes_direag.model.settings import SHARED, Preset
 
 #: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``raw``: as sampled.
 ParameterScale = Literal["natural", "relative", "raw"]

@@ -2,11 +2,12 @@
 
 The file is JSON with the fields ``format`` and ``version``; ``answers``, how answers are compared; ``scale``, that of
 confidences, null if it is not known; ``levels``; ``eps``, at which confidences are clipped; ``parameters`` by name,
-each with a value (for each level) a posterior draw; ``recalibration``; and ``made_by``, which fit it is. Nothing is
-thinned or rounded, so a predictor gives the predictions of the fit.
+each with a value (for each level) a posterior draw; ``recalibration``; ``enough_reports`` and ``partial``; and
+``made_by``, which fit it is. Nothing is left out or rounded, so a predictor gives the predictions of the fit.
 """
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,12 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.plain import plain
-from bayes_direag.errors import FitFileError, LevelError, ObservationError
+from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
+from bayes_direag.fits.few_reports import EnoughReports, FewReports
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import (
+    IDENTITY,
     IsotonicRecalibration,
     LogisticRecalibration,
     Recalibration,
@@ -53,6 +56,10 @@ class Predictor:
         Natural parameters, each with a leading axis of posterior draws.
     recalibration
         The final calibration.
+    enough_reports
+        How many usable reports the fitted questions had.
+    partial
+        Whether the fit is partial, so that probabilities hold for questions that lack reports.
     made_by
         The fit it was made from, and the versions of the packages.
     """
@@ -66,6 +73,8 @@ class Predictor:
     eps: float
     parameters: Parameters
     recalibration: Recalibration
+    enough_reports: EnoughReports
+    partial: bool
     made_by: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -93,11 +102,15 @@ class Predictor:
             if method == IsotonicRecalibration.method:
                 final: Recalibration = IsotonicRecalibration(values["support"], values["probability"])
             else:
-                coefficients = {name: values[name][None] for name in ("intercept", "slope")}
-                final = LogisticRecalibration(method, coefficients, float(stored["recalibration"]["eps"]))
+                coefficients = {name: values[name][None] for name in IDENTITY if name in values}
+                of_final = float(stored["recalibration"]["eps"]), int(stored["recalibration"].get("most_reports", 1))
+                final = LogisticRecalibration(method, coefficients, *of_final)
             require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
             voting = frozenset(stored["voting"]).intersection(levels)
-            return cls(stored["answers"], scale, levels, voting, labels, signals, eps, parameters, final, made_by)
+            fitted = EnoughReports(*map(int, stored.get("enough_reports", (0, 0))))
+            partial = bool(stored.get("partial", False))
+            names = levels, voting, labels, signals
+            return cls(stored["answers"], scale, *names, eps, parameters, final, fitted, partial, made_by)
         except Exception as error:  # whatever is wrong with a file
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise FitFileError(
@@ -107,7 +120,7 @@ class Predictor:
 
     def predict(
         self, reports: Sequence[Mapping[str, object]], *, interval_level: float = 0.9
-    ) -> dict[str, str | float | int | None]:
+    ) -> dict[str, str | float | int | bool | None]:
         """Select the answer to one question, with the probability that it is right.
 
         Parameters
@@ -124,7 +137,8 @@ class Predictor:
         -------
         dict
             The columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, from ``answer`` on. Without a usable
-            report, undefined values are None.
+            report, undefined values are None. With too few of them there is a
+            :class:`~bayes_direag.errors.FewReportsWarning`, unless the fit is partial.
 
         Raises
         ------
@@ -169,7 +183,17 @@ class Predictor:
         place = values.pop("candidate")
         defined = {name: None if value != value else value for name, value in values.items()}
         answer = candidates[place] if place >= 0 else None
-        return {"answer": answer, **defined, "n_candidates": len(candidates), "n_used": len(used)}
+        n_used = np.array([len(used)])
+        if not self.partial and (few := FewReports.of(n_used, self.enough_reports.enough)):
+            warnings.warn(few.remark(1, self.enough_reports), FewReportsWarning, stacklevel=2)
+        few_reports = len(used) < self.enough_reports.enough
+        return {
+            "answer": answer,
+            **defined,
+            "n_candidates": len(candidates),
+            "n_used": len(used),
+            "few_reports": few_reports,
+        }
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""

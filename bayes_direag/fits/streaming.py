@@ -13,6 +13,7 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_parts, read_table, write_parts
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ObservationError
+from bayes_direag.fits.few_reports import FewReports
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ LARGEST_REGROUPED = 5_000_000
 
 
 class Predicted(NamedTuple):
-    """Number of predicted questions, of those without a usable report, and :data:`LARGEST_SAMPLE` at random."""
+    """Predicted questions: how many, without a usable report, with too few, and :data:`LARGEST_SAMPLE` at random."""
 
     n: int
     n_unanswered: int
+    few: FewReports | None
     sample: Observations
 
 
@@ -79,20 +81,21 @@ def predict_file(
         As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do, or if
         rows of a question are not adjacent in a pipe, or in a file of more than :data:`LARGEST_REGROUPED` rows.
     """
-    n = n_unanswered = 0
+    n_used: list[np.ndarray] = []
     sample = _Sample(fit)
 
     def predicted(parts: Iterable["LongTable"]) -> Iterator[pd.DataFrame]:
-        nonlocal n, n_unanswered, sample
+        nonlocal sample
         start, overview = monotonic(), Overview() if columns is None else None
-        n = n_unanswered = 0
+        n_used.clear()
         sample = _Sample(fit)
         on_step(f"predicting {source}")
         for part in parts:
             questions = Observations.of_table(part, fit.answers, overview=overview)
-            table = fit.predict(questions, interval_level=interval_level)
-            n, n_unanswered = n + len(table), n_unanswered + int((~questions.answered).sum())
+            table = fit.predict(questions, interval_level=interval_level, warn=False)
+            n_used.append(table["n_used"].to_numpy(np.int32))
             sample.add(questions)
+            n = sum(map(len, n_used))
             on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
             yield table
 
@@ -100,7 +103,9 @@ def predict_file(
         write_parts(predicted(_adjacent(source, columns)), target)
     except _ScatteredError:
         write_parts(predicted([read_table(source, columns).unlabelled()]), target)
-    return Predicted(n, n_unanswered, sample.questions)
+    counts = np.concatenate(n_used)
+    few = FewReports.of(counts, fit.enough_reports.enough)
+    return Predicted(len(counts), int((counts == 0).sum()), few, sample.questions)
 
 
 def _adjacent(source: Path, columns: Columns | None) -> Iterator["LongTable"]:

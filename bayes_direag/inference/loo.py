@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.selection import LogisticRecalibration, States, evaluate, joined
-from bayes_direag.model.settings import Preset, Variant
 
 #: Above this Pareto k, a question's leave-one-out prediction is not reliable.
 LARGEST_PARETO_K = 0.7
@@ -39,25 +37,32 @@ class LeaveOneOut(NamedTuple):
     #: The same from all questions, including this one.
     support_of_all: Float[np.ndarray, "problem state"]
 
-    def outcomes(self, right: Bool[np.ndarray, "problem state"]) -> Outcomes:
-        """Return the data of the final calibration, as a batch of one."""
+    def outcomes(
+        self,
+        right: Bool[np.ndarray, "problem state"],
+        weight: Float[np.ndarray, " problem"],
+        n_reports: Int[np.ndarray, " problem"] | None = None,
+    ) -> Outcomes:
+        """Return the data of the final calibration, as a batch of one; with numbers of reports, of a partial fit."""
         selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
-        return Outcomes.of_selected(self.support[None], right, np.ones((1, len(right))), *selections)
+        return Outcomes.of_selected(self.support[None], right, weight[None], *selections, n_reports=n_reports)
 
     def to_dataset(self, observations: Observations, final: LogisticRecalibration) -> xr.Dataset:
-        """Return the group ``loo`` of the posterior container.
+        """Return the group ``loo`` of the posterior container, for the first questions of this.
 
         Beside ``elpd`` and ``pareto_k`` it has the answer that is selected without the question's label: the
         ``candidate``, whether it is ``correct``, its ``support``, and its final probability ``confidence``. The final
         calibration itself has learned from all labels.
         """
-        candidate, question = self.support[:, :-1].argmax(axis=1), np.arange(len(self.support))
+        n, n_reports = len(observations), observations.usable.sum(axis=1)
+        candidate, question = self.support[:n, :-1].argmax(axis=1), np.arange(n)
         support = self.support[question, candidate]
-        pieces = np.array_split(support, -(-support.size * final.coefficients["slope"].size // _CELLS))
-        confidence = np.concatenate([final.of_selected(piece[None]).mean(axis=0) for piece in pieces])
+        pieces = np.array_split(question, -(-n * final.coefficients["slope"].size // _CELLS))
+        of_pieces = (final.of_selected(support[None, piece], n_reports[piece]) for piece in pieces)
+        confidence = np.concatenate([of_piece.mean(axis=0) for of_piece in of_pieces])
         values = {
-            "elpd": self.elpd,
-            "pareto_k": self.pareto_k,
+            "elpd": self.elpd[:n],
+            "pareto_k": self.pareto_k[:n],
             "candidate": candidate,
             "correct": observations.right_state[question, candidate],
             "support": support,
@@ -73,32 +78,34 @@ def leave_one_out(
     log_likelihood: Float[np.ndarray, "chain draw problem"],
     parameters: Parameters,
     eps: float,
+    removed: Float[np.ndarray, "chain draw unit"] | None = None,
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
 
     The mean effective sample size of the raw parameters (``posterior``) determines the length of the smoothed tail.
+
+    Parameters
+    ----------
+    removed
+        What is taken from the log density of each draw, of each unit that is left out, where the questions are copies
+        of fewer units, in turns. By default each question is a unit, and its own log-likelihood is taken.
     """
     from arviz_stats import ess  # an import of a second, which a MAP fit does not need
 
     log_densities = log_likelihood.reshape(-1, log_likelihood.shape[2])
+    removed_densities = log_densities if removed is None else removed.reshape(-1, removed.shape[2])
+    n_units = removed_densities.shape[1]
     sizes = ess(posterior, method="mean")
     effective = np.mean(np.concatenate([sizes[name].to_numpy().ravel() for name in sizes.data_vars]))
     relative_size = float(effective) / len(log_densities)
 
     def left_out(states: States) -> tuple[np.ndarray, ...]:
-        log_density = np.ascontiguousarray(log_densities[:, states.place].T)
-        log_weight, pareto_k = smoothed_weights(log_density, relative_size)
-        elpd = logsumexp(log_density + log_weight, axis=1)
+        unit = np.arange(states.place.start, states.place.stop) % n_units
+        log_weight, pareto_k = smoothed_weights(np.ascontiguousarray(removed_densities[:, unit].T), relative_size)
+        elpd = logsumexp(log_densities[:, states.place].T + log_weight, axis=1)
         without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
         return elpd, pareto_k, without_label, states.support.mean(axis=2).T
 
     reports = Reports.of(observations, eps, observations.labels if parameters.label_vote is not None else None)
     elpd, pareto_k, without_label, of_all = zip(*evaluate(reports, parameters, left_out), strict=True)
     return LeaveOneOut(np.concatenate(elpd), np.concatenate(pareto_k), joined(without_label), joined(of_all))
-
-
-def left_out_of(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
-    """Predict the questions of a posterior container without their own labels."""
-    raw = tree["unconstrained_posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
-    parameters = sampled_parameters(tree, fitted.slots)
-    return leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)

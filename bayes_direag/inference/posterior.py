@@ -93,10 +93,12 @@ def map_posterior(
     preset: Preset,
     variant: Variant,
     seed: int,
+    partial: bool,
 ) -> xr.DataTree:
     """Put one member of a batch of MAP fits into the container, without the questions of weight 0.
 
-    The seed is only recorded, since a MAP draws nothing.
+    Only the first questions of the batch are observations, if copies follow them. The seed is only recorded, since a
+    MAP draws nothing.
     """
     used = weight > 0
     raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
@@ -110,46 +112,49 @@ def map_posterior(
     return _container(
         raw,
         {name: np.asarray(value)[None, None] for name, value in stats.items()},
-        np.asarray(optimum.log_likelihood)[member, used][None, None],
+        np.asarray(optimum.log_likelihood)[member, : len(used)][used][None, None],
         observations.select(used),
         weight[used],
         labels=observations.labels if preset.label_vote else (),
         preset=preset,
         variant=variant,
-        attributes={"method": "map", "seed": seed},
+        attributes={"method": "map", "seed": seed, "partial": int(partial)},
     )
 
 
 def nuts_posterior(
     draws: Draws,
     observations: Observations,
-    weight: Float[np.ndarray, " problem"],
+    data: LikelihoodData,
+    log_likelihood: Float[np.ndarray, "chain draw row"],
     *,
     preset: Preset,
-    variant: Variant,
     sampling: SamplingSettings,
     seed: int,
+    partial: bool,
 ) -> xr.DataTree:
-    """Put NUTS draws into the container. All questions have positive weight."""
-    data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
-    labels = observations.labels if preset.label_vote else ()
+    """Put NUTS draws into the container.
+
+    The data, with their log-likelihoods, are of the observations, all of positive weight; perhaps also of copies, which
+    follow them.
+    """
+    n, labels = len(observations), observations.labels if preset.label_vote else ()
     with jax.enable_x64(True):
-        padded = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
-        by_question = np.asarray(padded)[..., : len(observations)]
-        priors = raw_priors(preset, variant, total_weight=weight.sum(), **data.sizes)
+        priors = raw_priors(preset, data.variant, total_weight=data.weight.sum(), **data.sizes)
         log_prior = {name: np.asarray(density.log_prob(draws.raw[name])) for name, density in priors.items()}
     # in double precision, unlike the sampler's own
-    log_joint = by_question @ weight + sum(value.sum(axis=(*range(2, value.ndim),)) for value in log_prior.values())
+    log_joint = log_likelihood @ data.weight
+    log_joint += sum(value.sum(axis=(*range(2, value.ndim),)) for value in log_prior.values())
     tree = _container(
         draws.raw,
         draws.stats | {"lp": log_joint},
-        by_question,
+        log_likelihood[..., :n],
         observations,
-        weight,
+        np.asarray(data.weight[:n]),
         labels=labels,
         preset=preset,
-        variant=variant,
-        attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
+        variant=data.variant,
+        attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json(), "partial": int(partial)},
     )
     tree["log_prior"] = _datasets({"log_prior": log_prior}, observations, labels)["log_prior"]
     return tree
@@ -191,6 +196,13 @@ def _prior(key: Key[Array, ""], data: LikelihoodData, *, n_draws: int) -> dict[s
 def _replicated(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData) -> Int[Array, "chain draw problem"]:
     drawn: Array = Predictive(direag, raw, batch_ndims=2, return_sites=["target"])(key, data)["target"]
     return drawn
+
+
+def log_likelihoods(raw: RawDraws, data: LikelihoodData) -> Float[np.ndarray, "chain draw problem"]:
+    """Return the log probability of each question's state in every draw, in double precision."""
+    n = len(data.weight)
+    with jax.enable_x64(True):
+        return np.asarray(_log_likelihoods(raw, data.padded(padded_size(n, per_octave=8))))[..., :n]
 
 
 @jax.jit

@@ -1,12 +1,13 @@
 r"""The final calibration: from the support of the selected answer to its probability of being correct.
 
 The default is Platt scaling of the logit of the support, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)`,
-as the MAP of a NumPyro model of whether selected answers are right. ``release`` stops the same objective after 1200
-plain gradient steps. Temperature scaling and isotonic regression are those of scikit-learn.
+as the MAP of a NumPyro model of whether selected answers are right. A partial fit adds
+:math:`c \log(\text{share of the reports})` before the sigmoid. ``release`` stops the same objective after 1200 plain
+gradient steps. Temperature scaling and isotonic regression are those of scikit-learn.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +23,14 @@ from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_bat
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.model import recalibration
-from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration, Recalibration
-from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
+from bayes_direag.model.selection import (
+    IDENTITY,
+    IsotonicRecalibration,
+    LogisticRecalibration,
+    Recalibration,
+    log_share,
+)
+from bayes_direag.model.settings import RecalibrationSettings
 
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
@@ -35,6 +42,8 @@ class Outcomes(NamedTuple):
     right: Bool[np.ndarray, "batch answer"]
     #: How often each answer counts; 0 leaves it out.
     weight: Float[np.ndarray, "batch answer"]
+    #: The number of usable reports of each answer's question, in partial fits.
+    n_reports: Int[np.ndarray, " answer"] | None = None
 
     @classmethod
     def of_selected(
@@ -43,6 +52,7 @@ class Outcomes(NamedTuple):
         right: Bool[np.ndarray, "problem state"],
         weight: Float[np.ndarray, "batch problem"],
         *selections: Int[np.ndarray, "batch problem"],
+        n_reports: Int[np.ndarray, " problem"] | None = None,
     ) -> "Outcomes":
         """Take the support and correctness of selected candidates; several selections share the weight equally.
 
@@ -53,7 +63,16 @@ class Outcomes(NamedTuple):
         for selected in selections:
             of_selected = np.take_along_axis(support, selected[..., None], axis=2)[..., 0]
             parts.append((of_selected, right[np.arange(len(right)), selected], weight / len(selections)))
-        return cls(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
+        supports, rights, weights = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        repeated = None if n_reports is None else np.tile(n_reports, len(selections))
+        return cls(supports, rights, weights, repeated)
+
+    @property
+    def most_reports(self) -> Int[np.ndarray, " batch"]:
+        """The largest number of reports of a question in each partial fit, otherwise 1."""
+        if self.n_reports is None:
+            return np.ones(len(self.weight), int)
+        return np.asarray(np.where(self.weight > 0, self.n_reports, 1).max(axis=1))
 
 
 def from_dataset(stored: xr.Dataset) -> Recalibration:
@@ -61,7 +80,8 @@ def from_dataset(stored: xr.Dataset) -> Recalibration:
     if stored.attrs["method"] == "isotonic":
         return IsotonicRecalibration(stored["support"].to_numpy(), stored["probability"].to_numpy())
     coefficients = {name: stored[name].to_numpy() for name in IDENTITY if name in stored}
-    return LogisticRecalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]))
+    most_reports = int(stored.attrs.get("most_reports", 1))
+    return LogisticRecalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]), most_reports)
 
 
 def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
@@ -71,19 +91,29 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
             return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
         case "isotonic" | "temperature":
             fit = _isotonic if settings.method == "isotonic" else partial(_temperature, eps=settings.eps)
-            rows = zip(*outcomes, strict=True)
+            rows = zip(outcomes.support, outcomes.right, outcomes.weight, strict=True)
             return [fit(support[w > 0], right[w > 0], w[w > 0]) for support, right, w in rows]
         case "platt" | "release":
             return _logistic(outcomes, settings)
 
 
-def padded_logits(
-    outcomes: Outcomes, settings: RecalibrationSettings
-) -> tuple[Float[np.ndarray, "batch size"], Bool[np.ndarray, "batch size"], Float[np.ndarray, "batch size"]]:
-    """Return the padded arguments of the model: logits of support, correctness and weights."""
+class CalibrationData(NamedTuple):
+    """The arguments of :func:`~bayes_direag.model.model.recalibration`, padded to one of a few sizes."""
+
+    logit_support: Float[Any, "*batch size"]
+    right: Bool[Any, "*batch size"]
+    log_share: Float[Any, "*batch size"] | None
+    weight: Float[Any, "*batch size"]
+
+
+def padded(outcomes: Outcomes, eps: float) -> CalibrationData:
+    """Return the arguments of the model of the final calibration for a batch."""
     missing = (0, padded_size(outcomes.weight.shape[1], least=LEAST_SIZE) - outcomes.weight.shape[1])
-    support, right, weight = (np.pad(part, ((0, 0), missing)) for part in outcomes)
-    return clipped_logit(support, settings.eps), right, weight
+    support, right, weight = (np.pad(part, ((0, 0), missing)) for part in outcomes[:3])
+    shares = None
+    if outcomes.n_reports is not None:
+        shares = np.pad(log_share(outcomes.n_reports, outcomes.most_reports[:, None]), ((0, 0), missing))
+    return CalibrationData(clipped_logit(support, eps), right, shares, weight)
 
 
 def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
@@ -91,12 +121,15 @@ def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recal
     released = settings.method == "release"
     modes = partial(_logistic_modes, gradient_steps=released)
     with jax.enable_x64(True):
-        mode = on_batch(modes, (*padded_logits(outcomes, settings), prior_scale))
+        mode = on_batch(modes, (padded(outcomes, settings.eps), prior_scale))
     if not released:
         require_converged("the recalibration", mode.gradient, mode.loss, mode.n_steps)
     return [
         LogisticRecalibration(
-            settings.method, {name: np.full((1, 1), mode.coefficients[name][row]) for name in IDENTITY}, settings.eps
+            settings.method,
+            {name: np.full((1, 1), mode.coefficients[name][row]) for name in IDENTITY if name in mode.coefficients},
+            settings.eps,
+            int(outcomes.most_reports[row]),
         )
         for row in range(len(prior_scale))
     ]
@@ -111,44 +144,31 @@ class _LogisticMode(NamedTuple):
 
 @partial(jax.jit, static_argnames="gradient_steps")
 def _logistic_modes(
-    n: Int[Array, ""],
-    logit_support: Float[Array, "batch problem"],
-    right: Bool[Array, "batch problem"],
-    weight: Float[Array, "batch problem"],
-    prior_scale: Float[Array, " batch"],
-    *,
-    gradient_steps: bool,
+    n: Int[Array, ""], data: CalibrationData, prior_scale: Float[Array, " batch"], *, gradient_steps: bool
 ) -> _LogisticMode:
     """Find the modes of the first n members of a batch."""
-    mode = partial(_logistic_mode, gradient_steps=gradient_steps)
-    return each_in_turn(mode, n, logit_support, right, weight, prior_scale)
+    return each_in_turn(partial(_logistic_mode, gradient_steps=gradient_steps), n, data, prior_scale)
 
 
-def _logistic_mode(
-    logit_support: Float[Array, " problem"],
-    right: Bool[Array, " problem"],
-    weight: Float[Array, " problem"],
-    prior_scale: Float[Array, ""],
-    *,
-    gradient_steps: bool,
-) -> _LogisticMode:
-    identity = {name: jnp.asarray(value) for name, value in IDENTITY.items()}
-    model = partial(recalibration, prior_scale=prior_scale, weight=weight)
-    total = jnp.sum(weight)
+def _logistic_mode(data: CalibrationData, prior_scale: Float[Array, ""], *, gradient_steps: bool) -> _LogisticMode:
+    used = [name for name in IDENTITY if name != "share" or data.log_share is not None]
+    identity = {name: jnp.asarray(IDENTITY[name]) for name in used}
+    model = partial(recalibration, prior_scale=prior_scale, weight=data.weight)
+    total = jnp.sum(data.weight)
     if gradient_steps:
-        return _release_steps(model, identity, logit_support, right, rate=_RELEASE_RATE / total)
-    mode, end = mode_of(model, identity, logit_support, right, scale=total)
+        return _release_steps(model, identity, *data[:3], rate=_RELEASE_RATE / total)
+    mode, end = mode_of(model, identity, *data[:3], scale=total)
     return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 
 def _release_steps(
-    model: object, identity: dict[str, Array], logit_support: Array, right: Array, *, rate: Float[Array, ""]
+    model: object, identity: dict[str, Array], *data: Array | None, rate: Float[Array, ""]
 ) -> _LogisticMode:
     """Take the release's 1200 plain gradient steps, which do not reach the optimum."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
     svi = SVI(model, guide, SGD(rate), TraceMeanField_ELBO())
-    state = svi.init(jax.random.key(0), logit_support, right)
-    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, logit_support, right)[0], state)
+    state = svi.init(jax.random.key(0), *data)
+    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, *data)[0], state)
     point = svi.get_params(state)
     unknown = jnp.full((), jnp.nan)
     steps = jnp.full((), _RELEASE_STEPS, jnp.int32)

@@ -26,8 +26,8 @@ from numpyro.infer.util import log_density
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.selection import IDENTITY
 from bayes_direag.model.settings import (
-    IDENTITY,
     LABEL_PARAMETERS,
     LEVEL_PARAMETERS,
     SHARED,
@@ -109,13 +109,20 @@ class State(dist.Distribution):  # type: ignore[misc]
 def recalibration(
     logit_support: Float[Array, " problem"],
     right: Bool[Array, " problem"] | None,
+    log_share: Float[Array, " problem"] | None = None,
     *,
     prior_scale: ArrayLike,
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
-    """Draw intercept and slope around the identity, then, unless given, whether each selected answer is ``right``."""
-    drawn = {name: numpyro.sample(name, dist.Normal(value, prior_scale)) for name, value in IDENTITY.items()}
-    outcome = dist.Bernoulli(logits=drawn["intercept"] + drawn["slope"] * logit_support)
+    """Draw the coefficients around the identity, then, unless given, whether each selected answer is ``right``.
+
+    With the log share of the reports that a question has, as in partial fits, that has a coefficient too.
+    """
+    terms = {"intercept": jnp.ones(()), "slope": logit_support}
+    if log_share is not None:
+        terms["share"] = log_share
+    drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale)) for name in terms}
+    outcome = dist.Bernoulli(logits=sum(drawn[name] * term for name, term in terms.items()))
     with numpyro.plate("problem", len(logit_support)):
         if weight is None:
             numpyro.sample("right", outcome, obs=right)

@@ -27,36 +27,53 @@ _PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
 _LARGEST = math.log(np.finfo(float).max) - 1
 
 
+#: The coefficients of a final calibration that leaves support as it is; ``share`` is of partial fits alone.
+IDENTITY = {"intercept": 0.0, "slope": 1.0, "share": 0.0}
+
+
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw."""
+    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw.
+
+    A partial fit adds ``share * log_share`` before the sigmoid: see :func:`log_share`.
+    """
 
     METHODS: ClassVar[tuple[str, ...]] = ("platt", "release", "temperature", "none")
 
     method: str
-    #: ``intercept`` and ``slope``.
+    #: ``intercept`` and ``slope``; of a partial fit also ``share``.
     coefficients: dict[str, Float[np.ndarray, "chain draw"]]
     eps: float
+    #: The largest number of usable reports of a fitted question, of which ``share`` takes the share.
+    most_reports: int = 1
 
     @classmethod
     def identity(cls, shape: tuple[int, int], eps: float) -> "LogisticRecalibration":
         """Return the calibration that leaves support as it is, for this number of chains and draws."""
         return cls("none", {"intercept": np.zeros(shape), "slope": np.ones(shape)}, eps)
 
-    def of_selected(self, support: Float[np.ndarray, "#sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers in every draw; one row of support may serve all draws."""
+    def of_selected(
+        self, support: Float[np.ndarray, "#sample problem"], n_reports: Int[np.ndarray, " problem"] | None = None
+    ) -> Float[np.ndarray, "sample problem"]:
+        """Return the final probability of selected answers in every draw; one row of support may serve all draws.
+
+        ``n_reports`` is the number of usable reports of each question; by default the most.
+        """
         if self.method == "none":
             return support
-        intercept, slope = (self.coefficients[name].reshape(-1, 1) for name in ("intercept", "slope"))
+        coefficients = {name: values.reshape(-1, 1) for name, values in self.coefficients.items()}
+        score = coefficients["intercept"] + coefficients["slope"] * clipped_logit(support, self.eps)
+        if "share" in coefficients and n_reports is not None:
+            score = score + coefficients["share"] * log_share(n_reports, self.most_reports)
         with np.errstate(over="ignore"):
-            return np.asarray(1 / (1 + np.exp(-intercept - slope * clipped_logit(support, self.eps))))
+            return np.asarray(1 / (1 + np.exp(-score)))
 
     def to_dataset(self) -> "xarray.Dataset":
         """Return the coefficients as a dataset, by chain and draw."""
         import xarray as xr
 
         variables = {name: (("chain", "draw"), values) for name, values in self.coefficients.items()}
-        return xr.Dataset(variables, attrs={"method": self.method, "eps": self.eps})
+        return xr.Dataset(variables, attrs={"method": self.method, "eps": self.eps, "most_reports": self.most_reports})
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +84,12 @@ class IsotonicRecalibration:
     probability: Float[np.ndarray, " knot"]
     method: str = "isotonic"
 
-    def of_selected(self, support: Float[np.ndarray, "#sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers."""
+    def of_selected(
+        self,
+        support: Float[np.ndarray, "#sample problem"],
+        n_reports: Int[np.ndarray, " problem"] | None = None,  # noqa: ARG002 - as the other calibrations take it
+    ) -> Float[np.ndarray, "sample problem"]:
+        """Return the final probability of selected answers, which does not depend on the number of reports."""
         return np.asarray(np.interp(support, self.support, self.probability))
 
     def to_dataset(self) -> "xarray.Dataset":
@@ -77,6 +98,14 @@ class IsotonicRecalibration:
 
         variables = {"support": ("knot", self.support), "probability": ("knot", self.probability)}
         return xr.Dataset(variables, attrs={"method": self.method})
+
+
+def log_share(
+    n_reports: Int[np.ndarray, "*problem"], most_reports: int | Int[np.ndarray, "*#problem"]
+) -> Float[np.ndarray, "*problem"]:
+    """Return the log of the share of the reports that a question has; 0 for more than the most, and for none."""
+    share = n_reports / np.asarray(most_reports)
+    return np.asarray(np.log(np.where(n_reports > 0, np.minimum(share, 1.0), 1.0)))
 
 
 #: A map from the support of the selected answer to its probability, one for each posterior draw.
@@ -89,6 +118,8 @@ class States(NamedTuple):
     #: Which of the evaluated questions they are.
     place: slice
     n_candidates: Int[np.ndarray, " problem"]
+    #: Usable reports.
+    n_reports: Int[np.ndarray, " problem"]
     #: The probability P of every state, the null last; 0 for states that a question lacks.
     support: Float[np.ndarray, "state problem sample"]
 
@@ -241,7 +272,8 @@ def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
         np.exp(support, out=support)
     support /= support.sum(axis=0)
     start = block.start + piece.start
-    return States(slice(start, start + len(candidate)), n_candidates, support)
+    place, n_reports = slice(start, start + len(candidate)), (candidate >= 0).sum(axis=1)
+    return States(place, n_candidates, n_reports, support)
 
 
 def supports(reports: Reports, parameters: Parameters) -> Float[np.ndarray, "sample problem state"]:
@@ -258,7 +290,7 @@ def distribution(
         if final is None:
             return states.support.mean(axis=2).T
         selection = select(states)
-        probability = final.of_selected(selection.support).mean(axis=0)
+        probability = final.of_selected(selection.support, states.n_reports).mean(axis=0)
         return final_distribution(selection.mean_support, selection.candidate, probability)
 
     return joined(evaluate(reports, parameters, of_piece))
@@ -322,7 +354,7 @@ def predict(
 
     def of_piece(states: States) -> dict[str, Shaped[np.ndarray, " problem"]]:
         selection = select(states)
-        confidence = final.of_selected(selection.support)
+        confidence = final.of_selected(selection.support, states.n_reports)
         mean = confidence.mean(axis=0)
         columns = {"candidate": selection.candidate, "confidence": mean}
         if len(confidence) > 1:

@@ -31,8 +31,6 @@ SHARED = ("_centre", "_spread", "_agreement")
 LABEL_PARAMETERS = frozenset({"label_vote", "label_vote_centre"})
 #: Parameters with one value a signal, where reports carry several signals.
 SIGNAL_PARAMETERS = frozenset({"slope", "vote_slope"})
-#: The coefficients of the final calibration under which it leaves support as it is.
-IDENTITY = {"intercept": 0.0, "slope": 1.0}
 
 
 def raw_shape(name: str, n_levels: int, n_labels: int = 0, n_signals: int = 1) -> tuple[int, ...]:

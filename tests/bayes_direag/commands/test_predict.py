@@ -40,7 +40,8 @@ def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):
     table = pd.read_csv(path, dtype={"problem_id": "str", "answer": "str"})
     pd.testing.assert_frame_equal(table, expected, check_exact=True)
     shown = json.loads(succeed("predict", fitted[0], questions, "--out", tmp_path / "p.parquet", "--json"))
-    assert shown == {"out": str(tmp_path / "p.parquet"), "n": 81, "unanswered": 1}
+    assert {name: shown[name] for name in ("n", "unanswered")} == {"n": 81, "unanswered": 1}
+    assert [remark.partition(",")[0] for remark in shown["remarks"]] == ["1 of 81 questions has 3 usable reports"]
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, check_exact=True)
 
 
@@ -69,7 +70,7 @@ def test_every_candidate(tmp_path, fitted, questions):
         "predict", fitted[0], questions, "--out", path, "--candidates"
     )
     table = pd.read_csv(path, dtype={"answer": "str"})
-    assert table.columns.tolist() == ["problem_id", "answer", "probability"]
+    assert table.columns.tolist() == ["problem_id", "answer", "probability", "few_reports"]
     assert table["answer"].isna().sum() == table["problem_id"].nunique() == 81
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
 

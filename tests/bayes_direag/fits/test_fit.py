@@ -42,7 +42,7 @@ def natural(fit: Fit) -> dict[str, object]:
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
     table = fit.predict(simulated)
-    few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
+    few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used", "few_reports"]
     assert table.columns.tolist() == few
     values, final = natural(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():

@@ -229,7 +229,16 @@ class TestPredictions:
 
     def test_the_columns(self, nuts: Fit, labelled: Observations) -> None:
         spread = ["confidence_low", "confidence_high", "change_probability"]
-        few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
+        few = [
+            "problem_id",
+            "answer",
+            "confidence",
+            "support",
+            "null_probability",
+            "n_candidates",
+            "n_used",
+            "few_reports",
+        ]
         assert nuts.predict(labelled).columns.tolist() == [*few[:3], *spread, *few[3:]]
 
     def test_parameters_are_means_and_standard_deviations_over_draws(self, nuts: Fit) -> None:

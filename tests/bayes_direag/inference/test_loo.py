@@ -172,7 +172,7 @@ class TestByHand:
 
     def test_what_the_final_calibration_learns_from(self, found, observations) -> None:
         """Answers selected without and with a question's own label, by halves."""
-        learned = found.outcomes(observations.right_state)
+        learned = found.outcomes(observations.right_state, np.ones(50))
         question = np.arange(50)
         for half, by in ((slice(0, 50), found.support), (slice(50, 100), found.support_of_all)):
             best = by[:, :-1].argmax(axis=1)

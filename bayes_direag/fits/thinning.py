@@ -1,0 +1,58 @@
+r"""Copies of questions from which reports are missing: what a fit learns from, if new questions may lack reports.
+
+A fit to whole panels is wrong about a part of one: among many reports the null is rare and a vote is one of many that
+say the same, while a lone report is wrong as often as its level. So a partial fit sees each question :data:`N_COPIES`
+times: once whole, and otherwise with a random number of its reports, chosen at random. The product of the likelihoods
+of all copies, to the power of their weight, is a composite likelihood (Varin, Reid and Firth 2011, Statistica Sinica
+21, 5-42).
+"""
+
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.settings import FitMethod, Preset, Variant
+
+N_COPIES = 8
+#: What a copy counts. Under NUTS the copies of a question count as one question.
+WEIGHT_OF_COPY: dict[FitMethod, float] = {"map": 1 / 4, "nuts": 1 / N_COPIES}
+
+
+def thinned(observations: Observations, seed: int) -> Observations:
+    """Return all questions as they are, then each one seven times with some of its usable reports.
+
+    A copy keeps any number of reports from 1 to all with equal probability. What is kept depends on the question's
+    name, its reports and the seed, and not on other questions. Copies of a question are one cluster.
+    """
+    n, (n_rows, n_columns) = N_COPIES - 1, observations.shape
+    uniform = np.empty((n, n_rows, n_columns + 1))
+    for row, name in enumerate(observations.problem_id):
+        entropy = int.from_bytes(sha256(f"{seed} {name}".encode()).digest())
+        uniform[:, row] = np.random.default_rng(entropy).random((n, n_columns + 1))
+    usable = observations.usable
+    n_kept = 1 + np.floor(uniform[..., -1] * usable.sum(axis=1))
+    rank = np.where(usable, uniform[..., :-1], np.inf).argsort(axis=2).argsort(axis=2)
+    missing = np.concatenate([np.zeros((1, n_rows, n_columns), bool), rank >= n_kept[..., None]])
+    clusters = observations.cluster or (None,) * n_rows
+    units = tuple(cluster or name for cluster, name in zip(clusters, observations.problem_id, strict=True))
+    copies = replace(observations, cluster=units).select(np.tile(np.arange(n_rows), N_COPIES))
+    return copies.without(missing.reshape(-1, n_columns))
+
+
+def fitted_rows(
+    observations: Observations, preset: Preset, variant: Variant, method: FitMethod, *, partial: bool, seed: int
+) -> tuple[Observations, LikelihoodData]:
+    """Return the labelled, answered questions, of a partial fit with their copies, and the data of the likelihood.
+
+    Raises DirEAGError as :func:`~bayes_direag.model.likelihood_data.likelihood_weights` does.
+    """
+    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)[0]
+    rows, weight = observations.select(weight > 0), weight[weight > 0]
+    if partial:
+        rows = thinned(rows, seed)
+        every = np.ones((1, len(rows)), bool)
+        weight = WEIGHT_OF_COPY[method] * likelihood_weights(every, rows, preset)[0]
+    return rows, LikelihoodData.weighted(rows, weight, preset=preset, variant=variant)
