@@ -149,7 +149,7 @@ class _Means(NamedTuple):
         """Take the means; in variances, probabilities are held between ``least`` and 1 - ``least``."""
 
         def sums(states: States) -> Float[np.ndarray, "mean sample"]:
-            probability = final.of_selected(select(states).support)
+            probability = final.of_selected(select(states).support, states.n_reports)
             stated = probability.mean(axis=0)
             held = probability.clip(least, 1 - least)
             variance, benefit = held * (1 - held), 2 * stated * probability - stated**2

@@ -133,8 +133,12 @@ class TestMap:
     def test_every_preset_takes_it(self, preset: str) -> None:
         questions = simulate_observations(60, seed=4)
         if preset == "judges":
-            frame = questions.to_frame().dropna(subset=["correct"])
-            frame = frame.assign(answer=np.where(frame["correct"], "yes", "no"), gold_answer="yes", confidence=np.nan)
+            frame = questions.to_frame().dropna(subset=["answer"])
+            frame = frame.assign(
+                answer=np.where(frame["answer"] == frame["gold_answer"], "yes", "no"),
+                gold_answer="yes",
+                confidence=np.nan,
+            )
             questions = Observations.from_frame(frame.drop(columns=["correct", "level"]), level="level_name")
         fit = fit_map(questions, preset=preset, partial=True)
         assert fit.predict(keeping(questions, 1))["confidence"].dropna().between(0, 1).all()
