@@ -76,7 +76,7 @@ def to_longtable(section: Section) -> str:
     """Return the only table of a section as one LaTeX ``longtable``."""
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     return rf"""% Needs \usepackage{{booktabs,longtable}}.
-\begingroup\small\setlength{{\tabcolsep}}{{3pt}}
+\begingroup\footnotesize\setlength{{\tabcolsep}}{{3pt}}
 \begin{{longtable}}{{{_alignment(table)}}}
 \caption{{{_latex_text(". ".join(filter(None, (section.title, table.note))))}}}\label{{tab:{section.name}}}\\
 \toprule
