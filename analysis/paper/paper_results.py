@@ -77,7 +77,7 @@ class PaperResults:
         return zip(PRINTED_TABLES, self.tables, strict=True)
 
     def write(self, target: Path) -> None:
-        """Write :data:`FILES` to a folder, made if need be, in place of such files there; no figures without DirEAG."""
+        """Write :data:`FILES` to a folder, made if need be, in place of such files; no figures without their method."""
         target.mkdir(exist_ok=True)
         _, variants = self.tables
         texts: dict[str, str] = {}

@@ -44,6 +44,11 @@ def test_runs_are_counted_by_preset_with_their_intervals(claims):
     assert "Top-K" not in set(claims.loc[claims["source"] != PRINTED, "other"])
 
 
+def test_without_a_pair_in_the_runs_what_is_printed_is_left(tmp_path):
+    run = read_evaluated_run(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
+    assert set(paper_claims(paper_differences([run], level=0.9, seed=0))["source"]) == {PRINTED}
+
+
 @pytest.mark.parametrize(
     ("method", "other", "metric", "expected"),
     [
