@@ -485,7 +485,7 @@ class Fit:
             A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
             diagnostics), or the raw parameters by site, ``weight_raw`` and so on, with leading axes chain and draw.
         observations
-            The questions that the model was conditioned on; unlabelled and unanswered ones are left out.
+            The questions that the model was conditioned on; of unlabelled ones only the agreement of the levels counts.
         preset, variant
             Those of the :class:`~bayes_direag.LikelihoodData`.
         sampling

@@ -119,6 +119,11 @@ def test_every_fold_has_that_of_the_whole_file(whole: Observations, monkeypatch:
     np.testing.assert_allclose(seen, [expected] * 3)
 
 
+def test_copies_that_lack_reports_do_not_count(whole: Observations, few: Observations) -> None:
+    partial = fit_map(few, variant="count", unlabelled=whole, partial=True)
+    np.testing.assert_allclose(partial.fitted.agreement.score, whole.with_agreement().agreement.score)
+
+
 @pytest.mark.parametrize("function", [fit_map, fit_nuts])
 def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Observations) -> None:
     with pytest.raises(DirEAGError, match="preset paper learns nothing from unlabelled questions"):
