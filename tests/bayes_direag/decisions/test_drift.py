@@ -140,6 +140,21 @@ def test_exchanged_levels_are_found_and_named(pool):
     assert f"less than about {same.unnoticed:.2f}" in same.text()
 
 
+def test_half_of_what_would_go_unnoticed_mostly_does_and_twice_as_much_seldom(pool):
+    found = {0.5: 0, 2.0: 0}
+    for seed in range(20):
+        labelled, new = halves(pool, 100, seed)
+        alike, rng = Drift.between(labelled, new), np.random.default_rng(seed)
+        agreement = alike.levels.set_index("level").loc[pool.level_names[0], "agreement_after"]
+        for times in found:
+            changed = rng.random(len(new)) < times * alike.unnoticed / agreement
+            candidate = new.candidate.copy()
+            candidate[changed & new.usable[:, 0], 0] = 99  # an answer that no other level gives
+            found[times] += Drift.between(labelled, replace(new, candidate=candidate)).differs
+    assert found[0.5] <= 6
+    assert found[2.0] >= 18
+
+
 def test_clusters_are_divided_as_a_whole(pool):
     def eightfold(questions: Observations, side: str) -> Observations:
         rows = np.repeat(np.arange(len(questions)), 8)
