@@ -106,6 +106,7 @@ class FitSummary(TypedDict):
     agreement: NotRequired[dict[str, list[float | None]]]
     recalibration: str
     weighted: bool
+    partial: bool
     converged: bool
     penalised_loss: NotRequired[float]
     projected_gradient: NotRequired[float]
@@ -138,6 +139,7 @@ def fit_summary(fit: "Fit") -> FitSummary:
         **_agreement(fit),
         "recalibration": fit.recalibration.method,
         "weighted": fit.preset.is_weighted,
+        "partial": fit.partial,
         **(_sampled(fit) if attributes["method"] == "nuts" else _optimised(fit)),
         "seed": int(attributes["seed"]),
         "observations_sha256": attributes["observations_sha256"],
@@ -196,6 +198,8 @@ def summary_table(fit: "Fit", title: str) -> Group:
         "levels": f"{len(summary['levels'])}: {', '.join(summary['levels'])}",
         "recalibration": recalibration if recalibration == "none" else f"{recalibration}, on {calibrated_on}",
     }
+    if fit.partial:
+        rows["partial fit"] = "each question whole, and in copies with some of its reports"
     if summary["weighted"]:
         rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
     if len(fit.fitted.signals) > 1:
