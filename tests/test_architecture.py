@@ -58,11 +58,11 @@ class TestWhatAnImportLoads:
         )
         assert loaded_by(code) & (NEVER | HEAVY | {"numpy"}) == set()
 
-    def test_asking_questions_needs_no_jax_and_nothing_a_plotting_library_torch_or_vllm(self):
+    def test_asking_and_deciding_need_no_jax_and_nothing_a_plotting_library_torch_or_vllm(self):
         shared = ["bayes_direag.data.answers", "bayes_direag.data.observations"]
-        asking = [name for name in MODULES if name.startswith("elicitation")]
+        light = [name for name in MODULES if name.startswith(("elicitation", "bayes_direag.decisions"))]
         code = [
-            f"import {', '.join(shared + asking)}",
+            f"import {', '.join(shared + light)}",
             "assert not {'jax', 'numpyro'} & sys.modules.keys()",
             *(f"import {name}" for name in MODULES),
         ]
