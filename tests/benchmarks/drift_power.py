@@ -31,7 +31,7 @@ def of_columns(questions: Observations, columns: list[int]) -> Observations:
 
 def tested(questions: Observations, n_labelled: int, n_new: int, seed: int) -> dict[str, object]:
     """Test a split as it is and with a replaced level."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, 1])  # apart from that of the random divisions
     order = rng.permutation(len(questions))
     labelled, new = questions.select(order[:n_labelled]), questions.select(order[n_labelled : n_labelled + n_new])
     columns = rng.permutation(questions.n_levels).tolist()
