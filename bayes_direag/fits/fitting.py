@@ -23,6 +23,7 @@ from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
+from bayes_direag.inference.spreads import map_with_spreads, spreads_of
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import fitted_to, likelihood_weights
@@ -93,7 +94,11 @@ def fit_map_batch(
         usable = chosen & observations.labelled & observations.answered
         apart = np.stack([_folds(observations, row, n_parts, seed) == 0 for row in usable])
     weight = count * likelihood_weights(chosen & ~apart, observations, settings)
-    optimum = map_estimates(observations, weight, preset=settings, variant=variant)
+    once = weight[:, : len(whole)] / count
+    optimum, evidence = map_with_spreads(whole, once, preset=settings, variant=variant)
+    if partial:
+        given = spreads_of(optimum, settings, variant)
+        optimum = map_estimates(observations, weight, preset=settings, variant=variant, given=given)
     used = weight > 0
     supports = _supports(optimum, observations, settings, variant)
     selections = [supports[..., :-1].argmax(axis=2)]
@@ -108,6 +113,8 @@ def fit_map_batch(
         own = weight[member, : len(whole)]
         tree = map_posterior(optimum, member, whole, own, preset=settings, variant=variant, seed=seed, partial=partial)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
+        if evidence:
+            tree["spread_evidence"] = xr.DataTree(evidence[member])
         if n_parts:
             names = [whole.problem_id[number] for number in np.flatnonzero(apart[member, : len(whole)])]
             tree.attrs["calibrated_on"] = json.dumps(names)
@@ -243,8 +250,9 @@ def _out_of_fold(
 ) -> Float[np.ndarray, "batch problem state"]:
     """Return the support of each question's states, from fits that did not see the question.
 
-    To save steps these fits start from the optimum of the fit to all questions; with bounds (``release``), from the
-    preset's start. A single question (or cluster) is predicted in sample, as nothing is left to fit without it.
+    These fits keep the spreads of the fit to all questions. To save steps they start from its optimum; with bounds
+    (``release``), from the preset's start. A single question (or cluster) is predicted in sample, as nothing is left to
+    fit without it.
     """
     n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
     fold = np.where(used, 0, -1)
@@ -256,8 +264,10 @@ def _out_of_fold(
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
     weight = count * likelihood_weights(kept, observations, preset)
-    near = None if preset.is_bounded else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near)
+    near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    given = spreads_of(near, preset, variant)
+    near = None if preset.is_bounded else near
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near, given=given)
     supports = _supports(optimum, observations, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 
