@@ -1,4 +1,4 @@
-"""The errors that a user can cause and correct, which the command line prints as one line; and a warning."""
+"""The errors that a user can cause and correct, which the command line prints as one line; and warnings."""
 
 from pathlib import Path
 
@@ -81,3 +81,7 @@ class FitFileError(DirEAGError):
 
 class FewReportsWarning(UserWarning):
     """Predicted questions have fewer reports than those that an ordinary fit has learned from."""
+
+
+class UncheckedWarning(UserWarning):
+    """A fit to older questions alone, since the new ones have no labels."""

@@ -69,8 +69,8 @@ class CommonScale:
 
 def priors(fit: Fit, draws: pd.DataFrame) -> pd.DataFrame:
     """Return ``mean`` and ``sd`` of the normal prior of each column of raw parameters and calibration coefficients."""
-    total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
-    raw = raw_priors(fit.preset, fit.variant, total_weight=total, **fit.likelihood_data.sizes)
+    data = fit.likelihood_data
+    raw = raw_priors(fit.preset, fit.variant, total_weight=float(data.weight.sum()), **data.sizes)
     moments = {name: (float(prior.loc), float(prior.scale)) for name, prior in raw.items()}
     scale_of_final = fit.preset.recalibration.prior_scale(fit.n_questions)
     moments |= {f"recalibration_{name}": (value, scale_of_final) for name, value in IDENTITY.items()}

@@ -56,6 +56,22 @@ WEIGHTED = _warning(
     "set null_target_weight to 1.",
 )
 
+#: The warning about copies of questions with fewer reports.
+COMPOSITE = _warning(
+    "likelihood",
+    "The fit is partial: copies of a question, with some of its reports, count as one question together but are not "
+    "independent. The draws are of a composite posterior, whose intervals are approximate.",
+)
+
+
+def older_finding(n: int, weight: float) -> Finding:
+    """Say that older questions count with a power of their likelihood."""
+    text = (
+        f"{n:,} older questions count as {n * weight:.0f}: the posterior is that of the new questions under a power "
+        "prior, and its intervals hold as far as the older questions are like the new ones."
+    )
+    return _warning("likelihood", text)
+
 
 @dataclass(frozen=True, eq=False)
 class FitChecks:
@@ -115,6 +131,10 @@ class FitChecks:
     def verdict(self) -> tuple[Finding, ...]:
         """What is fine, what is not, and what to do, sentence by sentence."""
         findings = [WEIGHTED] if self.is_weighted else []
+        if (older := self.fit.older) is not None:
+            findings.append(older_finding(len(older.observations), older.weight))
+        if self.fit.partial:
+            findings.append(COMPOSITE)
         findings += sampling_findings(self.parameters, self.chains, self.sampling)
         findings += learning_findings(self.parameters, self.flat, self.scale)
         findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]

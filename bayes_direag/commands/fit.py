@@ -1,12 +1,14 @@
 """The command ``direag fit``: learn from labelled questions how much each report counts, and save the fit."""
 
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bayes_direag.commands import options
 from bayes_direag.commands.show import show_fit, show_quality
+from bayes_direag.errors import UncheckedWarning
 from bayes_direag.model.settings import Variant
 
 
@@ -31,6 +33,13 @@ def fit_command(
         Path | None,
         typer.Option(metavar="FILE", help="Further questions: how levels agree there counts, labels do not."),
     ] = None,
+    also: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Labelled questions of an older set, of another task or month."),
+    ] = None,
+    also_counts: Annotated[
+        float, typer.Option("--also-counts", help="How many questions the older ones count as, together.")
+    ] = 100.0,
     partial: Annotated[
         bool,
         typer.Option(
@@ -54,35 +63,38 @@ def fit_command(
     """
     from bayes_direag.data.observations import Observations
 
-    options.check_file(target, observations, *filter(None, [unlabelled]))
+    options.check_file(target, observations, *filter(None, [unlabelled, also]))
     columns = options.chosen_columns(column, scale, equal)
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     with options.progress() as step:
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels)
-        further = None if unlabelled is None else Observations.read(unlabelled, labelled.kind, columns)
+        further, older = (file and Observations.read(file, labelled.kind, columns) for file in (unlabelled, also))
     if not as_json:
         show_quality(labelled, observations, inferred=answers is None, labels=labels)
-    if method == "map":
-        with options.progress() as step:
-            step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
-            from bayes_direag.fits.fitting import fit_map
+    given: dict[str, Any] = {
+        "preset": settings,
+        "variant": variant,
+        "unlabelled": further,
+        "partial": partial,
+        "seed": seed,
+    }
+    given |= {"also": older, "also_counts": also_counts}
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always", UncheckedWarning)
+        if method == "map":
+            with options.progress() as step:
+                step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
+                from bayes_direag.fits.fitting import fit_map
 
-            fitted = fit_map(labelled, preset=settings, variant=variant, unlabelled=further, partial=partial, seed=seed)
-    else:
-        sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
-        from bayes_direag.fits.fitting import fit_nuts
+                fitted = fit_map(labelled, **given)
+        else:
+            given |= {"sampling": options.chosen_sampling(chains, warmup, draws, target_accept)}
+            from bayes_direag.fits.fitting import fit_nuts
 
-        fitted = fit_nuts(
-            labelled,
-            preset=settings,
-            variant=variant,
-            sampling=sampling,
-            unlabelled=further,
-            partial=partial,
-            seed=seed,
-            allow_weighted=allow_weighted,
-            progress=options.err.is_terminal,
-        )
+            terminal = options.err.is_terminal
+            fitted = fit_nuts(labelled, **given, allow_weighted=allow_weighted, progress=terminal)
+    for remark in remarks:
+        options.err.print(str(remark.message), soft_wrap=True)
     fitted.save(target)
     show_fit(fitted, target, as_json=as_json)

@@ -207,6 +207,9 @@ def summary_table(fit: "Fit", title: str) -> Group:
         "levels": f"{len(summary['levels'])}: {', '.join(summary['levels'])}",
         "recalibration": recalibration if recalibration == "none" else f"{recalibration}, on {calibrated_on}",
     }
+    if fit.older is not None:
+        counts = len(fit.older.observations) * fit.older.weight
+        rows["older labels"] = f"{len(fit.older.observations):,} questions, which count {counts:.0f} together"
     if fit.partial:
         rows["partial fit"] = "each question whole, and in copies with some of its reports"
     if summary["spreads"]:

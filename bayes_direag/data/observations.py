@@ -467,24 +467,24 @@ class Observations:
             of_candidate[row, : len(texts)] = [place.get(text, -1) for text in texts]
         return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
 
-    def with_agreement(self, unlabelled: "Observations | None" = None) -> "Observations":
-        """Look how often each level agrees with the others in these questions and further ones, of the same levels.
+    def with_agreement(self, *further: "Observations") -> "Observations":
+        """Look how often each level agrees with the others in these questions and further sets, of the same levels.
 
-        What is selected keeps it. A question that is in both sets counts once. Raises LevelError for a level that is
+        What is selected keeps it. A question that is in several sets counts once. Raises LevelError for a level that is
         not in these, and DirEAGError if the answers are of another kind.
         """
-        if unlabelled is None and self.agreement is not None:
+        if not further and self.agreement is not None:
             return self
-        sets = [self]
-        if unlabelled is not None:
+        sets, known = [self], set(self.problem_id)
+        for unlabelled in further:
             if unlabelled.kind != self.kind:
                 raise DirEAGError(
                     f"the answers to unlabelled questions are {unlabelled.kind}; expected {self.kind}, as in the "
                     f"labelled ones. Read them with answers={self.kind!r}."
                 )
-            known = set(self.problem_id)
-            further = np.array([name not in known for name in unlabelled.problem_id], bool)
-            sets.append(unlabelled.select(further).align(self.learned_levels))
+            is_new = np.array([name not in known for name in unlabelled.problem_id], bool)
+            known.update(unlabelled.problem_id)
+            sets.append(unlabelled.select(is_new).align(self.learned_levels))
         options = tuple(dict.fromkeys(chain.from_iterable(chain.from_iterable(part.candidates for part in sets))))
         counted = [comparisons(part.label(options), part.slots or range(part.n_levels), len(options)) for part in sets]
         return replace(self, agreement=agreement(reduce(Comparisons.__add__, counted)))

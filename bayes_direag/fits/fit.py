@@ -5,11 +5,11 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import netCDF4
 import numpy as np
@@ -31,8 +31,9 @@ from bayes_direag.fits.checked import require_answers, require_usable
 from bayes_direag.fits.few_reports import EnoughReports, FewReports
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.predictor import PREDICTOR_FORMAT, PREDICTOR_VERSION
+from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import observations_of
-from bayes_direag.fits.thinning import N_COPIES, fitted_rows
+from bayes_direag.fits.thinning import N_COPIES
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
@@ -43,6 +44,7 @@ from bayes_direag.inference.posterior import (
     level_names,
     log_likelihoods,
     nuts_posterior,
+    older_groups,
     predictive,
     require_format,
     sampled_parameters,
@@ -191,15 +193,24 @@ class Fit:
         return bool(self.tree.attrs.get("partial", 0))
 
     @cached_property
+    def older(self) -> Older | None:
+        """The questions of an older set that the fit also learned from, with what each one counts."""
+        if "older_data" not in self.tree.children:
+            return None
+        weight = self.tree["older_data"]["weight_in_likelihood"].to_numpy()[0]
+        questions = replace(fitted_observations(self.tree, "older_"), agreement=self.fitted.agreement)
+        return Older(questions, float(weight))
+
+    @cached_property
     def enough_reports(self) -> EnoughReports:
         """How many usable reports the fitted questions had."""
         return EnoughReports.of(self.fitted.usable.sum(axis=1))
 
     @property
     def likelihood_data(self) -> LikelihoodData:
-        """The argument of the NumPyro model in this fit; copies, in a partial fit, follow the questions themselves."""
+        """The argument of the NumPyro model in this fit; any copies and older questions follow the questions."""
         seed, settings = int(self.tree.attrs["seed"]), (self.preset, self.variant, self.method)
-        return fitted_rows(self.fitted, *settings, partial=self.partial, seed=seed)[1]
+        return fitted_rows(self.fitted, *settings, older=self.older, partial=self.partial, seed=seed)[1]
 
     def predict(self, observations: Source, *, interval_level: float = 0.9, warn: bool = True) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.
@@ -472,6 +483,7 @@ class Fit:
         preset: str | Preset = "bayes",
         variant: Variant = "confidence",
         sampling: SamplingSettings | None = None,
+        older: Older | None = None,
         partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
@@ -490,9 +502,9 @@ class Fit:
             Those of the :class:`~bayes_direag.LikelihoodData`.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
-        partial
-            Whether the model was conditioned on copies of the questions too
-            (:func:`~bayes_direag.fits.thinning.fitted_rows`, with this seed).
+        older, partial
+            Whether the model was conditioned on older questions and on copies too
+            (:func:`~bayes_direag.fits.rows.fitted_rows`, with this seed).
         seed
             Seed of the final calibration, and of predictive draws.
 
@@ -505,26 +517,30 @@ class Fit:
         observations, settings, variant = fitted_to(observations, preset, variant)
         final = settings.recalibration
         require_posterior(final)
-        rows, data = fitted_rows(observations, settings, variant, "nuts", partial=partial, seed=seed)
-        n = len(rows) // (N_COPIES if partial else 1)
+        rows, data = fitted_rows(observations, settings, variant, "nuts", older=older, partial=partial, seed=seed)
+        n, own = int(rows.question.max()) + 1, rows.observations.select(rows.own)
+        labels = rows.observations.labels if settings.label_vote else ()
         shapes = {name: raw_shape(name, **data.sizes) for name in settings.free_parameters(variant)}
         raw = Draws.of(draws, shapes)
         n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
-        fitted, of_rows = rows.select(slice(n)), log_likelihoods(raw.raw, data)
-        tree = nuts_posterior(raw, fitted, data, of_rows, preset=settings, sampling=runs, seed=seed, partial=partial)
-        removed, n_reports = None, None
+        fitted, of_rows = own.select(slice(n)), log_likelihoods(raw.raw, data)
+        about: dict[str, Any] = {"labels": labels, "preset": settings, "sampling": runs, "seed": seed}
+        tree = nuts_posterior(raw, fitted, data, of_rows, **about, partial=partial)
+        if older is not None:
+            tree.update(older_groups(older.observations, older.weight, labels))
+        removed, n_reports, counted = None, None, np.ones(n)
+        of_rows = of_rows[..., : len(own)]
         if partial:
-            by_copy = (of_rows * data.weight).reshape(n_chains, n_draws, N_COPIES, n)
-            removed, n_reports = by_copy.sum(axis=2), rows.usable.sum(axis=1)
+            counted, n_reports = rows.counts[: len(own)], own.usable.sum(axis=1)
+            removed = (of_rows * counted).reshape(n_chains, n_draws, N_COPIES, n).sum(axis=2)
         sampled = tree["unconstrained_posterior"].to_dataset()
         parameters = sampled_parameters(tree, fitted.slots)
-        left_out = leave_one_out(rows, sampled, of_rows, parameters, settings.eps, removed)
+        left_out = leave_one_out(own, sampled, of_rows, parameters, settings.eps, removed)
         if final.method == "none":
             calibration = LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
-            counted = np.asarray(data.weight) if partial else np.ones(n)
-            outcomes = left_out.outcomes(rows.right_state, counted, n_reports)
+            outcomes = left_out.outcomes(own.right_state, counted, n_reports)
             rng = np.random.default_rng([seed, 2])
             calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
         tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))

@@ -2,8 +2,9 @@
 
 import json
 import random
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -14,19 +15,19 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, UncheckedWarning
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.rows import Older, Rows, fitted_rows
 from bayes_direag.fits.sources import takes_observations
-from bayes_direag.fits.thinning import N_COPIES, WEIGHT_OF_COPY, fitted_rows, thinned
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
-from bayes_direag.inference.posterior import map_posterior
+from bayes_direag.inference.posterior import map_posterior, older_groups
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.inference.spreads import map_with_spreads, spreads_of
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.likelihood_data import fitted_to, likelihood_weights
+from bayes_direag.model.likelihood_data import fitted_to
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
@@ -39,6 +40,8 @@ def fit_map(
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     unlabelled: Observations | None = None,
+    also: Observations | None = None,
+    also_counts: float = 100.0,
     partial: bool = False,
     seed: int = 0,
 ) -> Fit:
@@ -53,6 +56,13 @@ def fit_map(
         The name of a preset, or a preset of your own.
     unlabelled
         Further questions of the same levels. If they have labels, these are not looked at.
+    also
+        Labelled questions of an older set, of another task or another month; a level may occur in one set alone. Their
+        likelihood is raised to a power (a power prior), so that together they count as ``also_counts`` questions, and
+        each as one at most. The folds and the final calibration are of ``observations`` alone. If these have no
+        label, the fit is that to the older questions, with a warning.
+    also_counts
+        What the older questions count together. 100 gained most over 37 pairs of sets.
     partial
         Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
         fewer reports (:mod:`bayes_direag.fits.thinning`), and the share of its reports enters the final calibration.
@@ -62,13 +72,14 @@ def fit_map(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered, or the unlabelled ones cannot be used.
+        If no question is both labelled and answered, or the unlabelled or older ones cannot be used.
     ConvergenceError
         If the optimum is not reached.
     """
-    observations = _with_agreement(observations, unlabelled, preset)
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
+    observations, older = _beside(observations, unlabelled, also, also_counts, preset)
     chosen = np.ones((1, len(observations)), bool)
-    return fit_map_batch(observations, chosen, preset=preset, variant=variant, partial=partial, seed=seed)[0]
+    return fit_map_batch(observations, chosen, older=older, **settings)[0]
 
 
 def fit_map_batch(
@@ -77,46 +88,48 @@ def fit_map_batch(
     *,
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
+    older: Older | None = None,
     partial: bool = False,
     seed: int = 0,
 ) -> list[Fit]:
     """Fit to several choices of the same questions at once: see :func:`fit_map`.
 
-    A question that a row of ``chosen`` leaves out has no influence on that row's fit.
+    A question that a row of ``chosen`` leaves out has no influence on that row's fit. ``older`` ones are in all fits.
     """
     whole, settings, variant = fitted_to(observations, preset, variant)
-    observations, count = whole, 1.0
-    if partial:
-        observations, count = thinned(whole, seed), WEIGHT_OF_COPY["map"]
-        chosen = np.tile(chosen, N_COPIES)
+    rows = Rows.of(whole, older, "map", partial=partial, seed=seed)
+    observations = rows.observations
     n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
     if n_parts:
-        usable = chosen & observations.labelled & observations.answered
-        apart = np.stack([_folds(observations, row, n_parts, seed) == 0 for row in usable])
-    weight = count * likelihood_weights(chosen & ~apart, observations, settings)
-    once = weight[:, : len(whole)] / count
-    optimum, evidence = map_with_spreads(whole, once, preset=settings, variant=variant)
+        usable = chosen & whole.labelled & whole.answered
+        apart = np.stack([_folds(whole, row, n_parts, seed) == 0 for row in usable])
+    weight = rows.weights(rows.of_chosen(chosen & ~apart), settings)
+    optimum, evidence = map_with_spreads(*rows.once(weight), preset=settings, variant=variant)
     if partial:
         given = spreads_of(optimum, settings, variant)
         optimum = map_estimates(observations, weight, preset=settings, variant=variant, given=given)
-    used = weight > 0
+    used = (weight > 0) & rows.own
     supports = _supports(optimum, observations, settings, variant)
     selections = [supports[..., :-1].argmax(axis=2)]
     if settings.recalibration.out_of_fold:
-        supports = _out_of_fold(observations, used, count, optimum, settings, variant, seed)
+        supports = _out_of_fold(rows, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = count * (apart if n_parts else used)
+    calibrated_on = rows.counts * (apart[:, rows.question] & rows.own if n_parts else used)
     n_reports = observations.usable.sum(axis=1) if partial else None
     outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections, n_reports=n_reports)
-    fits = []
+    fits, labels = [], observations.labels if settings.label_vote else ()
     for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
         own = weight[member, : len(whole)]
-        tree = map_posterior(optimum, member, whole, own, preset=settings, variant=variant, seed=seed, partial=partial)
+        tree = map_posterior(
+            optimum, member, whole, own, labels=labels, preset=settings, variant=variant, seed=seed, partial=partial
+        )
+        if older is not None:
+            tree.update(older_groups(older.observations, older.weight, labels))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         if evidence:
             tree["spread_evidence"] = xr.DataTree(evidence[member])
         if n_parts:
-            names = [whole.problem_id[number] for number in np.flatnonzero(apart[member, : len(whole)])]
+            names = [whole.problem_id[number] for number in np.flatnonzero(apart[member])]
             tree.attrs["calibrated_on"] = json.dumps(names)
         fits.append(Fit(tree))
     return fits
@@ -130,6 +143,8 @@ def fit_nuts(
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     unlabelled: Observations | None = None,
+    also: Observations | None = None,
+    also_counts: float = 100.0,
     partial: bool = False,
     seed: int = 0,
     allow_weighted: bool = False,
@@ -147,7 +162,7 @@ def fit_nuts(
         inner folds are ignored, since leave-one-out support has not seen the label either.
     sampling
         Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
-    unlabelled
+    unlabelled, also, also_counts
         As in :func:`fit_map`.
     partial
         As for :func:`fit_map`. The copies of a question count as one question, but are not independent: the draws are
@@ -163,10 +178,11 @@ def fit_nuts(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered; if the unlabelled ones cannot be used; or if the preset bounds
-        parameters, weighs questions unequally without ``allow_weighted``, or has a recalibration that has no posterior.
+        If no question is both labelled and answered; if the unlabelled or older ones cannot be used; or if the preset
+        bounds parameters, weighs questions unequally without ``allow_weighted``, or has a recalibration that has no
+        posterior.
     """
-    observations = _with_agreement(observations, unlabelled, preset)
+    observations, older = _beside(observations, unlabelled, also, also_counts, preset)
     observations, settings, variant = fitted_to(observations, preset, variant)
     if settings.is_weighted and not allow_weighted:
         raise DirEAGError(
@@ -176,22 +192,44 @@ def fit_nuts(
         )
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
-    _, data = fitted_rows(observations, settings, variant, "nuts", partial=partial, seed=seed)
+    rows: dict[str, Any] = {"older": older, "partial": partial, "seed": seed}
+    _, data = fitted_rows(observations, settings, variant, "nuts", **rows)
     draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
-    return Fit.from_draws(
-        draws, observations, preset=settings, variant=variant, sampling=runs, partial=partial, seed=seed
-    )
+    return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, **rows)
 
 
-def _with_agreement(observations: Observations, unlabelled: Observations | None, preset: str | Preset) -> Observations:
-    """Add how the levels agree in unlabelled questions; raise DirEAGError if the preset does not look at it."""
-    if unlabelled is None:
-        return observations
-    if not (settings := presets.preset(preset)).uses_agreement:
+def _beside(
+    observations: Observations,
+    unlabelled: Observations | None,
+    also: Observations | None,
+    also_counts: float,
+    preset: str | Preset,
+) -> tuple[Observations, Older | None]:
+    """Return the questions, with the agreement of levels in all sets, and older ones with the same levels.
+
+    Without a label among the questions, the older ones take their place. Raises DirEAGError if the preset does not look
+    at unlabelled questions, or sets cannot be used together.
+    """
+    settings = presets.preset(preset)
+    if unlabelled is not None and not settings.uses_agreement:
         raise DirEAGError(
             f"preset {settings.name} learns nothing from unlabelled questions. Leave them out, or take preset bayes."
         )
-    return observations.with_agreement(unlabelled)
+    further, older = [] if unlabelled is None else [unlabelled], None
+    if also is not None:
+        observations, older = Older.beside(observations, also, also_counts)
+        further.append(also.align(observations.learned_levels))
+    if further and settings.uses_agreement:
+        observations = observations.with_agreement(*further)
+    if older is not None and not (observations.labelled & observations.answered).any():
+        warnings.warn(
+            f"none of {len(observations)} questions has a label: this is the fit to {len(older.observations)} older "
+            "ones, and nobody has checked it here.",
+            UncheckedWarning,
+            stacklevel=3,
+        )
+        return replace(older.observations, agreement=observations.agreement), None
+    return observations, older
 
 
 def assign_folds(
@@ -240,20 +278,20 @@ def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: i
 
 
 def _out_of_fold(
-    observations: Observations,
-    used: Bool[np.ndarray, "batch problem"],
-    count: float,
+    rows: Rows,
+    used: Bool[np.ndarray, "batch row"],
     whole: Optimum,
     preset: Preset,
     variant: Variant,
     seed: int,
-) -> Float[np.ndarray, "batch problem state"]:
-    """Return the support of each question's states, from fits that did not see the question.
+) -> Float[np.ndarray, "batch row state"]:
+    """Return the support of the states of each used row, from fits that did not see its question.
 
     These fits keep the spreads of the fit to all questions. To save steps they start from its optimum; with bounds
     (``release``), from the preset's start. A single question (or cluster) is predicted in sample, as nothing is left to
     fit without it.
     """
+    observations = rows.observations
     n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
     fold = np.where(used, 0, -1)
     for member, row in enumerate(used):
@@ -262,8 +300,8 @@ def _out_of_fold(
             fold[member] = _inner_folds(observations, row, min(n_folds, n_units), seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     dealt = (fold > 0).any(axis=1)[:, None, None]
-    kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
-    weight = count * likelihood_weights(kept, observations, preset)
+    kept = (used[:, None, :] & ~(held_out & dealt) | ~rows.own).reshape(-1, used.shape[1])
+    weight = rows.weights(kept, preset)
     near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
     given = spreads_of(near, preset, variant)
     near = None if preset.is_bounded else near

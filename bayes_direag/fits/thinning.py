@@ -13,8 +13,7 @@ from hashlib import sha256
 import numpy as np
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model.settings import FitMethod, Preset, Variant
+from bayes_direag.model.settings import FitMethod
 
 N_COPIES = 8
 #: What a copy counts. Under NUTS the copies of a question count as one question.
@@ -40,19 +39,3 @@ def thinned(observations: Observations, seed: int) -> Observations:
     units = tuple(cluster or name for cluster, name in zip(clusters, observations.problem_id, strict=True))
     copies = replace(observations, cluster=units).select(np.tile(np.arange(n_rows), N_COPIES))
     return copies.without(missing.reshape(-1, n_columns))
-
-
-def fitted_rows(
-    observations: Observations, preset: Preset, variant: Variant, method: FitMethod, *, partial: bool, seed: int
-) -> tuple[Observations, LikelihoodData]:
-    """Return the labelled, answered questions, of a partial fit with their copies, and the data of the likelihood.
-
-    Raises DirEAGError as :func:`~bayes_direag.model.likelihood_data.likelihood_weights` does.
-    """
-    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)[0]
-    rows, weight = observations.select(weight > 0), weight[weight > 0]
-    if partial:
-        rows = thinned(rows, seed)
-        every = np.ones((1, len(rows)), bool)
-        weight = WEIGHT_OF_COPY[method] * likelihood_weights(every, rows, preset)[0]
-    return rows, LikelihoodData.weighted(rows, weight, preset=preset, variant=variant)

@@ -92,6 +92,7 @@ def map_posterior(
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
+    labels: Sequence[str],
     preset: Preset,
     variant: Variant,
     seed: int,
@@ -99,7 +100,7 @@ def map_posterior(
 ) -> xr.DataTree:
     """Put one member of a batch of MAP fits into the container, without the questions of weight 0.
 
-    Only the first questions of the batch are observations, if copies follow them. The seed is only recorded, since a
+    Only the first questions of the batch are observations, if others follow them. The seed is only recorded, since a
     MAP draws nothing.
     """
     used = weight > 0
@@ -117,7 +118,7 @@ def map_posterior(
         np.asarray(optimum.log_likelihood)[member, : len(used)][used][None, None],
         observations.select(used),
         weight[used],
-        labels=observations.labels if preset.label_vote else (),
+        labels=labels,
         preset=preset,
         variant=variant,
         attributes={"method": "map", "seed": seed, "partial": int(partial)},
@@ -130,6 +131,7 @@ def nuts_posterior(
     data: LikelihoodData,
     log_likelihood: Float[np.ndarray, "chain draw row"],
     *,
+    labels: Sequence[str],
     preset: Preset,
     sampling: SamplingSettings,
     seed: int,
@@ -137,10 +139,10 @@ def nuts_posterior(
 ) -> xr.DataTree:
     """Put NUTS draws into the container.
 
-    The data, with their log-likelihoods, are of the observations, all of positive weight; perhaps also of copies, which
-    follow them.
+    The data, with their log-likelihoods, are of the observations, all of positive weight; perhaps also of copies and
+    older questions, which follow them.
     """
-    n, labels = len(observations), observations.labels if preset.label_vote else ()
+    n = len(observations)
     with jax.enable_x64(True):
         priors = raw_priors(preset, data.variant, total_weight=data.weight.sum(), **data.sizes)
         log_prior = {name: np.asarray(density.log_prob(draws.raw[name])) for name, density in priors.items()}
@@ -213,9 +215,20 @@ def _log_likelihoods(raw: RawDraws, data: LikelihoodData) -> Float[Array, "chain
     return by_question
 
 
-def fitted_observations(tree: xr.DataTree) -> Observations:
-    """Return the questions of a container; their answers are numbers, as the container does not hold the text."""
-    data, right = tree["constant_data"].to_dataset(), tree["labels"]["correct"].to_numpy()
+def older_groups(observations: Observations, weight: float, labels: Sequence[str]) -> xr.DataTree:
+    """Return the groups of a container that hold older questions."""
+    columns = _columns(observations, np.full(len(observations), weight), labels)
+    right = {"correct": observations.correct_candidate}
+    return _datasets({"older_data": columns, "older_labels": right}, observations, labels)
+
+
+def fitted_observations(tree: xr.DataTree, prefix: str = "") -> Observations:
+    """Return the questions of a container; their answers are numbers, as the container does not hold the text.
+
+    With ``prefix`` ``older_`` those of an older set.
+    """
+    data = tree["older_data" if prefix else "constant_data"].to_dataset()
+    right = tree[f"{prefix}labels"]["correct"].to_numpy()
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     names, (first, *further) = tuple(str(name) for name in data["problem"].to_numpy()), signal_names(tree)
@@ -310,15 +323,11 @@ def _container(
 ) -> xr.DataTree:
     agreement = observations.agreement if preset.uses_agreement else None
     natural = _natural(raw, preset, variant, None if agreement is None else agreement.score)
-    right, cluster = observations.correct_candidate, observations.cluster
+    right = observations.correct_candidate
     fixed = {name: np.asarray(value[0, 0]) for name, value in natural.items() if name not in raw}
-    optional = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
-    if preset.label_vote:
-        optional["said"] = observations.label(labels)
+    columns = _columns(observations, weight, labels)
     if agreement is not None:
-        optional |= dict(zip(_AGREEMENT, agreement, strict=True))
-    if observations.groups is not None:
-        optional["group"] = np.array(observations.groups, dtype=object)
+        columns |= dict(zip(_AGREEMENT, agreement, strict=True))
     tree = _datasets(
         {
             "posterior": {name: value for name, value in natural.items() if name in raw},
@@ -328,14 +337,7 @@ def _container(
             "log_likelihood": {"target": log_likelihood},
             "labels": {"correct": right},
             "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
-            "constant_data": {
-                "confidence": observations.confidence,
-                **{signal_column(name): observations.signals[name] for name in observations.signal_names[1:]},
-                "candidate": observations.candidate,
-                "n_candidates": observations.n_candidates,
-                "weight_in_likelihood": weight,
-                **optional,
-            },
+            "constant_data": columns,
         },
         observations,
         labels,
@@ -357,6 +359,26 @@ def _container(
         **attributes,
     }
     return tree
+
+
+def _columns(
+    observations: Observations, weight: Float[np.ndarray, " problem"], labels: Sequence[str]
+) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Return what is known of questions, but for what is right, as the arrays of a group."""
+    columns = {
+        "confidence": observations.confidence,
+        **{signal_column(name): observations.signals[name] for name in observations.signal_names[1:]},
+        "candidate": observations.candidate,
+        "n_candidates": observations.n_candidates,
+        "weight_in_likelihood": weight,
+    }
+    if observations.cluster is not None:
+        columns["cluster"] = np.array([name or "" for name in observations.cluster], dtype=object)
+    if labels:
+        columns["said"] = observations.label(labels)
+    if observations.groups is not None:
+        columns["group"] = np.array(observations.groups, dtype=object)
+    return columns
 
 
 def _datasets(
@@ -409,7 +431,7 @@ _PRIOR_DRAWS = 1000
 _STATE = np.int16
 
 #: Groups without chain and draw.
-_DATA = ("fixed_parameters", "labels", "observed_data", "constant_data")
+_DATA = ("fixed_parameters", "labels", "observed_data", "constant_data", "older_data", "older_labels")
 
 _NOT_STATED = "not stated"
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")
