@@ -55,7 +55,7 @@ def test_sampler_and_intervals_are_right(questions: tuple[Observations, Observat
     worlds = draw_worlds(LikelihoodData.of(questions[0], preset=BAYES), 60, seed=1)
     found = list(compared(worlds, *questions, preset=BAYES, sampling=SHORT))
     table = uniformity(pd.DataFrame([world.ranks for world in found]))
-    assert len(table) == 3 * 7 + 4 + 3
+    assert len(table) == 3 * 7 + 2 + 4 + 3
     assert table["p_adjusted"].min() > 0.01, table
     assert sum(world.diverged for world in found) <= 3
     by_method = pd.concat([world.coverage for world in found]).groupby(level=0)
