@@ -5,9 +5,9 @@
     python -m tests.benchmarks.settings_by_labels --against usual.csv --csv other.csv
 
 A split learns from its first labels and is tested on up to 500 questions beyond its 300 first; a file that holds fewer
-than 400 usable questions stops at 100 labels. Each file is written as soon as it is measured, and not measured again.
-The third form compares: by file, and over files with their standard error. Another checkout is measured by running
-this file with its packages (PYTHONPATH).
+than 400 usable questions stops at 100 labels. The rest of the file counts as unlabelled questions. Each file is written
+as soon as it is measured, and not measured again. The third form compares: by file, and over files with their standard
+error. Another checkout is measured by running this file with its packages (PYTHONPATH).
 """
 
 import argparse
@@ -26,6 +26,7 @@ LABELS, FEWEST_TESTED, MOST_TESTED = (10, 30, 100, 300), 100, 500
 
 def measured(observations: Observations, settings: Preset, n_splits: int) -> Iterator[dict[str, float]]:
     """Yield the benefit of each split and number of labels."""
+    observations = observations.with_agreement()
     usable = np.flatnonzero(observations.labelled & observations.answered)
     counts = [n for n in LABELS if n + FEWEST_TESTED <= len(usable)]
     for split in range(n_splits):
