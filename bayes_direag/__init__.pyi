@@ -10,6 +10,7 @@ from .fits.fitting import cross_fit as cross_fit
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
 from .fits.fitting import train_test as train_test
+from .fits.policy import Policy as Policy
 from .fits.predictor import Predictor as Predictor
 from .fits.sources import example_observations as example_observations
 from .inference.map import penalised_loss as penalised_loss
@@ -29,6 +30,7 @@ __all__ = [
     "Fit",
     "LikelihoodData",
     "Observations",
+    "Policy",
     "Predictor",
     "Preset",
     "ProjectedNewton",

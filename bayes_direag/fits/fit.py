@@ -2,7 +2,6 @@
 
 import errno
 import json
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +10,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-import netCDF4
 import numpy as np
 import pandas as pd
 import xarray as xr
 from jax.typing import ArrayLike
 from jaxtyping import Bool
 from numpyro.infer import MCMC
-from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
@@ -26,13 +23,17 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.drift import Drift
 from bayes_direag.decisions.estimate import Estimate, Size
+from bayes_direag.decisions.replay import Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
 from bayes_direag.fits.few_reports import EnoughReports, FewReports
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
-from bayes_direag.fits.predictor import PREDICTOR_FORMAT, PREDICTOR_VERSION
+from bayes_direag.fits.policy import Policy
+from bayes_direag.fits.policy_making import make_policy, out_of_fold_replay
+from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import observations_of
+from bayes_direag.fits.stored import stored_tree
 from bayes_direag.fits.thinning import N_COPIES
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import leave_one_out
@@ -60,8 +61,6 @@ from bayes_direag.model.settings import VARIANTS, FitMethod, Preset, SamplingSet
 if TYPE_CHECKING:
     import pyarrow
 
-#: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.
-_MOST_MEMORY = 100
 #: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
 _COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
 
@@ -205,6 +204,25 @@ class Fit:
     def enough_reports(self) -> EnoughReports:
         """How many usable reports the fitted questions had."""
         return EnoughReports.of(self.fitted.usable.sum(axis=1))
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The fit without its questions, with all draws, for a service."""
+        recorded = ("method", "seed", "observations_sha256", "versions")
+        return Predictor(
+            answers=self.answers,
+            scale=None if self.columns is None else self.columns.scale,
+            levels=self.level_names,
+            voting=frozenset(self.fitted.voting),
+            labels=label_names(self.tree) or (),
+            signals=signal_names(self.tree),
+            eps=self.preset.eps,
+            parameters=sampled_parameters(self.tree),
+            recalibration=self.recalibration,
+            enough_reports=self.enough_reports,
+            partial=self.partial,
+            made_by={"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
+        )
 
     @property
     def likelihood_data(self) -> LikelihoodData:
@@ -377,6 +395,51 @@ class Fit:
         """
         return Drift.between(self.fitted, self._new(observations), alarm_rate=alarm_rate, seed=seed)
 
+    def policy(
+        self,
+        *,
+        prices: Mapping[str, float] | None = None,
+        budget: float | None = None,
+        value: float | None = None,
+        person: float | None = None,
+    ) -> Policy:
+        """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.asking`.
+
+        The policy is tried on the fitted questions, each decided about by a fit to other folds, and keeps what it did
+        there as its :attr:`~bayes_direag.fits.policy.Policy.forecast`.
+
+        Parameters
+        ----------
+        prices
+            The price of a report of each level (group), in any unit. By default all cost 1.
+        budget
+            The share of the price of all reports to spend on average, above 0 and at most 1.
+        value
+            In place of a budget: what a right answer at full confidence is worth, in the unit of the prices.
+        person
+            The price of handing a question over to a person, in the unit of the prices. By default there is nobody.
+
+        Raises
+        ------
+        DirEAGError
+            If the fit is not a partial MAP, there are fewer than five labelled questions or clusters, not one of budget
+            and value is given, a number is out of range, or hardly any question is worth a report.
+        LevelError
+            If the prices are not those of the fit's levels.
+        """
+        if not self.partial or self.method != "map":
+            raise DirEAGError(
+                f"saw {'a' if self.partial else 'no'} partial fit, by {self.method}; expected a partial MAP, whose "
+                "probabilities hold for questions that lack reports. Fit with --partial (in Python partial=True)."
+            )
+        made_from = self._replay, self.fitted, self.predictor, self.preset.recalibration
+        return make_policy(*made_from, prices=prices, budget=budget, value=value, person=person)
+
+    @cached_property
+    def _replay(self) -> Replay:
+        """The fitted questions, each with a fit to other folds."""
+        return out_of_fold_replay(self.fitted, self.preset, self.variant, int(self.tree.attrs["seed"]))
+
     def _new(self, observations: Source) -> Observations:
         """Return the answered questions that the fit has not seen, with its levels."""
         aligned = self.aligned(observations)
@@ -450,29 +513,8 @@ class Fit:
                 raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
 
     def export(self, path: str | Path) -> None:
-        """Write a :class:`~bayes_direag.Predictor` with all draws as JSON, completely or not at all."""
-        final = self.recalibration.to_dataset()
-        values = {str(name): value.to_numpy().ravel().tolist() for name, value in final.items()}
-        parameters = sampled_parameters(self.tree)._asdict()
-        recorded = ("method", "seed", "observations_sha256", "versions")
-        content = {
-            "format": PREDICTOR_FORMAT,
-            "version": PREDICTOR_VERSION,
-            "answers": self.answers,
-            "scale": self.columns and self.columns.scale,
-            "levels": self.level_names,
-            "voting": self.fitted.voting,
-            "labels": label_names(self.tree),
-            "signals": signal_names(self.tree),
-            "eps": self.preset.eps,
-            "enough_reports": self.enough_reports,
-            "partial": self.partial,
-            "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
-            "recalibration": final.attrs | {"values": values},
-            "made_by": {"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
-        }
-        with atomic_path(path) as partial_path:
-            partial_path.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+        """Write :attr:`predictor` as JSON, completely or not at all."""
+        self.predictor.save(path)
 
     @classmethod
     def from_draws(
@@ -560,7 +602,7 @@ class Fit:
         if not Path(path).is_file():
             raise FitFileError(f"{path}: no such file; expected {expected}.")
         try:
-            fit = cls(_stored_tree(path))
+            fit = cls(stored_tree(path))
             fit._require_usable()
         except Exception as error:  # whatever is wrong with a file
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -581,22 +623,3 @@ class Fit:
         require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
         _ = self.fitted, self.columns, self.calibrated_on, self.fingerprint
         _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"], self.tree["unconstrained_posterior"]
-
-
-def _stored_tree(path: str | Path) -> xr.DataTree:
-    """Read the groups of a NetCDF file; raise ValueError if they claim to be much larger than it.
-
-    The file is opened once, since the NetCDF library may crash if it opens a damaged one again.
-    """
-    size = Path(path).stat().st_size
-    with netCDF4.Dataset(path) as stored:
-        variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
-        claimed = sum(8 * math.prod(variable.shape) for variable in variables)
-        if claimed > _MOST_MEMORY * size:
-            raise ValueError(f"it claims to hold {claimed / 2**20:,.0f} MiB in {size / 2**10:,.0f} KiB")
-        groups = {
-            name: xr.open_dataset(NetCDF4DataStore(group)).load()  # type: ignore[no-untyped-call]
-            for name, group in stored.groups.items()
-        }
-        about = xr.Dataset(attrs={name: stored.getncattr(name) for name in stored.ncattrs()})
-    return xr.DataTree.from_dict({"/": about, **groups})

@@ -17,7 +17,9 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, UncheckedWarning
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.rows import Older, Rows, fitted_rows
+from bayes_direag.fits.folds import dealt_folds
+from bayes_direag.fits.map_trees import map_trees
+from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import takes_observations
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
@@ -96,43 +98,8 @@ def fit_map_batch(
 
     A question that a row of ``chosen`` leaves out has no influence on that row's fit. ``older`` ones are in all fits.
     """
-    whole, settings, variant = fitted_to(observations, preset, variant)
-    rows = Rows.of(whole, older, "map", partial=partial, seed=seed)
-    observations = rows.observations
-    n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
-    if n_parts:
-        usable = chosen & whole.labelled & whole.answered
-        apart = np.stack([_folds(whole, row, n_parts, seed) == 0 for row in usable])
-    weight = rows.weights(rows.of_chosen(chosen & ~apart), settings)
-    optimum, evidence = map_with_spreads(*rows.once(weight), preset=settings, variant=variant)
-    if partial:
-        given = spreads_of(optimum, settings, variant)
-        optimum = map_estimates(observations, weight, preset=settings, variant=variant, given=given)
-    used = (weight > 0) & rows.own
-    supports = _supports(optimum, observations, settings, variant)
-    selections = [supports[..., :-1].argmax(axis=2)]
-    if settings.recalibration.out_of_fold:
-        supports = _out_of_fold(rows, used, optimum, settings, variant, seed)
-        selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = rows.counts * (apart[:, rows.question] & rows.own if n_parts else used)
-    n_reports = observations.usable.sum(axis=1) if partial else None
-    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections, n_reports=n_reports)
-    fits, labels = [], observations.labels if settings.label_vote else ()
-    for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
-        own = weight[member, : len(whole)]
-        tree = map_posterior(
-            optimum, member, whole, own, labels=labels, preset=settings, variant=variant, seed=seed, partial=partial
-        )
-        if older is not None:
-            tree.update(older_groups(older.observations, older.weight, labels))
-        tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-        if evidence:
-            tree["spread_evidence"] = xr.DataTree(evidence[member])
-        if n_parts:
-            names = [whole.problem_id[number] for number in np.flatnonzero(apart[member])]
-            tree.attrs["calibrated_on"] = json.dumps(names)
-        fits.append(Fit(tree))
-    return fits
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
+    return [Fit(tree) for tree in map_trees(observations, chosen, older=older, **settings)]
 
 
 @takes_observations
@@ -230,97 +197,6 @@ def _beside(
         )
         return replace(older.observations, agreement=observations.agreement), None
     return observations, older
-
-
-def assign_folds(
-    n: int, n_folds: int, seed: int, cluster: Int[np.ndarray, " problem"] | None = None
-) -> Int[np.ndarray, " problem"]:
-    """Deal ``n`` questions into folds: shuffle their indices with ``random.Random(seed)``, then deal round-robin.
-
-    Parameters
-    ----------
-    cluster
-        The cluster of each question. After the shuffle whole clusters are dealt, the largest first, each to the
-        smallest fold so far. Clusters of one question each are dealt as if there were no clusters.
-
-    Returns
-    -------
-    (problem,) array
-        The fold of each question, 0-based. Sizes differ by at most one, or by the size of the largest cluster.
-
-    Raises
-    ------
-    DirEAGError
-        With fewer than two folds, or fewer questions or clusters than folds (in particular without questions).
-    """
-    _, member, sizes = np.unique(np.arange(n) if cluster is None else cluster, return_inverse=True, return_counts=True)
-    if not 2 <= n_folds <= len(sizes):
-        remedy = "Ask for more folds." if n_folds < 2 else "Ask for fewer folds, or give more questions."
-        seen, unit = f"{n} usable questions", "question"
-        if cluster is not None:
-            seen, unit = f"{seen} in {len(sizes)} clusters", "cluster"
-        raise DirEAGError(
-            f"cannot deal {seen} into {n_folds} folds; expected at least two folds and a {unit} for each. {remedy}"
-        )
-    order = list(range(n))
-    random.Random(seed).shuffle(order)  # noqa: S311 - a reproducible deal, not a secret
-    return _dealt(member, member[order].tolist(), n_folds)
-
-
-def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: int) -> Int[np.ndarray, " problem"]:
-    """Deal clusters in this order, but the largest first, each to the smallest fold so far."""
-    sizes = np.bincount(member)
-    filled, fold = [0] * n_folds, np.empty(len(sizes), np.int64)
-    for number in sorted(dict.fromkeys(order), key=lambda number: -sizes[number]):
-        fold[number] = smallest = filled.index(min(filled))
-        filled[smallest] += sizes[number]
-    return np.asarray(fold[member])
-
-
-def _out_of_fold(
-    rows: Rows,
-    used: Bool[np.ndarray, "batch row"],
-    whole: Optimum,
-    preset: Preset,
-    variant: Variant,
-    seed: int,
-) -> Float[np.ndarray, "batch row state"]:
-    """Return the support of the states of each used row, from fits that did not see its question.
-
-    These fits keep the spreads of the fit to all questions. To save steps they start from its optimum; with bounds
-    (``release``), from the preset's start. A single question (or cluster) is predicted in sample, as nothing is left to
-    fit without it.
-    """
-    observations = rows.observations
-    n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
-    fold = np.where(used, 0, -1)
-    for member, row in enumerate(used):
-        n_units = int(row.sum()) if cluster is None else len(np.unique(cluster[row]))
-        if n_units > 1:
-            fold[member] = _inner_folds(observations, row, min(n_folds, n_units), seed)
-    held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
-    dealt = (fold > 0).any(axis=1)[:, None, None]
-    kept = (used[:, None, :] & ~(held_out & dealt) | ~rows.own).reshape(-1, used.shape[1])
-    weight = rows.weights(kept, preset)
-    near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
-    given = spreads_of(near, preset, variant)
-    near = None if preset.is_bounded else near
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near, given=given)
-    supports = _supports(optimum, observations, preset, variant)
-    return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
-
-
-def _supports(
-    optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
-) -> Float[np.ndarray, "batch problem state"]:
-    """Return the support of each question's states, the null last, for every fit of a batch."""
-    reports = Reports.of(observations, preset.eps, observations.labels if preset.label_vote else None)
-    agreement = None if observations.agreement is None else observations.agreement.score
-    with jax.enable_x64(True):
-        natural = jax.vmap(lambda raw: natural_parameters(raw, preset, variant, agreement))(optimum.raw)
-    batch = jax.tree.map(np.asarray, natural.of_slots(observations.slots))
-    members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
-    return np.stack([distribution(reports, parameters) for parameters in members])
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,29 +304,7 @@ def cross_fit(
 
 def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
     """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered."""
-    return _folds(observations, observations.answered, n_folds, seed)
-
-
-def _folds(
-    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
-) -> Int[np.ndarray, " problem"]:
-    """Return the fold of each chosen question, dealt in whole clusters; -1 for the others."""
-    fold, cluster = np.full(len(observations), -1), observations.cluster_number
-    fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
-    return fold
-
-
-def _inner_folds(
-    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
-) -> Int[np.ndarray, " problem"]:
-    """Return folds as :func:`_folds` does, dealt by a hash of each name and the seed: their order does not matter."""
-    fold, row, number = np.full(len(observations), -1), np.flatnonzero(chosen), observations.cluster_number
-    member = np.unique(row if number is None else number[row], return_inverse=True)[1]
-    clusters = observations.cluster or observations.problem_id
-    name = {unit: clusters[i] or observations.problem_id[i] for unit, i in zip(member.tolist(), row, strict=True)}
-    order = sorted(name, key=lambda unit: sha256(f"{seed} {name[unit]}".encode()).digest())
-    fold[row] = _dealt(member, order, n_folds)
-    return fold
+    return dealt_folds(observations, observations.answered, n_folds, seed)
 
 
 def _fits(

@@ -8,14 +8,15 @@ each with a value (for each level) a posterior draw; ``recalibration``; ``enough
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.plain import plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
@@ -84,39 +85,50 @@ class Predictor:
     @classmethod
     def load(cls, path: str | Path) -> "Predictor":
         """Read a predictor; raise FitFileError if there is none, or it is not one that this version can read."""
-        try:
-            stored = json.loads(Path(path).read_text(encoding="utf-8"))
-            if (stored["format"], stored["version"]) != (PREDICTOR_FORMAT, PREDICTOR_VERSION):
-                raise ValueError(
-                    f"saw {stored['format']} {stored['version']}; expected {PREDICTOR_FORMAT} {PREDICTOR_VERSION}"
-                )
-            if stored["answers"] not in get_args(AnswerKind):
-                raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
-            if (scale := stored.get("scale")) not in (None, "percent", "fraction"):
-                raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or null")
-            parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
-            levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
-            signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
-            method, made_by = stored["recalibration"]["method"], dict(stored["made_by"])
-            values = {name: np.array(given, float) for name, given in stored["recalibration"]["values"].items()}
-            if method == IsotonicRecalibration.method:
-                final: Recalibration = IsotonicRecalibration(values["support"], values["probability"])
-            else:
-                coefficients = {name: values[name][None] for name in IDENTITY if name in values}
-                of_final = float(stored["recalibration"]["eps"]), int(stored["recalibration"].get("most_reports", 1))
-                final = LogisticRecalibration(method, coefficients, *of_final)
-            require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
-            voting = frozenset(stored["voting"]).intersection(levels)
-            fitted = EnoughReports(*map(int, stored.get("enough_reports", (0, 0))))
-            partial = bool(stored.get("partial", False))
-            names = levels, voting, labels, signals
-            return cls(stored["answers"], scale, *names, eps, parameters, final, fitted, partial, made_by)
-        except Exception as error:  # whatever is wrong with a file
-            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise FitFileError(
-                f"{path}: not a predictor that this version can read ({cause}); expected a file written by "
-                "`direag export`. Export the fit again."
-            ) from error
+        remedy = "expected a file written by `direag export`. Export the fit again."
+        return read_content(path, (PREDICTOR_FORMAT, PREDICTOR_VERSION), cls.of_content, remedy)
+
+    @classmethod
+    def of_content(cls, stored: Mapping[str, Any]) -> "Predictor":
+        """Take what :meth:`content` returns; raise any error if it is something else."""
+        if stored["answers"] not in get_args(AnswerKind):
+            raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
+        if (scale := stored.get("scale")) not in (None, "percent", "fraction"):
+            raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or null")
+        parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
+        levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
+        signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
+        final, made_by = read_recalibration(stored["recalibration"]), dict(stored["made_by"])
+        require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
+        voting = frozenset(stored["voting"]).intersection(levels)
+        fitted = EnoughReports(*map(int, stored.get("enough_reports", (0, 0))))
+        partial = bool(stored.get("partial", False))
+        names = levels, voting, labels, signals
+        return cls(stored["answers"], scale, *names, eps, parameters, final, fitted, partial, made_by)
+
+    def content(self) -> dict[str, Any]:
+        """Return what the file holds."""
+        parameters = self.parameters._asdict()
+        return {
+            "format": PREDICTOR_FORMAT,
+            "version": PREDICTOR_VERSION,
+            "answers": self.answers,
+            "scale": self.scale,
+            "levels": self.levels,
+            "voting": [level for level in self.levels if level in self.voting],
+            "labels": self.labels,
+            "signals": self.signals,
+            "eps": self.eps,
+            "enough_reports": self.enough_reports,
+            "partial": self.partial,
+            "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
+            "recalibration": recalibration_content(self.recalibration),
+            "made_by": self.made_by,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the predictor as JSON, completely or not at all."""
+        write_content(self.content(), path)
 
     def predict(
         self, reports: Sequence[Mapping[str, object]], *, interval_level: float = 0.9
@@ -149,6 +161,24 @@ class Predictor:
         DirEAGError
             If the interval level is out of range.
         """
+        given = self.read(reports)
+        columns = predict(given.reports, self.parameters.of_slots(given.level), self.recalibration, interval_level)
+        values = {name: column[0].item() for name, column in columns.items()}
+        place = values.pop("candidate")
+        defined = {name: None if value != value else value for name, value in values.items()}
+        answer, n_used = given.candidates[place] if place >= 0 else None, len(given.level)
+        if not self.partial and (few := FewReports.of(np.array([n_used]), self.enough_reports.enough)):
+            warnings.warn(few.remark(1, self.enough_reports), FewReportsWarning, stacklevel=2)
+        return {
+            "answer": answer,
+            **defined,
+            "n_candidates": len(given.candidates),
+            "n_used": n_used,
+            "few_reports": n_used < self.enough_reports.enough,
+        }
+
+    def read(self, reports: Sequence[Mapping[str, object]]) -> "Read":
+        """Read the reports on one question; raise LevelError or ObservationError as :meth:`predict` does."""
         if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
             raise _report_error(
                 "this value cannot be used", "reports", reports, "a list of reports", "Make a list of them."
@@ -172,28 +202,12 @@ class Predictor:
         used = sorted(usable, key=lambda report: report[0])
         candidates = sorted({text for _, text, _ in used})
         number = {text: place for place, text in enumerate(candidates)}
-        level = [level for level, _, _ in used]
         percent = np.array([percents for *_, percents in used], float).reshape(-1, len(self.signals))
         confidence = logit_signals([*percent.T / 100], self.eps)
         label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
         candidate = np.array([number[text] for _, text, _ in used], int)
-        asked = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
-        columns = predict(asked, self.parameters.of_slots(level), self.recalibration, interval_level)
-        values = {name: column[0].item() for name, column in columns.items()}
-        place = values.pop("candidate")
-        defined = {name: None if value != value else value for name, value in values.items()}
-        answer = candidates[place] if place >= 0 else None
-        n_used = np.array([len(used)])
-        if not self.partial and (few := FewReports.of(n_used, self.enough_reports.enough)):
-            warnings.warn(few.remark(1, self.enough_reports), FewReportsWarning, stacklevel=2)
-        few_reports = len(used) < self.enough_reports.enough
-        return {
-            "answer": answer,
-            **defined,
-            "n_candidates": len(candidates),
-            "n_used": len(used),
-            "few_reports": few_reports,
-        }
+        arrays = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
+        return Read(arrays, [level for level, _, _ in used], candidates, [level for level, *_ in read])
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
@@ -251,6 +265,62 @@ class Predictor:
             raise unusable(".answer", answer, "text that can be written", "Correct it.") from None
         is_stated = any(value is not None for value in signals.values())
         return self.levels.index(str(name)), text, tuple(percents), is_stated
+
+
+class Read(NamedTuple):
+    """The reports on one question."""
+
+    #: The usable ones.
+    reports: Reports
+    #: The level of each of them.
+    level: list[int]
+    #: The distinct answers, in string order.
+    candidates: list[str]
+    #: The level of every report, usable or not.
+    asked: list[int]
+
+
+def recalibration_content(final: Recalibration) -> dict[str, Any]:
+    """Return a final calibration as a file holds it."""
+    if isinstance(final, IsotonicRecalibration):
+        return {
+            "method": final.method,
+            "values": {"support": final.support.tolist(), "probability": final.probability.tolist()},
+        }
+    values = {name: value.ravel().tolist() for name, value in final.coefficients.items()}
+    return {"method": final.method, "eps": final.eps, "most_reports": final.most_reports, "values": values}
+
+
+def read_recalibration(stored: Mapping[str, Any]) -> Recalibration:
+    """Read a final calibration from what a file holds."""
+    values = {name: np.array(given, float) for name, given in stored["values"].items()}
+    if stored["method"] == IsotonicRecalibration.method:
+        return IsotonicRecalibration(values["support"], values["probability"])
+    coefficients = {name: values[name][None] for name in IDENTITY if name in values}
+    return LogisticRecalibration(
+        stored["method"], coefficients, float(stored["eps"]), int(stored.get("most_reports", 1))
+    )
+
+
+def write_content(content: Mapping[str, Any], path: str | Path) -> None:
+    """Write JSON, completely or not at all."""
+    with atomic_path(path) as partial_path:
+        partial_path.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+
+
+def read_content[Content](
+    path: str | Path, expected: tuple[str, int], read: Callable[[Any], Content], remedy: str
+) -> Content:
+    """Read a JSON file of this format and version; raise FitFileError for whatever is wrong with it."""
+    try:
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        if (seen := (stored["format"], stored["version"])) != expected:
+            raise ValueError(f"saw {seen[0]} {seen[1]}; expected {expected[0]} {expected[1]}")
+        return read(stored)
+    except Exception as error:  # whatever is wrong with a file
+        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        name = expected[0].removeprefix("bayes-direag ")
+        raise FitFileError(f"{path}: not a {name} that this version can read ({cause}); {remedy}") from error
 
 
 def _report_error(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:

@@ -19,7 +19,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import assign_folds
+from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.model import natural_parameters, raw_from_vector

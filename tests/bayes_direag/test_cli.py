@@ -24,7 +24,7 @@ def test_the_commands():
     assert succeed("--version").split() == [version("bayes-direag")]
     asking, learning = (
         {"elicit", "import", "label", "paper", "simulate"},
-        {"fit", "predict", "export", "show", "quickstart"},
+        {"fit", "policy", "predict", "export", "show", "quickstart"},
     )
     judging = {"evaluate", "diagnose", "compare", "drift", "explain", "plot", "report", "tables", "learning-curve"}
     assert set(COMMANDS) == asking | learning | judging

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from bayes_direag import Observations, fit_map, fit_nuts, preset, simulate_observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.fitting import assign_folds
+from bayes_direag.fits.folds import assign_folds
 from bayes_direag.model.settings import RecalibrationSettings
 
 PRESET = preset("paper").override(recalibration={"split": 4})

@@ -13,7 +13,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
-from bayes_direag.fits.fitting import assign_folds, cross_fit, fit_map, train_test
+from bayes_direag.fits.fitting import cross_fit, fit_map, train_test
+from bayes_direag.fits.folds import assign_folds, hashed_folds
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
 
@@ -187,7 +188,7 @@ def test_the_order_of_questions_changes_nothing(simulated: Observations) -> None
 def test_the_folds_of_the_final_calibration_are_even(n, n_folds, seed):
     observations = simulate_observations(n, seed=1)
     chosen = np.arange(n) > 0
-    fold = fitting._inner_folds(observations, chosen, n_folds, seed)
+    fold = hashed_folds(observations, chosen, n_folds, seed)
     assert fold[0] == -1
     filled = np.bincount(fold[1:], minlength=n_folds)
     assert filled.max() - filled.min() <= 1

@@ -15,7 +15,7 @@ from scipy import optimize
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError, DirEAGError
-from bayes_direag.fits.fitting import assign_folds
+from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference import map as inference
 from bayes_direag.inference.map import Optimum, map_estimates, penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights

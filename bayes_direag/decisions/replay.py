@@ -1,0 +1,172 @@
+"""What a way of asking would have cost and been worth on labelled questions, all of whose reports are known."""
+
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayes_direag.decisions.asking import Asking, Panel
+
+#: Probability of the intervals of a forecast.
+INTERVAL_LEVEL = 0.9
+#: Halvings of the range of factors on the prices.
+_HALVINGS = 14
+_LARGEST_FACTOR, _SMALLEST_FACTOR = 1e2, 1e-8
+
+
+class Part(NamedTuple):
+    """Some of the questions, with what decides about them."""
+
+    asking: Asking
+    panel: Panel
+    row: Int[np.ndarray, " part"]
+
+
+class Answers(NamedTuple):
+    """The answers to all questions after some of their reports."""
+
+    answered: Bool[np.ndarray, " problem"]
+    support: Float[np.ndarray, " problem"]
+    n_reports: Int[np.ndarray, " problem"]
+    #: Of the answer, by the calibration of the fit; 0 without reports.
+    probability: Float[np.ndarray, " problem"]
+    right: Bool[np.ndarray, " problem"]
+
+
+class Replay(NamedTuple):
+    """Labelled questions with all their reports, on which ways of asking are tried."""
+
+    parts: list[Part]
+    #: Whether each candidate is right.
+    right: Bool[np.ndarray, "problem candidate"]
+    cluster: Int[np.ndarray, " problem"]
+    usable: Bool[np.ndarray, "problem column"]
+    #: The level of each column.
+    level: Int[np.ndarray, " column"]
+    #: The names of the levels.
+    names: tuple[str, ...]
+
+    def asked(self, price: Float[np.ndarray, " level"]) -> Bool[np.ndarray, "problem column"]:
+        """Return which reports are asked for where a level costs this much, in the unit of benefit.
+
+        Reports of exchangeable levels are asked for in the order of their columns.
+        """
+        asked = np.zeros_like(self.usable)
+        of_level = self.level == np.arange(len(price))[:, None]
+        for part in self.parts:
+            rows = np.arange(len(part.row))
+            usable, own = self.usable[part.row], asked[part.row]
+            while len(rows):
+                is_open = usable[rows] & ~own[rows]
+                can = (is_open[:, None] & of_level).any(axis=2)
+                net = np.where(can, part.asking.standing(part.panel.select(rows), own[rows]).gain - price, -np.inf)
+                level, goes_on = net.argmax(axis=1), net.max(axis=1) > 0
+                rows, level, is_open = rows[goes_on], level[goes_on], is_open[goes_on]
+                own[rows, (is_open & of_level[level]).argmax(axis=1)] = True
+            asked[part.row] = own
+        return asked
+
+    def answers(self, asked: Bool[np.ndarray, "problem column"]) -> Answers:
+        """Return the answers after these reports."""
+        n = len(self.right)
+        found = Answers(np.zeros(n, bool), np.zeros(n), np.zeros(n, int), np.zeros(n), np.zeros(n, bool))
+        for asking, panel, row in self.parts:
+            standing = asking.standing(panel, asked[row])
+            found.answered[row] = answered = standing.leader >= 0
+            found.support[row] = np.where(answered, standing.support.mean(axis=0), 0.0)
+            found.n_reports[row], found.probability[row] = standing.n_reports, standing.probability
+            found.right[row] = answered & self.right[row, standing.leader]
+        return found
+
+    def spent(
+        self, asked: Bool[np.ndarray, "problem column"], price: Float[np.ndarray, " level"]
+    ) -> Float[np.ndarray, " problem"]:
+        """Return the price of what was asked for, by question."""
+        return np.asarray(asked @ price[self.level])
+
+    def factor(self, price: Float[np.ndarray, " level"], budget: float) -> float:
+        """Return the least factor on the prices at which this share of the full price is not exceeded.
+
+        A smaller budget never gives a smaller factor.
+        """
+        most = budget * self.spent(self.usable, price).sum()
+        ends = np.log([_SMALLEST_FACTOR, _LARGEST_FACTOR]) - np.log(price.mean())
+        for _ in range(_HALVINGS):
+            middle = ends.mean()
+            holds = self.spent(self.asked(np.exp(middle) * price), price).sum() <= most
+            ends[int(holds)] = middle
+        return float(np.exp(ends[1]))
+
+    def fixed(self, n_reports: Int[np.ndarray, " level"]) -> Bool[np.ndarray, "problem column"]:
+        """Return the reports if every question asks for this many of each level."""
+        asked = np.zeros_like(self.usable)
+        for level, n in enumerate(n_reports):
+            own = self.level == level
+            asked[:, own] = self.usable[:, own] & (np.cumsum(self.usable[:, own], axis=1) <= n)
+        return asked
+
+    def best_fixed(self, price: Float[np.ndarray, " level"], most: float) -> list[str]:
+        """Return the levels to ask in every question for at most this much (at least one), found one by one.
+
+        A level with exchangeable reports may occur several times.
+        """
+        n_columns, found = np.bincount(self.level, minlength=len(price)), np.zeros(len(price), int)
+        steps = [(-np.inf, found)]
+        while True:
+            trials = [found + one for one in np.eye(len(price), dtype=int) if (found + one <= n_columns).all()]
+            trials = [n for n in trials if not found.any() or self.spent(self.fixed(n), price).mean() <= most]
+            if not trials:
+                return list(np.repeat(self.names, max(steps, key=lambda step: step[0])[1]).tolist())
+            answers = [self.answers(self.fixed(n)) for n in trials]
+            worth = [benefits(each.right, each.probability).mean() for each in answers]
+            found = trials[int(np.argmax(worth))]
+            steps.append((max(worth), found))
+
+    def forecast(
+        self,
+        asked: Bool[np.ndarray, "problem column"],
+        confidence: Float[np.ndarray, " problem"],
+        price: Float[np.ndarray, " level"],
+        fixed: dict[str, list[str]] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Compare a policy, which asked for these reports and stated these confidences, with fixed ways of asking.
+
+        ``fixed`` names the levels of the latter; by default those of greatest benefit on these questions.
+        """
+        if fixed is None:
+            most = float(self.spent(asked, price).mean())
+            fixed = {"fixed": self.best_fixed(price, most), "one": self.best_fixed(price, 0.0)}
+        ways = {"policy": (asked, self.answers(asked).right, confidence)}
+        numbers = {name: np.array([*map(levels.count, self.names)]) for name, levels in fixed.items()}
+        for name, reports in [("all", self.usable), *((name, self.fixed(n)) for name, n in numbers.items())]:
+            answers = self.answers(reports)
+            ways[name] = reports, answers.right, answers.probability
+        return [
+            {
+                "asked": name,
+                "levels": fixed.get(name, []),
+                "reports": float(reports.sum(axis=1).mean()),
+                "share": float(reports.sum() / self.usable.sum()),
+                "price": float(self.spent(reports, price).mean()),
+                "price_share": float(self.spent(reports, price).sum() / self.spent(self.usable, price).sum()),
+                **self._mean("accuracy", right.astype(float)),
+                **self._mean("benefit", benefits(right, stated)),
+            }
+            for name, (reports, right, stated) in ways.items()
+        ]
+
+    def _mean(self, name: str, values: Float[np.ndarray, " problem"]) -> dict[str, float]:
+        """Return the mean of a value with its interval, for which questions of one cluster count together."""
+        mean, n = values.mean(), len(values)
+        sums = np.bincount(self.cluster, values - mean)
+        error = np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / n
+        half = NormalDist().inv_cdf((1 + INTERVAL_LEVEL) / 2) * error
+        return {name: float(mean), f"{name}_low": float(mean - half), f"{name}_high": float(mean + half)}
+
+
+def benefits(
+    right: Bool[np.ndarray, " problem"], confidence: Float[np.ndarray, " problem"]
+) -> Float[np.ndarray, " problem"]:
+    """Return accuracy less Brier score of each answer; 0 for none, at confidence 0."""
+    return np.asarray(right - (confidence - right) ** 2)

@@ -1,0 +1,78 @@
+"""The folds of questions, dealt in whole clusters."""
+
+import random
+from collections.abc import Sequence
+from hashlib import sha256
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+
+
+def assign_folds(
+    n: int, n_folds: int, seed: int, cluster: Int[np.ndarray, " problem"] | None = None
+) -> Int[np.ndarray, " problem"]:
+    """Deal ``n`` questions into folds: shuffle their indices with ``random.Random(seed)``, then deal round-robin.
+
+    Parameters
+    ----------
+    cluster
+        The cluster of each question. After the shuffle whole clusters are dealt, the largest first, each to the
+        smallest fold so far. Clusters of one question each are dealt as if there were no clusters.
+
+    Returns
+    -------
+    (problem,) array
+        The fold of each question, 0-based. Sizes differ by at most one, or by the size of the largest cluster.
+
+    Raises
+    ------
+    DirEAGError
+        With fewer than two folds, or fewer questions or clusters than folds (in particular without questions).
+    """
+    _, member, sizes = np.unique(np.arange(n) if cluster is None else cluster, return_inverse=True, return_counts=True)
+    if not 2 <= n_folds <= len(sizes):
+        remedy = "Ask for more folds." if n_folds < 2 else "Ask for fewer folds, or give more questions."
+        seen, unit = f"{n} usable questions", "question"
+        if cluster is not None:
+            seen, unit = f"{seen} in {len(sizes)} clusters", "cluster"
+        raise DirEAGError(
+            f"cannot deal {seen} into {n_folds} folds; expected at least two folds and a {unit} for each. {remedy}"
+        )
+    order = list(range(n))
+    random.Random(seed).shuffle(order)  # noqa: S311 - a reproducible deal, not a secret
+    return _dealt(member, member[order].tolist(), n_folds)
+
+
+def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: int) -> Int[np.ndarray, " problem"]:
+    """Deal clusters in this order, but the largest first, each to the smallest fold so far."""
+    sizes = np.bincount(member)
+    filled, fold = [0] * n_folds, np.empty(len(sizes), np.int64)
+    for number in sorted(dict.fromkeys(order), key=lambda number: -sizes[number]):
+        fold[number] = smallest = filled.index(min(filled))
+        filled[smallest] += sizes[number]
+    return np.asarray(fold[member])
+
+
+def dealt_folds(
+    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
+) -> Int[np.ndarray, " problem"]:
+    """Return the fold of each chosen question, dealt in whole clusters; -1 for the others."""
+    fold, cluster = np.full(len(observations), -1), observations.cluster_number
+    fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
+    return fold
+
+
+def hashed_folds(
+    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
+) -> Int[np.ndarray, " problem"]:
+    """Return folds as :func:`dealt_folds` does, but dealt by a hash of each name and the seed, whatever their order."""
+    fold, row, number = np.full(len(observations), -1), np.flatnonzero(chosen), observations.cluster_number
+    member = np.unique(row if number is None else number[row], return_inverse=True)[1]
+    clusters = observations.cluster or observations.problem_id
+    name = {unit: clusters[i] or observations.problem_id[i] for unit, i in zip(member.tolist(), row, strict=True)}
+    order = sorted(name, key=lambda unit: sha256(f"{seed} {name[unit]}".encode()).digest())
+    fold[row] = _dealt(member, order, n_folds)
+    return fold

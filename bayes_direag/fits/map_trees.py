@@ -1,0 +1,120 @@
+"""Fit by MAP to several choices of questions at once, and put each fit into a container."""
+
+import json
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Bool, Float
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.folds import dealt_folds, hashed_folds
+from bayes_direag.fits.rows import Older, Rows
+from bayes_direag.inference.map import Optimum, map_estimates
+from bayes_direag.inference.posterior import map_posterior, older_groups
+from bayes_direag.inference.recalibration import Outcomes, recalibrate
+from bayes_direag.inference.spreads import map_with_spreads, spreads_of
+from bayes_direag.model.equations import Reports
+from bayes_direag.model.likelihood_data import fitted_to
+from bayes_direag.model.model import natural_parameters
+from bayes_direag.model.selection import distribution
+from bayes_direag.model.settings import Preset, Variant
+
+
+def map_trees(
+    observations: Observations,
+    chosen: Bool[np.ndarray, "batch problem"],
+    *,
+    preset: str | Preset,
+    variant: Variant,
+    older: Older | None,
+    partial: bool,
+    seed: int,
+) -> list[xr.DataTree]:
+    """Fit to each row of ``chosen``, and return its container with the final calibration.
+
+    A question that a row leaves out has no influence on that row's fit. ``older`` ones are in all fits.
+    """
+    whole, settings, variant = fitted_to(observations, preset, variant)
+    rows = Rows.of(whole, older, "map", partial=partial, seed=seed)
+    observations = rows.observations
+    n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
+    if n_parts:
+        usable = chosen & whole.labelled & whole.answered
+        apart = np.stack([dealt_folds(whole, row, n_parts, seed) == 0 for row in usable])
+    weight = rows.weights(rows.of_chosen(chosen & ~apart), settings)
+    optimum, evidence = map_with_spreads(*rows.once(weight), preset=settings, variant=variant)
+    if partial:
+        given = spreads_of(optimum, settings, variant)
+        optimum = map_estimates(observations, weight, preset=settings, variant=variant, given=given)
+    used = (weight > 0) & rows.own
+    supports = _supports(optimum, observations, settings, variant)
+    selections = [supports[..., :-1].argmax(axis=2)]
+    if settings.recalibration.out_of_fold:
+        supports = _out_of_fold(rows, used, optimum, settings, variant, seed)
+        selections.append(supports[..., :-1].argmax(axis=2))
+    calibrated_on = rows.counts * (apart[:, rows.question] & rows.own if n_parts else used)
+    n_reports = observations.usable.sum(axis=1) if partial else None
+    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections, n_reports=n_reports)
+    trees, labels = [], observations.labels if settings.label_vote else ()
+    for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
+        own = weight[member, : len(whole)]
+        tree = map_posterior(
+            optimum, member, whole, own, labels=labels, preset=settings, variant=variant, seed=seed, partial=partial
+        )
+        if older is not None:
+            tree.update(older_groups(older.observations, older.weight, labels))
+        tree["recalibration"] = xr.DataTree(calibration.to_dataset())
+        if evidence:
+            tree["spread_evidence"] = xr.DataTree(evidence[member])
+        if n_parts:
+            names = [whole.problem_id[number] for number in np.flatnonzero(apart[member])]
+            tree.attrs["calibrated_on"] = json.dumps(names)
+        trees.append(tree)
+    return trees
+
+
+def _out_of_fold(
+    rows: Rows,
+    used: Bool[np.ndarray, "batch row"],
+    whole: Optimum,
+    preset: Preset,
+    variant: Variant,
+    seed: int,
+) -> Float[np.ndarray, "batch row state"]:
+    """Return the support of the states of each used row, from fits that did not see its question.
+
+    These fits keep the spreads of the fit to all questions. To save steps they start from its optimum; with bounds
+    (``release``), from the preset's start. A single question (or cluster) is predicted in sample, as nothing is left to
+    fit without it.
+    """
+    observations = rows.observations
+    n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
+    fold = np.where(used, 0, -1)
+    for member, row in enumerate(used):
+        n_units = int(row.sum()) if cluster is None else len(np.unique(cluster[row]))
+        if n_units > 1:
+            fold[member] = hashed_folds(observations, row, min(n_folds, n_units), seed)
+    held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
+    dealt = (fold > 0).any(axis=1)[:, None, None]
+    kept = (used[:, None, :] & ~(held_out & dealt) | ~rows.own).reshape(-1, used.shape[1])
+    weight = rows.weights(kept, preset)
+    near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    given = spreads_of(near, preset, variant)
+    near = None if preset.is_bounded else near
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near, given=given)
+    supports = _supports(optimum, observations, preset, variant)
+    return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
+
+
+def _supports(
+    optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
+) -> Float[np.ndarray, "batch problem state"]:
+    """Return the support of each question's states, the null last, for every fit of a batch."""
+    reports = Reports.of(observations, preset.eps, observations.labels if preset.label_vote else None)
+    agreement = None if observations.agreement is None else observations.agreement.score
+    with jax.enable_x64(True):
+        natural = jax.vmap(lambda raw: natural_parameters(raw, preset, variant, agreement))(optimum.raw)
+    batch = jax.tree.map(np.asarray, natural.of_slots(observations.slots))
+    members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
+    return np.stack([distribution(reports, parameters) for parameters in members])

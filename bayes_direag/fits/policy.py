@@ -1,0 +1,277 @@
+"""A policy: which level to ask next on a question, when to stop, and what that costs; one file, and NumPy alone.
+
+The file is that of a :class:`~bayes_direag.Predictor` with another ``format`` and one more field, ``policy``.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayes_direag.decisions.asking import Asking, Panel
+from bayes_direag.decisions.replay import INTERVAL_LEVEL, Part, Replay
+from bayes_direag.errors import DirEAGError, LevelError
+from bayes_direag.fits.checked import require_usable
+from bayes_direag.fits.predictor import (
+    Predictor,
+    read_content,
+    read_recalibration,
+    recalibration_content,
+    write_content,
+)
+from bayes_direag.model.equations import Reports
+from bayes_direag.model.selection import Recalibration
+
+if TYPE_CHECKING:
+    import pandas
+
+    from bayes_direag.data.observations import Observations
+
+POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do next on a question.
+
+    Attributes
+    ----------
+    ask : str or None
+        The level to ask; None: stop.
+    answer : str or None
+        The most probable answer so far; None without a usable report.
+    confidence : float or None
+        The probability that it is right; of a question on which asking stops, by the calibration of such questions.
+    gain : float
+        What the most valuable report, less its price, is worth in expected benefit.
+    hand_over : bool
+        Whether asking stops and a person is worth their price.
+    """
+
+    ask: str | None
+    answer: str | None
+    confidence: float | None
+    gain: float
+    hand_over: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """Which level to ask next, and when to stop: made by :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`.
+
+    Attributes
+    ----------
+    predictor
+        The partial fit.
+    prices
+        The price of a report of each level.
+    person
+        The price of a person's answer in the same unit; None if there is nobody to hand over to.
+    factor
+        What a unit of price is worth in the unit of benefit, a right answer at full confidence.
+    most
+        How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
+    stopped
+        The final calibration of questions on which asking stops.
+    n_labels
+        Number of questions on which it was replayed.
+    """
+
+    predictor: Predictor
+    prices: Float[np.ndarray, " level"]
+    person: float | None
+    factor: float
+    most: Int[np.ndarray, " level"]
+    typical: Float[np.ndarray, "level *signal"]
+    coincidence: float
+    stopped: Recalibration
+    n_labels: int
+    records: list[dict[str, Any]] = field(repr=False)
+
+    @cached_property
+    def asking(self) -> Asking:
+        """What decides which report comes next."""
+        return Asking(self.predictor.parameters, self.predictor.recalibration, self.typical, self.coincidence)
+
+    def next(self, reports: Sequence[Mapping[str, object]]) -> Step:
+        """Say which level to ask next on a question, given its reports so far, perhaps none.
+
+        A report without a readable answer tells nothing, but its level has been asked.
+
+        Raises
+        ------
+        LevelError, ObservationError
+            As :meth:`Predictor.predict` does.
+        """
+        read = self.predictor.read(reports)
+        panel = Panel.of(read.reports, np.array(read.level, int), self.predictor.parameters)
+        standing = self.asking.standing(panel, np.ones((1, len(read.level)), bool))
+        is_open = np.bincount(read.asked, minlength=len(self.most)) < self.most
+        net = np.where(is_open, standing.gain[0] - self.factor * self.prices, -np.inf)
+        level, leader = int(net.argmax()), int(standing.leader[0])
+        stops, probability = net[level] <= 0, float(standing.probability[0])
+        if stops and leader >= 0:
+            probability = float(self.stopped.of_selected(standing.support, standing.n_reports).mean())
+        return Step(
+            ask=None if stops else self.predictor.levels[level],
+            answer=None if leader < 0 else read.candidates[leader],
+            confidence=None if leader < 0 else probability,
+            gain=max(float(net[level]), 0.0),
+            hand_over=bool(stops and self.person is not None and 1 - self.factor * self.person > probability**2),
+        )
+
+    @property
+    def forecast(self) -> "pandas.DataFrame":
+        """What to expect on questions like the labelled ones, replayed out of fold: see :meth:`replay`."""
+        return _frame(self.records)
+
+    def replay(self, observations: "Observations") -> "pandas.DataFrame":
+        """Run the policy on labelled questions with all their reports, and compare it with fixed ways of asking.
+
+        Parameters
+        ----------
+        observations
+            Questions that the fit has not seen, with its levels. Unlabelled and unanswered ones do not count.
+
+        Returns
+        -------
+        DataFrame
+            A row for the ``policy``, for ``all`` reports, for the best ``fixed`` levels at most as dear as the policy,
+            and for the best ``one``; the last two were chosen in the forecast, on the labelled questions. Columns:
+            ``levels`` that are asked in every question; ``reports``, how many a question has; ``share`` of all reports;
+            ``price`` a question; ``price_share`` of the price of all reports; ``accuracy`` and ``benefit`` (accuracy
+            less Brier score), each with ``_low`` and ``_high``.
+
+        Raises
+        ------
+        DirEAGError
+            If no question is both labelled and answered, or the answers are of another kind.
+        LevelError
+            For a level that the policy does not know.
+        """
+        predictor = self.predictor
+        if observations.kind != predictor.answers:
+            raise DirEAGError(f"the observations' answers are {observations.kind}; expected {predictor.answers}.")
+        given = observations.select(observations.labelled & observations.answered)
+        if not len(given):
+            raise DirEAGError(f"none of {len(observations)} questions is both labelled and answered; expected some.")
+        given = given.voting_as(tuple(predictor.voting)).align(predictor.levels)
+        labels = predictor.labels if predictor.parameters.label_vote is not None else None
+        reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, labels)
+        replay = replay_of(given, [(self.asking, reports, np.arange(len(given)))])
+        asked = replay.asked(self.factor * self.prices)
+        answers = replay.answers(asked)
+        confidence = self.stopped.of_selected(answers.support[None], answers.n_reports).mean(axis=0)
+        fixed = {str(row["asked"]): list(row["levels"]) for row in self.records if row["levels"]}
+        return _frame(replay.forecast(asked, np.where(answers.answered, confidence, 0.0), self.prices, fixed))
+
+    def text(self, forecast: "pandas.DataFrame | None" = None) -> str:
+        """Return a forecast, by default the policy's own, in sentences."""
+        rows = (self.forecast if forecast is None else forecast).to_dict("records")
+        own, every, fixed, one = rows
+        price = f" ({own['price_share']:.0%} of their price)" if np.ptp(self.prices) > 0 else ""
+        n, names = len(fixed["levels"]), ", ".join(fixed["levels"])
+        best = f"the best {n} levels for that price" if n > 1 else "the best level"
+        return (
+            f"Asking {own['share']:.0%} of the reports{price}, chosen question by question: {_shown(own)}. "
+            f"All reports: {_shown(every)}. Of {best} ({names}): {_shown(fixed)}. "
+            f"One report ({one['levels'][0]}): {_shown(one)}. "
+            f"Intervals have probability {INTERVAL_LEVEL:g}."
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy as JSON, completely or not at all."""
+        own = {
+            "prices": self.prices.tolist(),
+            "person": self.person,
+            "factor": self.factor,
+            "most": self.most.tolist(),
+            "typical": self.typical.tolist(),
+            "coincidence": self.coincidence,
+            "stopped": recalibration_content(self.stopped),
+            "n_labels": self.n_labels,
+            "forecast": self.records,
+        }
+        named = {"format": POLICY_FORMAT, "version": POLICY_VERSION}
+        write_content(self.predictor.content() | named | {"policy": own}, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Policy":
+        """Read a policy; raise FitFileError if there is none, or it is not one that this version can read."""
+        remedy = "expected a file written by `direag policy`. Make it again."
+        return read_content(path, (POLICY_FORMAT, POLICY_VERSION), cls._of_content, remedy)
+
+    @classmethod
+    def _of_content(cls, stored: Mapping[str, Any]) -> "Policy":
+        predictor, own = Predictor.of_content(stored), stored["policy"]
+        n_levels, n_signals = len(predictor.levels), len(predictor.signals)
+        policy = cls(
+            predictor=predictor,
+            prices=np.array(own["prices"], float),
+            person=None if own["person"] is None else float(own["person"]),
+            factor=float(own["factor"]),
+            most=np.array(own["most"], int),
+            typical=np.array(own["typical"], float),
+            coincidence=float(own["coincidence"]),
+            stopped=read_recalibration(own["stopped"]),
+            n_labels=int(own["n_labels"]),
+            records=[dict(row) for row in own["forecast"]],
+        )
+        of_levels = (n_levels,) if n_signals == 1 else (n_levels, n_signals)
+        shapes = policy.prices.shape, policy.most.shape, policy.typical.shape
+        numbers = *policy.prices, *policy.typical.ravel(), policy.factor, policy.coincidence, policy.person or 0.0
+        if shapes != ((n_levels,), (n_levels,), of_levels) or not np.isfinite(numbers).all():
+            raise ValueError(f"prices, numbers of reports and mean confidences are not those of {n_levels} levels")
+        if not 0 < policy.coincidence < 1 or min(*policy.prices, policy.factor) < 0:
+            raise ValueError("saw a negative price, or a probability outside 0 and 1")
+        names = {"levels": predictor.levels, "labels": predictor.labels, "signals": predictor.signals}
+        require_usable(predictor.parameters, policy.stopped, eps=predictor.eps, **names)
+        return policy
+
+
+def replay_of(
+    observations: "Observations", parts: Sequence[tuple[Asking, Reports, Int[np.ndarray, " part"]]]
+) -> Replay:
+    """Return questions for a replay, of which parts are decided about by different fits."""
+    level = np.array(observations.slots or range(observations.n_levels))
+    cluster, correct = observations.cluster_number, observations.correct_candidate
+    return Replay(
+        [Part(asking, Panel.of(reports, level, asking.parameters), row) for asking, reports, row in parts],
+        correct[:, : max(int(observations.n_candidates.max(initial=0)), 1)],
+        np.arange(len(observations)) if cluster is None else cluster,
+        observations.usable,
+        level,
+        observations.learned_levels,
+    )
+
+
+def prices_by_level(prices: Mapping[str, float] | None, levels: Sequence[str]) -> Float[np.ndarray, " level"]:
+    """Return the price of each level, by default 1; raise an error unless each has one that is not negative."""
+    if prices is None:
+        return np.ones(len(levels))
+    if missing := set(levels) ^ set(prices):
+        raise LevelError(
+            f"prices: saw {', '.join(prices)}; expected one price for each of {', '.join(levels)}. Look at "
+            f"{', '.join(sorted(missing))}."
+        )
+    found = np.array([prices[level] for level in levels], float)
+    if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+        raise DirEAGError(f"prices: saw {', '.join(map(str, found))}; expected numbers from 0 on, not all of them 0.")
+    return found
+
+
+def _frame(records: list[dict[str, Any]]) -> "pandas.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(records)
+
+
+def _shown(row: Mapping[Hashable, Any]) -> str:
+    return (
+        f"benefit {row['benefit']:.3f} [{row['benefit_low']:.3f}, {row['benefit_high']:.3f}], "
+        f"accuracy {row['accuracy']:.1%}"
+    )

@@ -1,0 +1,223 @@
+"""A policy: what it asks, how it is replayed, and its file."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from bayes_direag.cli import app
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError, FitFileError, LevelError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.policy import Policy
+from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.fits.test_groups import grouped
+
+ROOT = Path(__file__).resolve().parents[3]
+QUESTIONS = simulate_observations(160, seed=4)
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return fit_map(QUESTIONS.select(slice(80)), partial=True)
+
+
+@pytest.fixture(scope="module")
+def policy(fit: Fit) -> Policy:
+    return fit.policy(budget=0.4)
+
+
+@pytest.fixture(scope="module")
+def new() -> Observations:
+    rest = QUESTIONS.select(slice(80, None))
+    return rest.select(rest.answered & rest.labelled)
+
+
+def report(question: Observations, name: str) -> dict[str, object]:
+    column = question.level_names.index(name)
+    stated, place = question.confidence[0, column], question.candidate[0, column]
+    answer = question.candidates[0][place] if place >= 0 else None
+    return {"level": name, "answer": answer, "confidence": None if np.isnan(stated) else 100 * stated}
+
+
+def test_a_replay_asks_what_next_asks(policy: Policy, new: Observations) -> None:
+    """Question by question, where no report is missing."""
+    whole = new.select(new.usable.all(axis=1))
+    n_asked, right, benefit = [], [], []
+    for row in range(len(whole)):
+        question, reports = whole.select(slice(row, row + 1)), []
+        while (step := policy.next(reports)).ask is not None:
+            assert step.gain > 0
+            reports.append(report(question, step.ask))
+        assert len({one["level"] for one in reports}) == len(reports)
+        n_asked.append(len(reports))
+        right.append(bool(question.is_right([step.answer])[0]))
+        benefit.append(right[-1] - ((step.confidence or 0.0) - right[-1]) ** 2)
+    own = policy.replay(whole).iloc[0]
+    assert own["reports"] == pytest.approx(np.mean(n_asked))
+    assert own["accuracy"] == pytest.approx(np.mean(right))
+    assert own["benefit"] == pytest.approx(np.mean(benefit))
+
+
+def test_a_budget_is_kept_and_a_smaller_one_asks_less(fit: Fit) -> None:
+    shares = [fit.policy(budget=budget).forecast.iloc[0]["share"] for budget in (0.3, 0.6, 1.0)]
+    assert shares[0] <= 0.3
+    assert shares[1] <= 0.6
+    assert shares[0] <= shares[1] < 0.99 < shares[2]
+
+
+def test_only_ratios_of_prices_matter_for_a_budget(fit: Fit, policy: Policy) -> None:
+    tenfold = fit.policy(prices=dict.fromkeys(fit.level_names, 10.0), budget=0.4)
+    assert tenfold.factor == pytest.approx(policy.factor / 10)
+    scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
+    pd.testing.assert_frame_equal(scaled, policy.forecast)
+    by_value = fit.policy(value=1 / policy.factor)
+    pd.testing.assert_frame_equal(by_value.forecast, policy.forecast)
+
+
+def test_too_few_questions_are_no_replay() -> None:
+    few = fit_map(QUESTIONS.select(slice(4)), partial=True, preset="paper", variant="count")
+    with pytest.raises(DirEAGError, match=r"saw \d labelled questions or clusters; expected at least 5"):
+        few.policy(budget=0.3)
+
+
+def test_a_dear_level_is_asked_less(fit: Fit, policy: Policy) -> None:
+    first = policy.next([]).ask
+    assert first is not None
+    dear = fit.policy(prices={name: 50.0 if name == first else 1.0 for name in fit.level_names}, budget=0.1)
+    assert dear.next([]).ask not in (first, None)
+    assert dear.forecast.iloc[0]["price_share"] <= 0.1
+
+
+def test_fixed_ways_of_asking_are_those_of_the_fit(policy: Policy, new: Observations, fit: Fit) -> None:
+    rows = policy.replay(new).set_index("asked")
+    for name in ("all", "fixed", "one"):
+        levels = rows.loc[name, "levels"] or list(fit.level_names)
+        left = new.without(~np.isin(new.level_names, levels)[None] & new.usable)
+        said = fit.predict(left)
+        right, stated = left.is_right(said["answer"]), said["confidence"].fillna(0.0)
+        assert rows.loc[name, "accuracy"] == pytest.approx(right.mean())
+        assert rows.loc[name, "benefit"] == pytest.approx((right - (stated - right) ** 2).mean())
+        assert rows.loc[name, "share"] == pytest.approx(left.usable.sum() / new.usable.sum())
+
+
+def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(policy: Policy) -> None:
+    order = np.random.default_rng(0).permutation(80)
+    again = fit_map(QUESTIONS.select(order), partial=True).policy(budget=0.4)
+    assert again.factor == pytest.approx(policy.factor, rel=1e-3)
+    pd.testing.assert_frame_equal(again.forecast, policy.forecast, rtol=1e-4)
+
+
+def test_a_person_is_asked_where_answers_are_doubtful(fit: Fit) -> None:
+    cheap, dear = (fit.policy(value=40, person=person) for person in (1.0, 1000.0))
+    reports = [{"level": name, "answer": str(number), "confidence": 50} for number, name in enumerate(fit.level_names)]
+    assert cheap.next(reports).hand_over
+    assert not dear.next(reports).hand_over
+    assert not cheap.next([]).hand_over
+
+
+def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
+    policy = fit.policy(value=1e6)
+    reports: list[dict[str, object]] = []
+    while (step := policy.next(reports)).ask is not None:
+        reports.append({"level": step.ask, "answer": None})
+    assert sorted(str(one["level"]) for one in reports) == sorted(fit.level_names)
+    assert (step.answer, step.confidence, step.gain) == (None, None, 0.0)
+
+
+def test_a_group_is_asked_as_often_as_a_labelled_question_was() -> None:
+    policy = fit_map(grouped(QUESTIONS), partial=True).policy(value=1e6)
+    reports: list[dict[str, object]] = []
+    while (step := policy.next(reports)).ask is not None:
+        reports.append({"group": step.ask, "answer": str(len(reports)), "confidence": 70})
+    asked = [one["group"] for one in reports]
+    assert [asked.count(name) for name in policy.predictor.levels] == policy.most.tolist()
+    assert max(policy.most) > 1
+
+
+class TestFile:
+    def test_it_is_read_as_it_was(self, policy: Policy, new: Observations, tmp_path: Path) -> None:
+        policy.save(tmp_path / "policy.json")
+        again = Policy.load(tmp_path / "policy.json")
+        again.save(tmp_path / "again.json")
+        assert (tmp_path / "again.json").read_text() == (tmp_path / "policy.json").read_text()
+        pd.testing.assert_frame_equal(again.replay(new), policy.replay(new))
+
+    def test_it_needs_numpy_alone(self, policy: Policy, tmp_path: Path) -> None:
+        policy.save(tmp_path / "policy.json")
+        code = (
+            "import sys\nfrom bayes_direag import Policy\npolicy = Policy.load(sys.argv[1])\n"
+            "level = policy.next([]).ask\n"
+            "step = policy.next([{'level': level, 'answer': '5', 'confidence': 80}])\nassert step.answer == '5'\n"
+            "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+        )
+        command = [sys.executable, "-c", code, str(tmp_path / "policy.json")]
+        output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
+        loaded = {name for name in output.split() if not name.startswith("_")}
+        assert loaded - {"sitecustomize"} == {"bayes_direag", "jaxtyping", "lazy_loader", "numpy"}
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"prices": [1.0]}, {"factor": -1.0}, {"coincidence": 2.0}, {"typical": None}, {"most": [1.5, "a"]}],
+    )
+    def test_a_bad_file(self, change: dict[str, object], policy: Policy, tmp_path: Path) -> None:
+        policy.save(tmp_path / "policy.json")
+        stored = json.loads((tmp_path / "policy.json").read_text())
+        stored["policy"] |= change
+        (tmp_path / "policy.json").write_text(json.dumps(stored))
+        with pytest.raises(FitFileError, match="not a policy that this version can read"):
+            Policy.load(tmp_path / "policy.json")
+
+    def test_a_predictor_is_not_one(self, fit: Fit, tmp_path: Path) -> None:
+        fit.export(tmp_path / "fit.json")
+        with pytest.raises(FitFileError, match="saw bayes-direag predictor 1; expected bayes-direag policy 1"):
+            Policy.load(tmp_path / "fit.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({}, DirEAGError, "saw both or neither of budget and value"),
+        ({"budget": 0.3, "value": 1.0}, DirEAGError, "saw both or neither"),
+        ({"budget": 30}, DirEAGError, "budget 30: expected a share"),
+        ({"value": 0.01}, DirEAGError, "0 of 80 questions are worth a report at these prices"),
+        ({"value": -1.0}, DirEAGError, "value -1.0: expected a positive number"),
+        ({"value": 1.0, "person": 0.0}, DirEAGError, "person 0.0"),
+        ({"budget": 0.3, "prices": {"vanilla": 1.0}}, LevelError, "expected one price for each of"),
+    ],
+)
+def test_what_cannot_be_used(given: dict[str, object], error: type[DirEAGError], said: str, fit: Fit) -> None:
+    with pytest.raises(error, match=said):
+        fit.policy(**given)
+
+
+def test_prices_are_numbers_from_0_on(fit: Fit) -> None:
+    with pytest.raises(DirEAGError, match="expected numbers from 0 on"):
+        fit.policy(budget=0.3, prices=dict.fromkeys(fit.level_names, -1.0))
+
+
+def test_an_ordinary_fit_has_none() -> None:
+    with pytest.raises(DirEAGError, match=r"saw no partial fit, by map; expected a partial MAP.* Fit with --partial"):
+        fit_map(QUESTIONS.select(slice(40)), variant="count", preset="paper").policy(budget=0.3)
+
+
+def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fit.save("fit.nc")
+    new.write("new.jsonl")
+    Path("prices.toml").write_text("".join(f'"{name}" = {1 + place}\n' for place, name in enumerate(fit.level_names)))
+    run = ["policy", "fit.nc", "--prices", "prices.toml", "--budget", "0.4", "--out", "policy.json"]
+    made = CliRunner().invoke(app, run)
+    assert made.exit_code == 0, made.output
+    assert "tried on the 8" in made.output
+    assert "of the reports (" in made.output
+    tried = CliRunner().invoke(app, ["policy", "--replay", "policy.json", "new.jsonl", "--json"])
+    rows = json.loads(tried.output)["forecast"]
+    assert [row["asked"] for row in rows] == ["policy", "all", "fixed", "one"]
+    assert rows == Policy.load("policy.json").replay(new).to_dict("records")
