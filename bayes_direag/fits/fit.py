@@ -1,6 +1,5 @@
 """A fit: the posterior container with its methods to predict, tabulate parameters, save and load."""
 
-import errno
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,6 @@ from jaxtyping import Bool
 from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.drift import Drift
@@ -33,7 +31,7 @@ from bayes_direag.fits.policy_making import make_policy, out_of_fold_replay
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import observations_of
-from bayes_direag.fits.stored import stored_tree
+from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.fits.thinning import N_COPIES
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import leave_one_out
@@ -47,7 +45,6 @@ from bayes_direag.inference.posterior import (
     nuts_posterior,
     older_groups,
     predictive,
-    require_format,
     sampled_parameters,
     signal_names,
 )
@@ -56,23 +53,14 @@ from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
-from bayes_direag.model.settings import VARIANTS, FitMethod, Preset, SamplingSettings, Variant, raw_shape
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant, raw_shape
 
 if TYPE_CHECKING:
     import pyarrow
 
-#: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
-_COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
-
 #: With fewer new questions a change of the reports would hardly be found.
 _FEWEST_COMPARED = 50
 
-#: Attributes of a container that are one of a few words.
-_WORDS: dict[str, tuple[str, ...]] = {
-    "variant": VARIANTS,
-    "method": get_args(FitMethod),
-    "answers": get_args(AnswerKind),
-}
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
 
@@ -405,8 +393,8 @@ class Fit:
     ) -> Policy:
         """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.asking`.
 
-        The policy is tried on the fitted questions, each decided about by a fit to other folds, and keeps what it did
-        there as its :attr:`~bayes_direag.fits.policy.Policy.forecast`.
+        The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
+        :attr:`~bayes_direag.fits.policy.Policy.forecast`.
 
         Parameters
         ----------
@@ -422,23 +410,19 @@ class Fit:
         Raises
         ------
         DirEAGError
-            If the fit is not a partial MAP, there are fewer than five labelled questions or clusters, not one of budget
-            and value is given, a number is out of range, or hardly any question is worth a report.
+            If the fit is not a partial MAP of five questions or clusters, not one of budget and value is given, a
+            number is out of range, or hardly any question is worth a report.
         LevelError
             If the prices are not those of the fit's levels.
         """
-        if not self.partial or self.method != "map":
-            raise DirEAGError(
-                f"saw {'a' if self.partial else 'no'} partial fit, by {self.method}; expected a partial MAP, whose "
-                "probabilities hold for questions that lack reports. Fit with --partial (in Python partial=True)."
-            )
         made_from = self._replay, self.fitted, self.predictor, self.preset.recalibration
         return make_policy(*made_from, prices=prices, budget=budget, value=value, person=person)
 
     @cached_property
     def _replay(self) -> Replay:
         """The fitted questions, each with a fit to other folds."""
-        return out_of_fold_replay(self.fitted, self.preset, self.variant, int(self.tree.attrs["seed"]))
+        settings, seed = (self.preset, self.variant), int(self.tree.attrs["seed"])
+        return out_of_fold_replay(self.fitted, self.predictor, *settings, older=self.older, seed=seed)
 
     def _new(self, observations: Source) -> Observations:
         """Return the answered questions that the fit has not seen, with its levels."""
@@ -502,15 +486,7 @@ class Fit:
 
         The log-likelihoods of posterior draws are stored with four significant digits; all else is stored exactly.
         """
-        encoding = {}
-        if self.n_samples > 1 and "log_likelihood" in self.tree.children:
-            shape = self.tree["log_likelihood"]["target"].shape
-            encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}
-        with atomic_path(path) as partial_path:
-            try:
-                self.tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
-            except RuntimeError as error:  # the NetCDF library does not say why it cannot write
-                raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
+        write_tree(self.tree, path)
 
     def export(self, path: str | Path) -> None:
         """Write :attr:`predictor` as JSON, completely or not at all."""
@@ -612,11 +588,7 @@ class Fit:
         return fit
 
     def _require_usable(self) -> None:
-        """Raise an error unless this is a fit of this version whose predictions are probabilities."""
-        require_format(self.tree)
-        for attribute, words in _WORDS.items():
-            if self.tree.attrs[attribute] not in words:
-                raise ValueError(f"saw {attribute} {self.tree.attrs[attribute]!r}; expected {', '.join(words)}")
+        """Raise an error unless this is a fit whose predictions are probabilities."""
         data, names = self.tree["constant_data"], {"levels": self.level_names, "labels": label_names(self.tree) or ()}
         parameters, signals = sampled_parameters(self.tree), signal_names(self.tree)
         require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)

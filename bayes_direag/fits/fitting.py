@@ -1,18 +1,12 @@
 """Fit the model: by MAP, for one choice of questions or several; by NUTS; and by folds."""
 
-import json
-import random
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
-import xarray as xr
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, UncheckedWarning
@@ -21,17 +15,10 @@ from bayes_direag.fits.folds import dealt_folds
 from bayes_direag.fits.map_trees import map_trees
 from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import takes_observations
-from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
-from bayes_direag.inference.posterior import map_posterior, older_groups
-from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
-from bayes_direag.inference.spreads import map_with_spreads, spreads_of
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import fitted_to
-from bayes_direag.model.model import natural_parameters
-from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 

@@ -1,6 +1,7 @@
 """Make a policy from a partial fit: by replaying it on the fitted questions, each by a fit that has not seen it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.map_trees import map_trees
 from bayes_direag.fits.policy import Policy, prices_by_level, replay_of
 from bayes_direag.fits.predictor import Predictor
+from bayes_direag.fits.rows import Older
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.posterior import label_names, sampled_parameters
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
@@ -21,11 +23,24 @@ from bayes_direag.model.settings import Preset, RecalibrationSettings, Variant
 _FOLDS = 5
 
 
-def out_of_fold_replay(labelled: Observations, preset: Preset, variant: Variant, seed: int) -> Replay:
+def out_of_fold_replay(
+    labelled: Observations,
+    predictor: Predictor,
+    preset: Preset,
+    variant: Variant,
+    *,
+    older: Older | None,
+    seed: int,
+) -> Replay:
     """Return the questions in parts, each with what partial fits to the other parts decide by.
 
-    Raises DirEAGError if there are fewer than five questions or clusters.
+    Raises DirEAGError if the whole fit is not a partial MAP, or there are fewer than five questions or clusters.
     """
+    if not predictor.partial or len(predictor.parameters.weight) > 1:
+        raise DirEAGError(
+            f"saw {'a' if predictor.partial else 'no'} partial fit, {predictor!r}; expected a partial MAP, whose "
+            "probabilities hold for questions that lack reports. Fit with --partial (in Python partial=True)."
+        )
     cluster = labelled.cluster_number
     n_units = len(labelled) if cluster is None else len(np.unique(cluster))
     if n_units < _FOLDS:
@@ -34,8 +49,9 @@ def out_of_fold_replay(labelled: Observations, preset: Preset, variant: Variant,
         )
     fold = hashed_folds(labelled, np.ones(len(labelled), bool), _FOLDS, seed)
     kept = fold != np.arange(_FOLDS)[:, None]
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "older": older, "partial": True, "seed": seed}
     parts = []
-    for number, tree in enumerate(map_trees(labelled, kept, preset=preset, variant=variant, partial=True, seed=seed)):
+    for number, tree in enumerate(map_trees(labelled, kept, **settings)):
         final = recalibration.from_dataset(tree["recalibration"].to_dataset())
         asking = Asking.of(labelled.select(kept[number]), sampled_parameters(tree), final, preset.eps)
         row = np.flatnonzero(fold == number)

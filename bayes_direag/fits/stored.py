@@ -1,18 +1,47 @@
-"""Read the file of a fit, which may come from anyone."""
+"""Write and read the file of a fit. What is read may come from anyone."""
 
+import errno
 import math
 from pathlib import Path
+from typing import get_args
 
 import netCDF4
 import xarray as xr
 from xarray.backends import NetCDF4DataStore
 
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.atomic import atomic_path
+from bayes_direag.inference.posterior import require_format
+from bayes_direag.model.settings import VARIANTS, FitMethod
+
 #: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.
 _MOST_MEMORY = 100
+#: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
+_COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
+#: Attributes of a container that are one of a few words.
+_WORDS: dict[str, tuple[str, ...]] = {
+    "variant": VARIANTS,
+    "method": get_args(FitMethod),
+    "answers": get_args(AnswerKind),
+}
+
+
+def write_tree(tree: xr.DataTree, path: str | Path) -> None:
+    """Write a container as NetCDF, completely or not at all; raise OSError if it cannot be written."""
+    encoding = {}
+    sizes = tree["posterior"].sizes
+    if sizes["chain"] * sizes["draw"] > 1 and "log_likelihood" in tree.children:
+        shape = tree["log_likelihood"]["target"].shape
+        encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}
+    with atomic_path(path) as partial_path:
+        try:
+            tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
+        except RuntimeError as error:  # the NetCDF library does not say why it cannot write
+            raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
 
 
 def stored_tree(path: str | Path) -> xr.DataTree:
-    """Read the groups of a NetCDF file; raise ValueError if they claim to be much larger than it.
+    """Read a NetCDF file; raise ValueError if its groups claim to be much larger, or are no fit of this version.
 
     The file is opened once, since the NetCDF library may crash if it opens a damaged one again.
     """
@@ -27,4 +56,9 @@ def stored_tree(path: str | Path) -> xr.DataTree:
             for name, group in stored.groups.items()
         }
         about = xr.Dataset(attrs={name: stored.getncattr(name) for name in stored.ncattrs()})
-    return xr.DataTree.from_dict({"/": about, **groups})
+    tree = xr.DataTree.from_dict({"/": about, **groups})
+    require_format(tree)
+    for attribute, words in _WORDS.items():
+        if tree.attrs[attribute] not in words:
+            raise ValueError(f"saw {attribute} {tree.attrs[attribute]!r}; expected {', '.join(words)}")
+    return tree
