@@ -215,8 +215,11 @@ class Fit:
     @property
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies and older questions follow the questions."""
-        seed, settings = int(self.tree.attrs["seed"]), (self.preset, self.variant, self.method)
-        return fitted_rows(self.fitted, *settings, older=self.older, partial=self.partial, seed=seed)[1]
+        if self.partial or self.older is not None:
+            seed, settings = int(self.tree.attrs["seed"]), (self.preset, self.variant, self.method)
+            return fitted_rows(self.fitted, *settings, older=self.older, partial=self.partial, seed=seed)[1]
+        weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
+        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
 
     def predict(self, observations: Source, *, interval_level: float = 0.9, warn: bool = True) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.

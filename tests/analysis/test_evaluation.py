@@ -307,7 +307,7 @@ def test_how_to_fit_reaches_the_fits(
     options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "allow_weighted": True, "seed": 4}
     with pytest.raises(InterruptedError):
         evaluate(questions, methods=[method], **options)
-    expected = {"preset": PRESETS["paper"], "sampling": sampling, "seed": 4, "allow_weighted": True}
+    expected = {"preset": PRESETS["paper"], "sampling": sampling, "partial": False, "seed": 4, "allow_weighted": True}
     assert seen == [{"variant": variant, **expected}]
 
 
