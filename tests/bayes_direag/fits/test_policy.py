@@ -115,7 +115,7 @@ def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(policy: Poli
 
 
 def test_a_person_is_asked_where_answers_are_doubtful(fit: Fit) -> None:
-    cheap, dear = (fit.policy(value=40, person=person) for person in (1.0, 1000.0))
+    cheap, dear = (fit.policy(value=40.0, person=person) for person in (1.0, 1000.0))
     reports = [{"level": name, "answer": str(number), "confidence": 50} for number, name in enumerate(fit.level_names)]
     assert cheap.next(reports).hand_over
     assert not dear.next(reports).hand_over
@@ -185,7 +185,7 @@ class TestFile:
     [
         ({}, DirEAGError, "saw both or neither of budget and value"),
         ({"budget": 0.3, "value": 1.0}, DirEAGError, "saw both or neither"),
-        ({"budget": 30}, DirEAGError, "budget 30: expected a share"),
+        ({"budget": 30.0}, DirEAGError, "budget 30.0: expected a share"),
         ({"value": 0.01}, DirEAGError, "0 of 80 questions are worth a report at these prices"),
         ({"value": -1.0}, DirEAGError, "value -1.0: expected a positive number"),
         ({"value": 1.0, "person": 0.0}, DirEAGError, "person 0.0"),
