@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.inference.spreads import SpreadInterval
 
 _UNDEFINED = "\N{EN DASH}"
 _SCALE_NOTE = (
@@ -105,7 +104,6 @@ class FitSummary(TypedDict):
     questions: int
     levels: list[str]
     agreement: NotRequired[dict[str, list[float | None]]]
-    spreads: dict[str, dict[str, float]]
     recalibration: str
     weighted: bool
     partial: bool
@@ -139,7 +137,6 @@ def fit_summary(fit: "Fit") -> FitSummary:
         "questions": fit.n_questions,
         "levels": list(fit.level_names),
         **_agreement(fit),
-        "spreads": {name: interval._asdict() for name, interval in _spreads(fit).items()},
         "recalibration": fit.recalibration.method,
         "weighted": fit.preset.is_weighted,
         "partial": fit.partial,
@@ -157,12 +154,6 @@ def _agreement(fit: "Fit") -> dict[str, Any]:
         return {}
     numbers = {name: values.tolist() for name, values in agreement._asdict().items()}
     return {"agreement": {name: [None if x != x else x for x in values] for name, values in numbers.items()}}
-
-
-def _spreads(fit: "Fit") -> "dict[str, SpreadInterval]":
-    from bayes_direag.inference.spreads import spread_intervals
-
-    return spread_intervals(fit.tree) if len(fit.level_names) > 1 else {}
 
 
 def _optimised(fit: "Fit") -> dict[str, Any]:
@@ -212,8 +203,6 @@ def summary_table(fit: "Fit", title: str) -> Group:
         rows["older labels"] = f"{len(fit.older.observations):,} questions, which count {counts:.0f} together"
     if fit.partial:
         rows["partial fit"] = "each question whole, and in copies with some of its reports"
-    if summary["spreads"]:
-        rows["levels differ"] = f"{_in_words(summary['spreads'])} (standard deviation, 90 % interval)"
     if summary["weighted"]:
         rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
     if len(fit.fitted.signals) > 1:
@@ -241,13 +230,6 @@ def summary_table(fit: "Fit", title: str) -> Group:
     for name, value in rows.items():
         table.add_row(Text(name, style="dim"), Text(value))
     return titled(title, table)
-
-
-def _in_words(spreads: dict[str, dict[str, float]]) -> str:
-    return ", ".join(
-        f"in {name.removesuffix('_spread')} by {at['value']:.2f} [{at['low']:.2f}, {at['high']:.2f}]"
-        for name, at in spreads.items()
-    )
 
 
 def _searched(summary: FitSummary, preset: Preset) -> str:

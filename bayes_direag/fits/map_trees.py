@@ -13,7 +13,6 @@ from bayes_direag.fits.rows import Older, Rows
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.posterior import map_posterior, older_groups
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
-from bayes_direag.inference.spreads import map_with_spreads, spreads_of
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import fitted_to
 from bayes_direag.model.model import natural_parameters
@@ -43,10 +42,7 @@ def map_trees(
         usable = chosen & whole.labelled & whole.answered
         apart = np.stack([dealt_folds(whole, row, n_parts, seed) == 0 for row in usable])
     weight = rows.weights(rows.of_chosen(chosen & ~apart), settings)
-    optimum, evidence = map_with_spreads(*rows.once(weight), preset=settings, variant=variant)
-    if partial:
-        given = spreads_of(optimum, settings, variant)
-        optimum = map_estimates(observations, weight, preset=settings, variant=variant, given=given)
+    optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = (weight > 0) & rows.own
     supports = _supports(optimum, observations, settings, variant)
     selections = [supports[..., :-1].argmax(axis=2)]
@@ -65,8 +61,6 @@ def map_trees(
         if older is not None:
             tree.update(older_groups(older.observations, older.weight, labels))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-        if evidence:
-            tree["spread_evidence"] = xr.DataTree(evidence[member])
         if n_parts:
             names = [whole.problem_id[number] for number in np.flatnonzero(apart[member])]
             tree.attrs["calibrated_on"] = json.dumps(names)
@@ -84,9 +78,8 @@ def _out_of_fold(
 ) -> Float[np.ndarray, "batch row state"]:
     """Return the support of the states of each used row, from fits that did not see its question.
 
-    These fits keep the spreads of the fit to all questions. To save steps they start from its optimum; with bounds
-    (``release``), from the preset's start. A single question (or cluster) is predicted in sample, as nothing is left to
-    fit without it.
+    To save steps these fits start from the optimum of the fit to all questions; with bounds (``release``), from the
+    preset's start. A single question (or cluster) is predicted in sample, as nothing is left to fit without it.
     """
     observations = rows.observations
     n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
@@ -99,10 +92,8 @@ def _out_of_fold(
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt) | ~rows.own).reshape(-1, used.shape[1])
     weight = rows.weights(kept, preset)
-    near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
-    given = spreads_of(near, preset, variant)
-    near = None if preset.is_bounded else near
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near, given=given)
+    near = None if preset.is_bounded else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near)
     supports = _supports(optimum, observations, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 

@@ -59,8 +59,6 @@ class Rows(NamedTuple):
     question: Int[np.ndarray, " row"]
     #: What a row counts.
     counts: Float[np.ndarray, " row"]
-    #: Which rows are no copies.
-    whole: Bool[np.ndarray, " row"]
 
     @classmethod
     def of(cls, questions: Observations, older: Older | None, method: FitMethod, *, partial: bool, seed: int) -> "Rows":
@@ -69,13 +67,11 @@ class Rows(NamedTuple):
         number = np.tile(np.arange(len(questions)), n_copies)
         rows = thinned(questions, seed) if partial else questions
         if older is None:
-            return cls(rows, number, np.full(len(rows), count), np.arange(len(rows)) < len(questions))
+            return cls(rows, number, np.full(len(rows), count))
         further = thinned(older.observations, seed) if partial else older.observations
         counts = np.repeat([count, count * older.weight], [len(rows), len(further)])
         joined = Observations.joined([rows, further])
-        sizes = (len(questions), len(rows)), (len(older.observations), len(further))
-        whole = np.concatenate([np.arange(n) < n_whole for n_whole, n in sizes])
-        return cls(joined, np.concatenate([number, np.full(len(further), -1)]), counts, whole)
+        return cls(joined, np.concatenate([number, np.full(len(further), -1)]), counts)
 
     @property
     def own(self) -> Bool[np.ndarray, " row"]:
@@ -89,10 +85,6 @@ class Rows(NamedTuple):
     def weights(self, chosen: Bool[np.ndarray, "batch row"], preset: Preset) -> Float[np.ndarray, "batch row"]:
         """Return the weight of each row; 0 for those not chosen. Raises DirEAGError if nothing can be learned."""
         return np.asarray(self.counts * likelihood_weights(chosen, self.observations, preset))
-
-    def once(self, weight: Float[np.ndarray, "batch row"]) -> tuple[Observations, Float[np.ndarray, "batch whole"]]:
-        """Return the rows that are no copies, with the weights that they have by themselves."""
-        return self.observations.select(self.whole), weight[:, self.whole] / self.counts[0]
 
 
 def fitted_rows(

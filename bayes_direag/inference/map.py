@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
-from numpyro.handlers import condition
 from numpyro.infer import SVI, TraceMeanField_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta
 
@@ -56,9 +55,6 @@ class Optimum(NamedTuple):
     n_starts: Int[Array | np.ndarray, "*batch"]
     #: Number of different optima that they ended in.
     n_optima: Int[Array | np.ndarray, "*batch"]
-    #: With given spreads: the log of their joint density with the labels, all else integrated out by the Laplace
-    #: approximation, up to a constant. NaN otherwise.
-    log_evidence: Float[Array | np.ndarray, "*batch"]
 
 
 def map_estimates(
@@ -68,11 +64,8 @@ def map_estimates(
     preset: Preset,
     variant: Variant,
     near: Optimum | None = None,
-    given: Raw | None = None,
 ) -> Optimum:
     """Find the MAP of every fit in a batch, from the preset's start or ``near`` optima for almost the same questions.
-
-    ``given`` raw parameters, with a leading batch axis, keep these values: the model is conditioned on them.
 
     Under proper priors the loss seems to have a single optimum: under ``bayes``, 20 random starts led to one optimum on
     each of 50 random choices of 30 and 100 questions from five real files. Under the penalty of ``paper`` most of these
@@ -86,16 +79,14 @@ def map_estimates(
     padded = np.pad(weight, ((0, 0), (0, size - n)))
     few = np.flatnonzero(weight.sum(axis=1) < FEW_QUESTIONS)
     several = len(few) and near is None and preset.penalty and not preset.is_bounded
-    given = given or {}
     with jax.enable_x64(True):
         search = partial(on_batch, partial(_map_estimates, data.padded(size)))
-        start = _start(data, len(weight), given) if near is None else (_free(near.raw, given), near.curvature)
-        optimum: Optimum = search((padded, *start, given))
+        start = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
+        optimum: Optimum = search((padded, *start))
         if several:
-            _, unknown = _start(data, len(few), given)
-            kept = {name: value[few] for name, value in given.items()}
-            starts = _random_starts(data, len(few), given)
-            optimum = _lowest(optimum, few, [search((padded[few], raw, unknown, kept)) for raw in starts])
+            _, unknown = _start(data, len(few))
+            others = [search((padded[few], raw, unknown)) for raw in _random_starts(data, len(few))]
+            optimum = _lowest(optimum, few, others)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, :n])
 
@@ -157,27 +148,22 @@ def require_converged(
     )
 
 
-def _free(raw: Raw, given: Raw) -> Raw:
-    """Return the raw parameters that are not given."""
-    return {name: value for name, value in raw.items() if name not in given}
-
-
 def _start(
-    data: LikelihoodData, n: int, given: Raw
+    data: LikelihoodData, n: int
 ) -> tuple[dict[str, Float[np.ndarray, "batch ..."]], Float[np.ndarray, "batch raw raw"]]:
     """Return the preset's start for n fits, and NaN for the curvature there, which is not known."""
-    names = (name for name in data.preset.free_parameters(data.variant) if name not in given)
+    names = data.preset.free_parameters(data.variant)
     shapes = {name: (n, *raw_shape(name, **data.sizes)) for name in names}
     raw = {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
     n_raw = sum(value[0].size for value in raw.values())
     return raw, np.full((n, n_raw, n_raw), np.nan)
 
 
-def _random_starts(data: LikelihoodData, n: int, given: Raw) -> Iterator[dict[str, Float[np.ndarray, "batch ..."]]]:
+def _random_starts(data: LikelihoodData, n: int) -> Iterator[dict[str, Float[np.ndarray, "batch ..."]]]:
     """Yield further starts; each is shared by all levels, so that the order of the levels does not matter."""
     rng = np.random.default_rng(0)
     for _ in range(_MORE_STARTS):
-        yield {name: value + rng.normal(0.0, _START_SD) for name, value in _start(data, n, given)[0].items()}
+        yield {name: value + rng.normal(0.0, _START_SD) for name, value in _start(data, n)[0].items()}
 
 
 def _lowest(optimum: Optimum, few: Int[np.ndarray, " few"], others: Sequence[Optimum]) -> Optimum:
@@ -208,32 +194,25 @@ def _map_estimates(
     weight: Float[Array, "batch problem"],
     start: Raw,
     curvature: Float[Array, "batch raw raw"],
-    given: Raw,
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
 
     def of_member(weight: Float[Array, " problem"], *search: Any) -> Optimum:
         return _map_estimate(data.with_weight(weight), *search)
 
-    return each_in_turn(of_member, n, weight, start, curvature, given)
+    return each_in_turn(of_member, n, weight, start, curvature)
 
 
-def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"], given: Raw) -> Optimum:
+def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"]) -> Optimum:
     """Find the MAP of a single fit."""
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = ({f"{name}_raw_auto_loc": both[end] for name, both in bounds.items()} for end in (0, 1))
     total, single = jnp.sum(data.weight), jnp.ones((), int)
-    model = condition(direag, sites(given)) if given else direag
-    search = {"low": low, "high": high, "scale": total, "curvature": curvature, "look_at_end": bool(given)}
-    mode, end = mode_of(model, sites(start), data, **search)
-    raw = {name: mode[f"{name}_raw"] for name in start} | given
+    mode, end = mode_of(direag, sites(start), data, low=low, high=high, scale=total, curvature=curvature)
+    raw = {name: mode[f"{name}_raw"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
-    volume = -jnp.linalg.slogdet(total * end.curvature).logabsdet / 2
-    log_evidence = volume - total * end.value if given else jnp.full_like(loss, jnp.nan)
-    return Optimum(
-        *(raw, loss, end.projected_gradient, end.curvature, end.n_steps, log_likelihood(raw, data)),
-        *(single, single, log_evidence),
-    )
+    by_question = log_likelihood(raw, data)
+    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, by_question, single, single)
 
 
 def padded_batch[Tree](batch: Tree) -> Tree:
@@ -245,7 +224,7 @@ def padded_batch[Tree](batch: Tree) -> Tree:
     (32, 3)
     """
 
-    def padded(array: Shaped[np.ndarray, "batch *rest"]) -> Shaped[np.ndarray, "size *rest"]:
+    def padded(array: Shaped[np.ndarray | Array, "batch *rest"]) -> Shaped[np.ndarray, "size *rest"]:
         missing = padded_size(len(array), least=_LEAST_BATCH) - len(array)
         return np.pad(array, [(0, missing), *[(0, 0)] * (array.ndim - 1)])
 

@@ -126,13 +126,11 @@ def minimise_in_box(
     curvature: Float[Array, "parameter parameter"] | None = None,
     steps_by_hessian: int | Int[Array, ""] = 20,
     max_steps: int = 500,
-    look_at_end: bool = False,
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
     The start is moved into the box first. Its Hessian is computed unless an approximate ``curvature`` without NaN is
-    given, and again after every ``steps_by_hessian`` steps; 1 is Newton's method. ``look_at_end``: the curvature that
-    is returned is the Hessian at the minimum, which costs one Hessian more. If the loss is not finite at the
+    given, and again after every ``steps_by_hessian`` steps; 1 is Newton's method. If the loss is not finite at the
     start, or no longer falls, the search ends with a projected gradient above the tolerance (or NaN), which the caller
     has to check.
     """
@@ -151,12 +149,11 @@ def minimise_in_box(
         age, halvings = jnp.where(falls, age + 1, age), jnp.where(falls, 0, state.halvings + 1)
 
         stuck = (halvings > _HALVINGS) | (jnp.all(moved == 0) & (here.n_steps > 0))
-        near_enough = ~(here.projected_gradient > tolerance)
-        look = jnp.where(near_enough, look_at_end, (age >= steps_by_hessian) | (stuck & (age > 0)))
+        look = (here.projected_gradient > tolerance) & ((age >= steps_by_hessian) | (stuck & (age > 0)))
         held = _held(here.point, here.gradient, here.projected_gradient, low, high)
         near = lax.cond(look, lambda: convex(_free(hessian(fn, here.point), held)), lambda: here.curvature)
         step = jnp.where(falls | look, _newton_step(_free(near, held), here.gradient), state.step)
-        done = near_enough | (stuck & ~look) | (here.n_steps >= max_steps)
+        done = ~(here.projected_gradient > tolerance) | (stuck & ~look) | (here.n_steps >= max_steps)
         return _Progress(
             here._replace(curvature=near), step, jnp.where(look, 0, halvings), jnp.where(look, 0, age), done
         )

@@ -9,8 +9,6 @@ group                        content
 ``sample_stats``             MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts``, the
                              number of searches, and ``n_optima``, how many optima they found. NUTS: ``lp``, ``energy``,
                              ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
-``spread_evidence``          MAP that learned spreads: ``log_evidence`` by ``point``, and the raw spreads there
-                             (:mod:`bayes_direag.inference.spreads`)
 ``log_likelihood``           ``target``: log probability of the observed state, by problem
 ``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 if none is right
 ``labels``                   ``correct``: whether each candidate is right, by problem and candidate

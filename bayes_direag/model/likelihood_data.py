@@ -42,7 +42,7 @@ class LikelihoodData:
         Number of labels that the answers come from; 0 if the preset has no votes by label.
     n_signals : int
         Number of signals of a report.
-    agreement : (level,) array or None
+    agreement : (learned level,) array or None
         Agreement of each level with the others (x of :mod:`bayes_direag.data.agreement`). None: 0 for all.
 
     Examples
@@ -62,7 +62,7 @@ class LikelihoodData:
     slots: tuple[int, ...] | None = None
     n_labels: int = 0
     n_signals: int = 1
-    agreement: Float[Array | np.ndarray, " level"] | None = None
+    agreement: Float[Array | np.ndarray, " learned"] | None = None
 
     @classmethod
     def of(

@@ -19,10 +19,8 @@ The priors of ``bayes``, and why:
   outweighs the prior. 95 % lie within a factor of twenty, from "all but ignored" to "a hundred times the prior".
 - ``bias``: the levels' centre is normal around 0 with sd 2. Most stated confidences lie between 80 % and 99 %, which is
   1.4 to 4.6 on the logit scale; a bias of minus that times the slope tells them apart.
-- spreads of the levels: log-normal with medians 0.4 (weight, a factor of 1.5) and 0.3 (vote); 95 % lie within a factor
-  of 7. Ten runs of one model want no differences, eleven models large ones, so the labels decide: a MAP learns these
-  spreads by :mod:`their evidence <bayes_direag.inference.spreads>`. The spread of the bias has median 0.5, and 95 % lie
-  within a factor of 2.7.
+- spreads of the levels: log-normal with medians 0.25 (weight, a factor of 1.3) and 0.5 (bias); 95 % lie within a factor
+  of 2.7. The levels of a file are of one kind, so they are expected to be similar unless the labels show otherwise.
 - ``slope``: log-normal with median 0.5, the paper's start, as stated confidences are too high. 95 % lie between 0.13
   and 2.
 - ``null_gain``: log-normal around 1: the complement of a confidence counts for the null as much as the confidence
@@ -33,7 +31,8 @@ The priors of ``bayes``, and why:
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
   one count between 1.3 and 6.3 to one.
 - ``vote``: the levels' centre is normal around 0 with sd 0.1, since sharpness already says what agreement is worth for
-  all levels. There is no ``vote_slope`` for a single signal: it gained nothing.
+  all levels; the spread is log-normal with median 0.15. There is no ``vote_slope`` for a single signal: it gained
+  nothing.
 - ``weight_agreement``, ``vote_agreement``: normal around 0.4 with sd 0.5, and around 0.15 with sd 0.2. They move the
   centre of a level with x, its :mod:`agreement <bayes_direag.data.agreement>` with the others beyond chance, from -1 to
   1. Levels that agree more are mostly better ones, so a level at 1 starts with 1.5 times the weight of one at 0. Around
@@ -42,9 +41,9 @@ The priors of ``bayes``, and why:
   signals that say the same count as one. Each ``vote_slope`` is normal around 0 with sd 1, divided likewise: a total of
   1 is right for calibrated reports that are independent.
 - ``eps`` is 0.005: stated percentages are mostly whole numbers, so 100 % means "at least 99.5 %".
-- final calibration: each coefficient has sd 0.2 around the value that leaves support as it is, since support is
-  already a probability under this model. The odds at even support are then within a factor of 1.5, and the slope
-  between 0.6 and 1.4. It learns from support that has not seen the label: leave-one-out under NUTS, five folds for a
+- final calibration: each coefficient has sd 0.35 around the value that leaves support as it is, since support is
+  already a probability under this model. The odds at even support are then within a factor of two, and the slope
+  between 0.3 and 1.7. It learns from support that has not seen the label: leave-one-out under NUTS, five folds for a
   MAP.
 
 ``judges`` differs in two things:
@@ -155,7 +154,7 @@ _RELEASE = _PAPER.override(
 _BAYES = Preset(
     name="bayes",
     weight=RawParameter(link="exp", start=2.0, loc=2.0, scale=1.5),
-    weight_spread=RawParameter(link="exp", start=math.log(0.4), loc=math.log(0.4), scale=1.0),
+    weight_spread=RawParameter(link="exp", start=math.log(0.25), loc=math.log(0.25), scale=0.5),
     bias=RawParameter(link="identity", start=0.0, loc=0.0, scale=2.0),
     bias_spread=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=0.5),
     slope=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=0.7),
@@ -164,13 +163,13 @@ _BAYES = Preset(
     null_gain=RawParameter(link="exp", start=0.0, loc=0.0, scale=1.0),
     sharpness=RawParameter(link="exp", start=0.0, loc=0.0, scale=0.5),
     vote=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.1),
-    vote_spread=RawParameter(link="exp", start=math.log(0.3), loc=math.log(0.3), scale=1.0),
+    vote_spread=RawParameter(link="exp", start=math.log(0.15), loc=math.log(0.15), scale=0.5),
     signal_vote_slope=RawParameter(link="identity", start=0.0, loc=0.0, scale=1.0),
     weight_agreement=RawParameter(link="identity", start=0.4, loc=0.4, scale=0.5),
     vote_agreement=RawParameter(link="identity", start=0.15, loc=0.15, scale=0.2),
     eps=0.005,
     penalty=None,
-    recalibration=RecalibrationSettings(scale=0.2, out_of_fold=5),
+    recalibration=RecalibrationSettings(scale=0.35, out_of_fold=5),
 )
 
 _JUDGES = _BAYES.override(

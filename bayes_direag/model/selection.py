@@ -101,8 +101,8 @@ class IsotonicRecalibration:
 
 
 def log_share(
-    n_reports: Int[np.ndarray, "*problem"], most_reports: int | Int[np.ndarray, "*#problem"]
-) -> Float[np.ndarray, "*problem"]:
+    n_reports: Int[np.ndarray, " problem"], most_reports: int | Int[np.ndarray, "*batch 1"]
+) -> Float[np.ndarray, "*batch problem"]:
     """Return the log of the share of the reports that a question has; 0 for more than the most, and for none."""
     share = n_reports / np.asarray(most_reports)
     return np.asarray(np.log(np.where(n_reports > 0, np.minimum(share, 1.0), 1.0)))

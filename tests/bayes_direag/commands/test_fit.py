@@ -153,7 +153,8 @@ class TestNuts:
         printed = succeed("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
         sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
         said = {"preset": PRESETS["bayes"], "variant": "count", "sampling": sampling, "seed": 3}
-        given = {"unlabelled": None, "partial": False, "allow_weighted": False, "progress": False}
+        given = {"unlabelled": None, "also": None, "also_counts": 100.0, "partial": False}
+        given |= {"allow_weighted": False, "progress": False}
         assert asked == said | given
         shown = one_line(succeed("show", path))
         assert shown in one_line(printed)

@@ -56,16 +56,12 @@ def level_means(fit: Fit, name: str) -> pd.Series:
     return table[table["parameter"] == name].set_index("level")["mean"]
 
 
-def test_levels_that_agree_more_count_more(fit: Fit, few: Observations, whole: Observations) -> None:
-    """More so than without agreement, if what else sets levels apart is held small."""
-    narrow = {f"{name}_spread": {"start": -2.0, "loc": -2.0, "scale": 0.1} for name in ("weight", "vote")}
-    held = fit_map(few, preset=PRESETS["bayes"].override(**narrow), unlabelled=whole)
-    held_blind = fit_map(few, preset=BLIND.override(**narrow))
+def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:
     for name in ("weight", "vote"):
-        for means in (level_means(fit, name), level_means(held, name)):
-            assert means["good"] > means[["middling", "other"]].max()
-            assert means["poor"] < means[["middling", "other"]].min()
-        blind = level_means(held_blind, name)
+        means = level_means(fit, name)
+        assert means["good"] > means[["middling", "other"]].max()
+        assert means["poor"] < means[["middling", "other"]].min()
+        blind = level_means(fit_map(few, preset=BLIND), name)
         assert means.max() - means.min() > 1.5 * (blind.max() - blind.min())
 
 
@@ -141,5 +137,5 @@ def test_the_posterior_has_it_too(few: Observations, whole: Observations) -> Non
     fit = fit_nuts(few, variant="count", unlabelled=whole, sampling=sampling, seed=1)
     np.testing.assert_allclose(fit.fitted.agreement.score, whole.with_agreement().agreement.score)
     assert level_means(fit, "vote")["good"] > level_means(fit, "vote")["poor"]
-    prior = fit.with_predictive().tree["prior"]["weight"].median(("chain", "draw")).to_series()
+    prior = fit.with_predictive().tree["prior"]["weight"].mean(("chain", "draw")).to_series()
     assert prior["good"] > prior["poor"]

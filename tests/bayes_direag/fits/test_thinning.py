@@ -3,7 +3,6 @@
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from bayes_direag.errors import FewReportsWarning
 from bayes_direag.fits.fitting import fit_map_batch
 from bayes_direag.fits.thinning import N_COPIES, thinned
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.inference.spreads import learned_spreads
 from bayes_direag.model.model import raw_from_vector
 from bayes_direag.model.settings import SamplingSettings
 
@@ -78,19 +76,16 @@ class TestCopies:
 
 class TestMap:
     def test_it_is_the_mode_of_the_composite_likelihood(self, partial: Fit) -> None:
-        """By another optimiser, on the weighted copies of the fit, and given its spreads."""
+        """By another optimiser, on the weighted copies of the fit."""
         data = partial.likelihood_data
         assert data.weight.sum() == pytest.approx(2 * partial.n_questions)
         names = partial.preset.free_parameters(partial.variant)
         raw = partial.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=0)
         found = np.concatenate([raw[f"{name}_raw"].to_numpy().ravel() for name in names])
-        spreads = learned_spreads(partial.preset, partial.variant)
-        free = np.concatenate([np.full(raw[f"{name}_raw"].size, name not in spreads) for name in names])
 
         @jax.jit
         @jax.value_and_grad
-        def loss(searched):
-            vector = jnp.where(free, searched, found)
+        def loss(vector):
             sizes = {"preset": partial.preset, "variant": partial.variant, "n_levels": data.n_levels}
             return penalised_loss(raw_from_vector(vector, **sizes), data)
 

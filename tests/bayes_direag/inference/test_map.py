@@ -148,8 +148,8 @@ def test_the_program_does_not_depend_on_pythons_hashes() -> None:
         "from bayes_direag import LikelihoodData, simulate_observations\n"
         "from bayes_direag.inference import map as inference\n"
         "data = LikelihoodData.of(simulate_observations(n=20, seed=1), preset='bayes')\n"
-        "start, unknown = inference._start(data, 1, {})\n"
-        "batch = np.asarray(data.weight)[None], start, unknown, {}\n"
+        "start, unknown = inference._start(data, 1)\n"
+        "batch = np.asarray(data.weight)[None], start, unknown\n"
         "with jax.enable_x64(True):\n"
         "    text = inference._map_estimates.lower(data, np.asarray(1), *batch).as_text()\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"
@@ -225,7 +225,7 @@ def beginning(observations: Observations) -> Optimum:
     }
     n_raw, nothing = sum(value.size for value in raw.values()), np.zeros(1)
     once, unknown = np.ones(1, int), np.full((1, n_raw, n_raw), np.nan)
-    return Optimum(raw, nothing, nothing, unknown, once, nothing[:, None], once, once, nothing)
+    return Optimum(raw, nothing, nothing, unknown, once, nothing[:, None], once, once)
 
 
 @pytest.fixture(scope="module")

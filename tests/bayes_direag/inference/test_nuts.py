@@ -86,7 +86,7 @@ class TestDraws:
         observations = one_level.observations()
         draws = nuts_draws(
             LikelihoodData.of(observations, preset=preset, variant="count"),
-            sampling=SamplingSettings(n_chains=4, n_warmup=500, n_draws=2000),
+            sampling=SamplingSettings(n_chains=4, n_warmup=500, n_draws=2000, target_accept=0.95),
             seed=3,
         )
         assert not draws.stats["diverging"].any()
