@@ -313,7 +313,7 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     if fitted_by == "map":
         return
     assert "fit.nc can be trusted" in page.sections["diagnostics"]
-    assert len(page.tables["Convergence of every parameter"]) == 1 + 27
+    assert len(page.tables["Convergence of every parameter"]) == 1 + 29
 
 
 @pytest.mark.slow
