@@ -82,6 +82,7 @@ def test_a_fit_that_was_sampled(tmp_path):
     of_levels = {(name, level) for name in ("weight", "bias", "vote") for level in observations.level_names}
     of_all = {f"{name}_{part}" for name in ("weight", "bias", "vote") for part in ("centre", "spread")}
     of_all |= {"slope", "null_base", "null_gain", "sharpness", "recalibration_intercept", "recalibration_slope"}
+    of_all |= {"weight_agreement", "vote_agreement"}
     found = {(row["parameter"], row["level"]) for row in record["parameters"]}
     assert found == of_levels | {(name, None) for name in of_all}
     assert all(row["rhat"] < 1.2 for row in record["parameters"])
