@@ -1,12 +1,13 @@
 """The command ``direag predict``: a table of predictions from a fit and a file of observations."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, FewReportsWarning
 from bayes_direag.fits.ray_engine import PredictionEngine
 
 
@@ -105,14 +106,15 @@ def predict_command(
             step(f"predicting {len(questions)} questions{also}")
             if target_accuracy is not None:
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
-                decided = answer(
-                    learned,
-                    questions,
-                    known,
-                    target_accuracy=target_accuracy,
-                    assurance=assurance,
-                    interval_level=interval_level,
-                )
+                with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
+                    decided = answer(
+                        learned,
+                        questions,
+                        known,
+                        target_accuracy=target_accuracy,
+                        assurance=assurance,
+                        interval_level=interval_level,
+                    )
                 table = decided.table
             else:
                 table = learned.predict_candidates(questions)

@@ -36,12 +36,6 @@ class FewReports(NamedTuple):
         few = n_reports[(n_reports > 0) & (n_reports < enough)]
         return cls(len(few), int(few.min()), int(few.max())) if len(few) else None
 
-    def joined(self, other: "FewReports | None") -> "FewReports":
-        """Add those of other questions."""
-        if other is None:
-            return self
-        return FewReports(self.n + other.n, min(self.fewest, other.fewest), max(self.most, other.most))
-
     def remark(self, n: int, fitted: EnoughReports) -> str:
         """Say how many of n questions they are, that such probabilities are mostly too high, and what to do."""
         reports = "usable report" if self.most == 1 else "usable reports"
