@@ -128,11 +128,13 @@ class Replay(NamedTuple):
         asked: Bool[np.ndarray, "problem column"],
         confidence: Float[np.ndarray, " problem"],
         price: Float[np.ndarray, " level"],
+        handed_over: float,
         fixed: dict[str, list[str]] | None = None,
     ) -> list[dict[str, Any]]:
         """Compare a policy, which asked for these reports and stated these confidences, with fixed ways of asking.
 
-        ``fixed`` names the levels of the latter; by default those of greatest benefit on these questions.
+        It hands over this share of the questions, a fixed way none. ``fixed`` names the levels of the latter; by
+        default those of greatest benefit on these questions.
         """
         if fixed is None:
             most = float(self.spent(asked, price).mean())
@@ -150,6 +152,7 @@ class Replay(NamedTuple):
                 "share": float(reports.sum() / self.usable.sum()),
                 "price": float(self.spent(reports, price).mean()),
                 "price_share": float(self.spent(reports, price).sum() / self.spent(self.usable, price).sum()),
+                "handed_over": handed_over if name == "policy" else 0.0,
                 **self._mean("accuracy", right.astype(float)),
                 **self._mean("benefit", benefits(right, stated)),
             }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag.decisions.asking import Asking, Panel
 from bayes_direag.decisions.replay import INTERVAL_LEVEL, Part, Replay
@@ -121,7 +121,7 @@ class Policy:
             answer=None if leader < 0 else read.candidates[leader],
             confidence=None if leader < 0 else probability,
             gain=max(float(net[level]), 0.0),
-            hand_over=bool(stops and self.person is not None and 1 - self.factor * self.person > probability**2),
+            hand_over=bool(stops and worth_a_person(np.array(probability), self.factor, self.person)),
         )
 
     @property
@@ -143,7 +143,8 @@ class Policy:
             A row for the ``policy``, for ``all`` reports, for the best ``fixed`` levels at most as dear as the policy,
             and for the best ``one``; the last two were chosen in the forecast, on the labelled questions. Columns:
             ``levels`` that are asked in every question; ``reports``, how many a question has; ``share`` of all reports;
-            ``price`` a question; ``price_share`` of the price of all reports; ``accuracy`` and ``benefit`` (accuracy
+            ``price`` a question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions
+            for a person, who does not count in what follows; ``accuracy`` and ``benefit`` (accuracy
             less Brier score), each with ``_low`` and ``_high``.
 
         Raises
@@ -165,9 +166,11 @@ class Policy:
         replay = replay_of(given, [(self.asking, reports, np.arange(len(given)))])
         asked = replay.asked(self.factor * self.prices)
         answers = replay.answers(asked)
-        confidence = self.stopped.of_selected(answers.support[None], answers.n_reports).mean(axis=0)
+        stated = self.stopped.of_selected(answers.support[None], answers.n_reports).mean(axis=0)
+        confidence = np.where(answers.answered, stated, 0.0)
+        handed_over = float(worth_a_person(confidence, self.factor, self.person).mean())
         fixed = {str(row["asked"]): list(row["levels"]) for row in self.records if row["levels"]}
-        return _frame(replay.forecast(asked, np.where(answers.answered, confidence, 0.0), self.prices, fixed))
+        return _frame(replay.forecast(asked, confidence, self.prices, handed_over, fixed))
 
     def text(self, forecast: "pandas.DataFrame | None" = None) -> str:
         """Return a forecast, by default the policy's own, in sentences."""
@@ -176,15 +179,16 @@ class Policy:
         price = f" ({own['price_share']:.0%} of their price)" if np.ptp(self.prices) > 0 else ""
         n, names = len(fixed["levels"]), ", ".join(fixed["levels"])
         best = f"the best {n} levels for that price" if n > 1 else "the best level"
+        person = "" if self.person is None else f"{own['handed_over']:.0%} of the questions are for a person. "
         return (
-            f"Asking {own['share']:.0%} of the reports{price}, chosen question by question: {_shown(own)}. "
+            f"Asking {own['share']:.0%} of the reports{price}, chosen question by question: {_shown(own)}. {person}"
             f"All reports: {_shown(every)}. Of {best} ({names}): {_shown(fixed)}. "
             f"One report ({one['levels'][0]}): {_shown(one)}. "
             f"Intervals have probability {INTERVAL_LEVEL:g}."
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the policy as JSON, completely or not at all."""
+    def content(self) -> dict[str, Any]:
+        """Return what the file holds."""
         own = {
             "prices": self.prices.tolist(),
             "person": self.person,
@@ -197,7 +201,11 @@ class Policy:
             "forecast": self.records,
         }
         named = {"format": POLICY_FORMAT, "version": POLICY_VERSION}
-        write_content(self.predictor.content() | named | {"policy": own}, path)
+        return self.predictor.content() | named | {"policy": own}
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy as JSON, completely or not at all."""
+        write_content(self.content(), path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Policy":
@@ -247,6 +255,13 @@ def replay_of(
         level,
         observations.learned_levels,
     )
+
+
+def worth_a_person(
+    probability: Float[np.ndarray, "*place"], factor: float, person: float | None
+) -> Bool[np.ndarray, "*place"]:
+    """Tell whether a person at this price is worth more than an answer of this probability."""
+    return np.asarray(1 - factor * (np.inf if person is None else person) > probability**2)
 
 
 def prices_by_level(prices: Mapping[str, float] | None, levels: Sequence[str]) -> Float[np.ndarray, " level"]:

@@ -11,7 +11,7 @@ from bayes_direag.decisions.replay import Replay
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.map_trees import map_trees
-from bayes_direag.fits.policy import Policy, prices_by_level, replay_of
+from bayes_direag.fits.policy import Policy, prices_by_level, replay_of, worth_a_person
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.rows import Older
 from bayes_direag.inference import recalibration
@@ -100,6 +100,7 @@ def make_policy(
     for calibration, part in zip(of_parts, replay.parts, strict=True):
         row = part.row[answers.answered[part.row]]
         confidence[row] = calibration.of_selected(answers.support[None, row], answers.n_reports[row])[0]
+    handed_over = float(worth_a_person(confidence, factor, person).mean())
     most = [replay.usable[:, replay.level == level].sum(axis=1).max() for level in range(len(price))]
     whole = Asking.of(labelled, predictor.parameters, predictor.recalibration, predictor.eps)
     return Policy(
@@ -112,5 +113,5 @@ def make_policy(
         coincidence=whole.coincidence,
         stopped=stopped,
         n_labels=len(labelled),
-        records=replay.forecast(asked, confidence, price),
+        records=replay.forecast(asked, confidence, price, handed_over),
     )

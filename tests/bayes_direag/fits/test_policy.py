@@ -46,10 +46,11 @@ def report(question: Observations, name: str) -> dict[str, object]:
     return {"level": name, "answer": answer, "confidence": None if np.isnan(stated) else 100 * stated}
 
 
-def test_a_replay_asks_what_next_asks(policy: Policy, new: Observations) -> None:
+def test_a_replay_asks_what_next_asks(fit: Fit, new: Observations) -> None:
     """Question by question, where no report is missing."""
+    policy = fit.policy(value=40.0, person=20.0)
     whole = new.select(new.usable.all(axis=1))
-    n_asked, right, benefit = [], [], []
+    n_asked, right, benefit, handed_over = [], [], [], []
     for row in range(len(whole)):
         question, reports = whole.select(slice(row, row + 1)), []
         while (step := policy.next(reports)).ask is not None:
@@ -59,10 +60,13 @@ def test_a_replay_asks_what_next_asks(policy: Policy, new: Observations) -> None
         n_asked.append(len(reports))
         right.append(bool(question.is_right([step.answer])[0]))
         benefit.append(right[-1] - ((step.confidence or 0.0) - right[-1]) ** 2)
+        handed_over.append(step.hand_over)
     own = policy.replay(whole).iloc[0]
     assert own["reports"] == pytest.approx(np.mean(n_asked))
     assert own["accuracy"] == pytest.approx(np.mean(right))
     assert own["benefit"] == pytest.approx(np.mean(benefit))
+    assert own["handed_over"] == pytest.approx(np.mean(handed_over))
+    assert 0 < own["handed_over"] < 1
 
 
 def test_a_budget_is_kept_and_a_smaller_one_asks_less(fit: Fit) -> None:
@@ -120,6 +124,9 @@ def test_a_person_is_asked_where_answers_are_doubtful(fit: Fit) -> None:
     assert cheap.next(reports).hand_over
     assert not dear.next(reports).hand_over
     assert not cheap.next([]).hand_over
+    share = cheap.forecast.iloc[0]["handed_over"]
+    assert f" {share:.0%} of the questions are for a person. All reports:" in cheap.text()
+    assert dear.forecast["handed_over"].tolist() == [0.0] * 4
 
 
 def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
@@ -217,6 +224,7 @@ def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: P
     assert made.exit_code == 0, made.output
     assert "tried on the 8" in made.output
     assert "of the reports (" in made.output
+    assert "for a person" not in made.output
     tried = CliRunner().invoke(app, ["policy", "--replay", "policy.json", "new.jsonl", "--json"])
     rows = json.loads(tried.output)["forecast"]
     assert [row["asked"] for row in rows] == ["policy", "all", "fixed", "one"]
