@@ -1,19 +1,16 @@
-"""The command ``direag evaluate``: score every method, print the tables, write the folder."""
+"""The command ``direag evaluate``: score every method, print the result, write the folder."""
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from analysis.commands.options import ListMethodsOption, ResamplesOption, named_list, read_observations
 from bayes_direag.commands import options
-from bayes_direag.model.presets import label
 from bayes_direag.model.settings import FitMethod
-
-if TYPE_CHECKING:
-    from analysis.evaluation import Evaluation
 
 
 def evaluate_command(
@@ -48,6 +45,7 @@ def evaluate_command(
     allow_weighted: options.WeightedOption = False,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
+    everything: options.AllOption = False,
     as_json: options.JsonOption = False,
     _: ListMethodsOption = False,
 ) -> None:
@@ -68,8 +66,9 @@ def evaluate_command(
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     EVALUATION_FOLDER.check(target)
     columns = options.chosen_columns(column, scale, equal)
-    labelled = read_observations(observations, answers, columns, labels, quiet=as_json)
-    tested = None if test is None else read_observations(test, answers or labelled.kind, columns, quiet=as_json)
+    read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)
+    labelled = read(observations, answers, labels=labels)
+    tested = None if test is None else read(test, answers or labelled.kind)
     paths = {"samples": samples, "topk": topk}
     elicited = {
         name: read_observations(path, labelled.kind, columns, quiet=True) for name, path in paths.items() if path
@@ -92,25 +91,31 @@ def evaluate_command(
             on_step=step,
         )
         evaluation.write(target, shlex.join(["direag", *sys.argv[1:]]))
-    fitted = "MAP" if fit_method == "map" else "NUTS"
-    how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
-    show_evaluation(evaluation, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
+    show_evaluation(target, everything=everything, as_json=as_json)
 
 
-def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
-    """Print the tables of an evaluation, or the same as JSON."""
+def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = False) -> None:
+    """Print the result of an evaluation, or the same as JSON."""
     from analysis.display.terminal import shown
-    from analysis.methods.direag import SHARED_AGREEMENT
-    from analysis.runs.tables import metrics_table, ranking_table
+    from analysis.report.evaluation_sections import answer_section, first_screen, methods_section, reliability_section
+    from analysis.report.opening import opening
+    from analysis.report.source import read_source
     from bayes_direag.data.files import as_records
 
+    with options.progress() as step:
+        step("comparing methods")
+        source = read_source(folder)
+        result = opening(source)
     if as_json:
-        options.out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
+        record = {"out": str(folder), "answer": result.sentences, "metrics": as_records(source.run.metrics)}
+        options.out.print_json(data=record, allow_nan=False)
         return
-    table, level = evaluation.metrics, evaluation.settings.interval_level
-    options.out.print(shown([ranking_table(table, title, level), metrics_table(table)]))
-    if evaluation.fits and evaluation.test is None and evaluation.settings.preset.uses_agreement:
-        options.out.print(f"{SHARED_AGREEMENT}\n", soft_wrap=True)
+    options.out.print(shown(first_screen(source, result)))
+    if everything:
+        details = methods_section(source, result), reliability_section(source)
+        _, *about = answer_section(source, result, ()).blocks
+        options.out.print(shown([*about, *(block for section in details for block in section.blocks)]))
     options.out.print(
-        f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True
+        f"Every figure: {folder / 'metrics.csv'}\nAs a page to read and to send: direag report {folder}",
+        soft_wrap=True,
     )

@@ -45,14 +45,20 @@ ResamplesOption = Annotated[
 
 
 def read_observations(
-    path: Path, answers: AnswerKind | None, columns: Columns | None, labels: Path | None = None, *, quiet: bool
+    path: Path,
+    answers: AnswerKind | None,
+    columns: Columns | None,
+    labels: Path | None = None,
+    *,
+    quiet: bool,
+    everything: bool = False,
 ) -> "Observations":
-    """Read an observation file, and labels for it, and say what is usable in it unless quiet."""
+    """Read an observation file, and labels for it, and unless quiet say what is usable in it."""
     from bayes_direag.data.observations import Observations
 
     observations = Observations.read(path, answers, columns, labels)
     if not quiet:
-        show_quality(observations, path, inferred=answers is None, labels=labels)
+        show_quality(observations, path, inferred=answers is None, labels=labels, by_level=everything)
     return observations
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from analysis.commands.evaluate import show_evaluation
 from bayes_direag.commands.options import SeedOption, out, progress, require_parent
@@ -21,12 +20,10 @@ def quickstart_command(
 
     Example: direag quickstart --out direag-quickstart
     """
-    from analysis.display.terminal import shown
     from analysis.evaluation import evaluate
     from analysis.report.report import write_report
     from analysis.report.source import read_source
     from analysis.runs.evaluated_run import EVALUATION_FOLDER, REPORT
-    from analysis.runs.tables import reliability_table
     from bayes_direag.data.files import write_table
     from bayes_direag.fits.fitting import fit_map
     from bayes_direag.fits.sources import example_observations
@@ -46,19 +43,16 @@ def quickstart_command(
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions, warn=False), target / "predictions.csv")
-        opening = write_report(read_source(target), target / REPORT, step)
-    about = f"{len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
-    title = f"{', '.join(questions.models)}, {about}"
-    out.print(Text(f"{opening.title}.", style="bold"), *opening.sentences, sep="\n\n", end="\n\n")
-    show_evaluation(evaluation, title, results, as_json=False)
-    out.print(shown([reliability_table(evaluation.predictions, "direag")]))
+        write_report(read_source(target), target / REPORT, step)
+    show_evaluation(results)
     out.print(
-        f"""Do the same with your own file in place of observations.jsonl:
+        f"""
+Do the same with your own file in place of observations.jsonl:
   cd {target}
   direag evaluate observations.jsonl --out evaluation
   direag fit observations.jsonl --out fit.nc
   direag predict fit.nc observations.jsonl --out predictions.csv
 
-{target / REPORT}: all of it on one page, to read and to send. Open it in a browser; direag report writes yours.""",
+All of it on one page, to open in a browser: {target / REPORT}""",
         soft_wrap=True,
     )

@@ -119,7 +119,7 @@ def _predictive_table(checks: FitChecks) -> Table:
 def _observed_cells(row: Record) -> tuple[Cell, Cell, Cell]:
     """Return the observed share, its expected interval, and the tail probability, which stands out where small."""
     tail = row["tail_probability"]
-    shown = Cell("<.01", marks=("best",)) if tail < 0.01 else Cell(_share(tail))
+    shown = Cell("<.01", marks=("failure",)) if tail < 0.01 else Cell(_share(tail))
     return Cell(_share(row["observed"])), Cell(f"{_share(row['low'])}-{_share(row['high'])}"), shown
 
 

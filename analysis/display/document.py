@@ -31,7 +31,7 @@ class Paragraph(NamedTuple):
     """A few sentences; their role sets how much they stand out."""
 
     text: str
-    role: Literal["", "note", "fine", "warning", "failure"] = ""
+    role: Literal["", "title", "note", "fine", "warning", "failure"] = ""
 
 
 class Bullets(NamedTuple):

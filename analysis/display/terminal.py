@@ -1,9 +1,11 @@
 """Documents for a terminal of 80 columns; text from files is never read as markup."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import rich.table
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
 
@@ -17,6 +19,8 @@ _STYLES = {
     "warning": "yellow",
     "failure": "bold red",
 }
+#: More columns of characters than any table has.
+_WIDEST = 1000
 _STATUS: Mapping[Status, str] = {"fine": "ok", "warning": "care", "failure": "FAILS"}
 
 
@@ -30,13 +34,12 @@ def _shown(block: Block) -> RenderableType:
         case Statements(sentences):
             return Text("\n\n".join(sentences) + "\n")
         case Paragraph(text, role):
-            style = "dim italic" if role == "note" else "bold" if role == "failure" else ""
-            return Text(f"{text}\n", style=style)
+            return Text(f"{text}\n", style={"note": "dim italic", "title": "bold", "failure": "bold"}.get(role, ""))
         case Terms(title, items):
             grid = label_grid(dict(items))
             return titled(title, grid) if title else Group(grid, "")
         case Table():
-            return _shown_table(block)
+            return _ShownTable(block)
         case Verdict(items):
             grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(no_wrap=True)
@@ -47,18 +50,41 @@ def _shown(block: Block) -> RenderableType:
             return Text()
 
 
-def _shown_table(table: Table) -> Group:
-    """Return a table under its title: names fold, numbers do not; details of cells stand below them."""
-    shown = plain_table()
-    for column in table.columns:
-        if column.holds == "number":
-            shown.add_column(column.header, justify="right", no_wrap=True, vertical="bottom")
-        else:
-            shown.add_column(column.header, overflow="fold", vertical="bottom")
-    for line in table.lines():
-        cells = (Text(cell.text, style=" ".join(_STYLES[mark] for mark in cell.marks)) for cell in line.cells)
-        shown.add_row(*cells, style="dim" if line.is_detail else "")
-    return titled(table.caption, shown, table.note)
+@dataclass(frozen=True)
+class _ShownTable:
+    """A table under its title: names fold, numbers do not, and the best number of a column has a star.
+
+    Details of cells stand below them. A table that would be wider than the console has none, and narrow headers.
+    """
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        rows = self._rows(narrow=False)
+        if Measurement.get(console, options.update(max_width=_WIDEST), rows).maximum > options.max_width:
+            rows = self._rows(narrow=True)
+        yield titled(self.table.caption, rows, self.table.note)
+
+    def _rows(self, *, narrow: bool) -> rich.table.Table:
+        numbers = [column.holds == "number" for column in self.table.columns]
+        best = {place for row in self.table.rows for place, cell in enumerate(row) if "best" in cell.marks}
+        shown = plain_table()
+        for column in self.table.columns:
+            if column.holds == "number":
+                header = column.header.replace(" ", "\n") if narrow else column.header
+                shown.add_column(header, justify="right", no_wrap=True, vertical="bottom")
+            else:
+                shown.add_column(column.header, overflow="fold", vertical="bottom")
+        for line in self.table.lines():
+            if line.is_detail and narrow:
+                continue
+            cells = []
+            for place, cell in enumerate(line.cells):
+                star = "*" if "best" in cell.marks else " " * (place in best)
+                text = f"{cell.text}{star}" if numbers[place] else cell.text
+                cells.append(Text(text, style=" ".join(_STYLES[mark] for mark in cell.marks)))
+            shown.add_row(*cells, style="dim" if line.is_detail else "")
+        return shown
 
 
 def label_grid(rows: Mapping[str, str | Text], style: str = "") -> rich.table.Table:

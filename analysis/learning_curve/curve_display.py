@@ -80,8 +80,7 @@ def sampling_note(results: pd.DataFrame) -> str:
 
 def _mean_cell(mean: float, error: float, in_best_group: bool) -> Cell:
     spread = "" if math.isnan(error) or math.isnan(mean) else f" ± {number(error, bare=True)}"
-    star = "" if math.isnan(mean) else "*" if in_best_group else " "
-    return Cell(f"{number(mean)}{spread}{star}", marks=("best",) if in_best_group else ())
+    return Cell(f"{number(mean)}{spread}", marks=("best",) if in_best_group else ())
 
 
 #: Inches that a line of text is high.

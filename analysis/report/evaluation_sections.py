@@ -22,7 +22,7 @@ from analysis.display.document import (
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.text import counted, interval, number, percent
-from analysis.methods.direag import SHARED_AGREEMENT
+from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words
 from analysis.report.opening import Opening, excludes_zero, spoken
 from analysis.report.source import ReportSource
@@ -34,6 +34,13 @@ from bayes_direag.model.settings import Preset
 _LISTED, _TEXT_LENGTH = 5, 240
 #: An interval of a share that is wider says next to nothing.
 _WIDE = 0.3
+#: How many methods are on the first screen, and which always: besides the report's own and the best calibrated one.
+_FIRST_METHODS, _ALWAYS = 5, ("majority", "majority_platt")
+
+
+def first_screen(source: ReportSource, opening: Opening) -> tuple[Block, ...]:
+    """Return the result in sentences, and beside the report's method those that it has to be better than."""
+    return Paragraph(f"{opening.title}.", "title"), Statements(opening.sentences), _first_methods(source, opening)
 
 
 def answer_section(source: ReportSource, opening: Opening, cautions: Sequence[str]) -> Section:
@@ -46,10 +53,10 @@ def answer_section(source: ReportSource, opening: Opening, cautions: Sequence[st
 
 def methods_section(source: ReportSource, opening: Opening) -> Section:
     """Tabulate every method and metric, and how the report's method differs from the others."""
-    further = [name for name in METRIC_WORDS if name not in FIRST_METRICS]
+    further = [name for name in METRIC_WORDS if name not in (*FIRST_METRICS, "accuracy")]
     level = percent(source.run.interval_level, 0)
     note = (
-        f"Ranked by benefit. Best of each column, to the decimals shown, in bold. In brackets: {level} intervals "
+        f"Ranked by benefit. Marked: the best of each column, to the decimals shown. In brackets: {level} intervals "
         "(bootstrap over questions); where those of two methods overlap, look at the differences below."
     )
     further_note = (
@@ -59,7 +66,7 @@ def methods_section(source: ReportSource, opening: Opening) -> Section:
     )
     methods = tuple((name, method_words(name)) for name in source.run.metrics["method"])
     blocks: list[Block] = [
-        _metric_table(source, FIRST_METRICS, "Every method on the same held-out questions", note),
+        _metric_table(source, FIRST_METRICS, "Every method on the same held-out questions", note, with_counts=True),
         Terms(
             "What the columns say",
             tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in FIRST_METRICS),
@@ -207,7 +214,10 @@ def _threshold_table(opening: Opening, interval_level: float) -> Table:
     )
 
 
-def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note: str) -> Table:
+def _metric_table(
+    source: ReportSource, names: Sequence[str], caption: str, note: str, *, with_counts: bool = False
+) -> Table:
+    """Tabulate metrics with their intervals, and with ``with_counts`` how many questions each method has answered."""
     metrics = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
     best = {name: metrics[name].round(3).agg("max" if METRIC_WORDS[name].more_is_better else "min") for name in names}
 
@@ -219,11 +229,48 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
     for name in names:
         better = "more is better" if METRIC_WORDS[name].more_is_better else "less is better"
         columns[Column(METRIC_WORDS[name].header, better)] = partial(estimate, name)
-    columns[Column("n", "answered")] = lambda row: f"{row['n']:,}"
-    if metrics["unanswered"].any():
+    if with_counts:
+        columns[Column("n", "answered")] = lambda row: f"{row['n']:,}"
+    if with_counts and metrics["unanswered"].any():
         columns[Column("none", "no answer")] = lambda row: f"{row['unanswered']:,}"
         note += " n: answered questions; none: how many more had no answer."
     return Table.of(caption, metrics.to_dict("records"), columns, note, "metrics.csv", source.method)
+
+
+def _first_methods(source: ReportSource, opening: Opening) -> Table:
+    """Tabulate the report's method, the best calibrated simple one, votes, and the best others, by benefit."""
+    ranked = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
+    variants = ranked["method"].isin(FITTED_METHODS) & (ranked["method"] != source.method)
+    always = ranked["method"].isin([source.method, opening.reference, *_ALWAYS])
+    kept = ranked[always | ~variants].assign(always=always).sort_values("always", ascending=False, kind="stable")
+    rows = kept.head(_FIRST_METHODS).sort_values("benefit", ascending=False, kind="stable")
+    of_benefit = opening.differences[opening.differences["metric"] == "benefit"]
+    differences = {row["method"]: row for row in of_benefit.to_dict("records")}
+
+    def difference(row: Record) -> str:
+        if row["method"] not in differences:
+            return ""
+        to = differences[row["method"]]
+        return f"{number(to['difference'], signed=True)} {interval(to['low'], to['high'], signed=True)}"
+
+    name, n_left_out = spoken(source.method), len(ranked) - len(rows)
+    note = (
+        f"Ranked by benefit. Differences: {name} minus the method, on the same questions, with "
+        f"{percent(source.run.interval_level, 0)} intervals."
+    )
+    return Table.of(
+        f"{source.about}: {source.run.design}; {source.run.fit_method.upper()}, preset {source.run.preset}",
+        rows.to_dict("records"),
+        {
+            Column("method", holds="name"): lambda row: row["method"],
+            Column("accuracy"): lambda row: number(row["accuracy_of_all"]),
+            Column("benefit"): lambda row: number(row["benefit"]),
+            Column("ECE"): lambda row: number(row["ece"]),
+            Column("difference in benefit"): difference,
+        },
+        f"{note} {counted(n_left_out, 'other method')}: --all." if n_left_out else note,
+        focus=source.method,
+    )
 
 
 def _difference_block(source: ReportSource, opening: Opening) -> Block:

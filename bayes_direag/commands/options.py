@@ -85,6 +85,7 @@ SetOption = Annotated[
     typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset, as weight.start=0; may be repeated."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Show everything, not the result and one table alone.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 

@@ -45,20 +45,25 @@ _STATUS_HEADERS = {
 
 def quality_table(observations: "Observations", title: str) -> Group:
     """Return the number of usable observations of each level, and of others by reason."""
-    caption = (
-        f"{len(observations)} questions: {observations.answered.sum()} answered, {observations.labelled.sum()} "
-        f"labelled, {observations.gold_generated.sum()} with a right answer among the candidates"
-    )
-    if n_several := (observations.correct_candidate.sum(axis=1) > 1).sum():
-        caption += f", {n_several} with several"
-    if n_conflicts := observations.conflicting.sum():
-        caption += f"; {n_conflicts} answers judged both right and wrong (the majority was taken)"
     table = plain_table("level")
     for status in Status:
         table.add_column(_STATUS_HEADERS[status], justify="right")
     for name, counts in zip(observations.level_names, observations.status_counts, strict=True):
         table.add_row(Text(name), *(str(count) if count else "·" for count in counts))
-    return titled(title, table, f"{caption}.")
+    return titled(title, table, quality_sentence(observations))
+
+
+def quality_sentence(observations: "Observations") -> str:
+    """Say how many questions are answered, labelled, and have a right answer among the candidates."""
+    sentence = (
+        f"{len(observations)} questions: {observations.answered.sum()} answered, {observations.labelled.sum()} "
+        f"labelled, {observations.gold_generated.sum()} with a right answer among the candidates"
+    )
+    if n_several := (observations.correct_candidate.sum(axis=1) > 1).sum():
+        sentence += f", {n_several} with several"
+    if n_conflicts := observations.conflicting.sum():
+        sentence += f"; {n_conflicts} answers judged both right and wrong (the majority was taken)"
+    return f"{sentence}."
 
 
 def parameter_tables(fit: "Fit") -> Group:
@@ -275,19 +280,25 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
     out.print(summary_table(fit, str(path)), parameter_tables(fit))
 
 
-def show_quality(observations: "Observations", path: Path, *, inferred: bool, labels: Path | None = None) -> None:
+def show_quality(
+    observations: "Observations", path: Path, *, inferred: bool, labels: Path | None = None, by_level: bool = True
+) -> None:
     """Print how many observations are usable, how answers are compared, and what stands out."""
     from bayes_direag.data.remarks import level_remarks, name_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
-    out.print(quality_table(observations, f"{path}: {observations.kind} answers{how}"))
+    title = f"{path}: {observations.kind} answers{how}"
+    if by_level:
+        out.print(quality_table(observations, title))
+    else:
+        out.print(f"{title}. {quality_sentence(observations)}\n")
     notes = [_voting_note(observations), *level_remarks(observations), *name_remarks(observations)]
     notes += [] if labels is None else [_labels_note(observations, labels)]
     if len(observations.signals) > 1:
         names = observations.signal_names
         notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
     for note in filter(None, notes):
-        out.print(f"{note}\n", soft_wrap=True)
+        out.print(f"{note}\n")
 
 
 def _labels_note(observations: "Observations", labels: Path) -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
+from analysis.report.opening import opening
+from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
@@ -34,16 +36,36 @@ def test_the_folder_and_what_is_printed(evaluated, observations):
         *("fits/confidence-0.nc", "fits/confidence-1.nc"),
     }
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
-    assert "2-fold cross-fit, MAP, preset bayes" in one_line(printed)
-    assert SHARED_AGREEMENT in one_line(printed)
+    assert "simulated, simulated: 80 questions, 2-fold cross-fit; MAP, preset bayes" in one_line(printed)
     typed = ["direag", "evaluate", str(observations), "--out", str(folder)]
     manifest = json.loads((folder / "evaluation.json").read_text())
     assert shlex.split(manifest["command"])[:5] == typed
     settings = manifest["settings"]
     assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (2, 0, 20)
-    assert "…" not in printed
-    assert all(method in printed for method in METHODS)
     assert str(folder) in printed
+
+
+def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observations):
+    folder, printed = evaluated
+    result = opening(read_source(folder))
+    said = one_line(printed)
+    assert said.index(f"{result.title}. {' '.join(result.sentences)}") < said.index("method accuracy benefit ECE")
+    table = printed[printed.index("difference in benefit") :]
+    rows = {words[0]: words[1:] for words in map(str.split, table.splitlines()) if words and words[0] in METHODS}
+    assert set(rows) == {"majority", "mean_confidence", "conditional_logit", "direag"}  # no other variant of DirEAG
+    benefits = {method: float(words[1]) for method, words in rows.items()}
+    assert list(benefits) == sorted(benefits, key=lambda method: -benefits[method])
+    differences = result.differences.query("metric == 'benefit'").set_index("method")["difference"]
+    for method in set(rows) - {"direag"}:
+        assert float(rows[method][3].replace("\N{MINUS SIGN}", "-")) == pytest.approx(differences[method], abs=6e-4)
+    assert "1 other method: --all" in said
+    more = ["--resamples", 20, "--folds", 2, "--methods", ", ".join(METHODS), "--all"]
+    whole = succeed("evaluate", observations, "--out", tmp_path / "r", *more)
+    assert SHARED_AGREEMENT in one_line(whole)
+    assert all(words in whole for words in ("very_cautious", "PR-P", "adaptive", *METHODS))
+    for text in (printed, whole):
+        assert "…" not in text
+        assert max(len(line.rstrip()) for line in text.splitlines() if str(tmp_path.parent) not in line) <= 80
 
 
 def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
@@ -86,20 +108,23 @@ def test_json_says_null_where_a_metric_is_undefined(tmp_path):
     question = {"gold_answer": "1", "observations": [{"level": 0, "level_name": "a", "answer": 1, "confidence": 70}]}
     path.write_text("".join(json.dumps({"problem_id": str(i), **question}) + "\n" for i in range(3)))
     options = ["--out", tmp_path / "r", "--methods", "majority, steerconf", "--resamples", 5]
-    first, second = json.loads(succeed("evaluate", path, *options, "--json"))["metrics"]
+    record = json.loads(succeed("evaluate", path, *options, "--json"))
+    assert record["answer"][0].startswith("The answers that")
+    first, second = record["metrics"]
     nothing_fitted = pd.read_csv(tmp_path / "r" / "parameters.csv")
     assert nothing_fitted.columns.tolist()[:4] == ["fold", "variant", "parameter", "level"]
     assert nothing_fitted.empty
     assert (first["method"], second["method"], first["n"]) == ("majority", "steerconf", 3)
     assert (first["auroc"], first["auroc_low"], first["accuracy"]) == (None, None, 1)
-    assert "\N{EN DASH}" in succeed("evaluate", path, *options)
+    assert "\N{EN DASH}" in succeed("evaluate", path, *options, "--all")
 
 
 def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
     test = tmp_path / "test.jsonl"
     succeed("simulate", "--n", 30, "--seed", 9, "--out", test)
     options = ["--test", test, "--out", tmp_path / "r", "--methods", "vanilla,majority_platt", "--resamples", 5]
-    assert "tested on" in one_line(succeed("evaluate", observations, *options, "--vanilla-level", "confident"))
+    printed = succeed("evaluate", observations, *options, "--vanilla-level", "confident")
+    assert "30 questions, fitted to 80 others" in one_line(printed)
     table = pd.read_csv(tmp_path / "r" / "predictions.csv", dtype={"answer": str})
     assert len(table) == 2 * 30
     assert set(table["fold"]) == {"test"}
@@ -145,7 +170,7 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
     path = tmp_path / "[bold]:+1:.jsonl"
     renamed = [question.model_dump_json().replace('"vanilla"', '"[red]run[/red]"') for question in questions]
     path.write_text("\n".join(renamed) + "\n")
-    printed = succeed("evaluate", path, "--out", tmp_path / "r", "--methods", "majority", "--resamples", 2)
+    printed = succeed("evaluate", path, "--out", tmp_path / "r", "--methods", "majority", "--resamples", 2, "--all")
     assert "[red]run[/red]" in printed
     assert "[bold]:+1:.jsonl" in printed.replace("\n", "")
 

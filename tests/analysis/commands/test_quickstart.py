@@ -32,12 +32,10 @@ def test_it_writes_all_of_the_main_job_and_says_what_came_out(made):
     attributes = Fit.load(folder / "fit.nc").tree.attrs
     assert (attributes["dataset"], attributes["model"]) == ("svamp", "Qwen2.5-Coder-1.5B-Instruct")
     assert re.match(r"\d\d% of these answers are right, ", printed)
-    says = ("What to do: accept answers with a probability of 90% or more", "Reliability of direag", f"cd {folder}")
-    asked = "Qwen2.5-Coder-1.5B-Instruct, 300 questions asked at 5 levels"
-    assert all(words in printed for words in (*says, asked))
-    assert SHARED_AGREEMENT in printed
+    asked = "svamp, Qwen2.5-Coder-1.5B-Instruct: 300 questions, 5-fold cross-fit"
+    assert all(words in printed for words in ("What to do: accept answers", asked, f"cd {folder}"))
     assert SHARED_AGREEMENT in (folder / "report.html").read_text(encoding="utf-8")
-    assert f"{folder / 'report.html'}: all of it on one page" in printed.splitlines()[-1]
+    assert printed.splitlines()[-1].endswith(f"on one page, to open in a browser: {folder / 'report.html'}")
 
 
 def test_what_it_says_to_do_next_is_understood(made, monkeypatch, tmp_path):
