@@ -21,6 +21,7 @@ from elicitation.questions import QuestionSet, load_questions
 from elicitation.run import RunSummary, elicit
 
 if TYPE_CHECKING:
+    from bayes_direag.fits.policy import Policy
     from elicitation.server import ServedEngine
 
 StructuredOption = Annotated[
@@ -89,10 +90,18 @@ def elicit_command(
     answer_column: Annotated[str | None, typer.Option(help="Column with the gold answers, in a file.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with the names of questions, in a file.")] = None,
     answers: AnswersOption = None,
-    levels: Annotated[Path | None, typer.Option(help="TOML file with your own levels or wording.")] = None,
+    levels: Annotated[
+        Path | None, typer.Option(help="TOML file with your own levels or wording; a level may name its model.")
+    ] = None,
     examples: Annotated[Path | None, typer.Option(help="TOML file with example turns to show first.")] = None,
     overrides: OverridesOption = None,
     structured: StructuredOption = False,
+    policy: Annotated[
+        Path | None, typer.Option(help="Ask level by level, while it is worth the price, by a file of `direag policy`.")
+    ] = None,
+    ask_at_once: Annotated[
+        int, typer.Option(min=1, help="With --policy: ask the first N levels of a question at once, to take less time.")
+    ] = 1,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -137,37 +146,60 @@ def elicit_command(
     sampling = choose_sampling(preset, wording).override(overrides or ())
     flags = {"structured": structured or sampling.structured, "lenient": lenient or sampling.lenient}
     sampling = sampling.model_copy(update=flags)
+    of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
     served = model is not None and not base_url and batch is None
-    if sum([served, bool(base_url), batch is not None, replay is not None]) != 1 or (results and batch is None):
+    n_engines = sum([served, bool(base_url), batch is not None, replay is not None])
+    if n_engines > 1 or n_engines < 1 - of_levels or (batch is not None and of_levels) or (results and batch is None):
         raise DirEAGError(
             "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
-            "there), --batch with --model (and --results), or --replay. Choose one."
+            "there), --batch with --model (and --results), or --replay; or, without --batch, models in --levels. "
+            "Choose one."
         )
     engine: Engine
     if replay is not None:
         engine = CannedEngine.replay(replay)
-    elif base_url:
-        engine = _connect(base_url, model, key_variable, patience, timeout)
     elif batch is not None:
-        engine = BatchEngine(_name(model, "--batch"), batch, results or ())
+        if model is None:
+            raise DirEAGError("--batch: saw no --model; expected the name of the model there. Add it.")
+        engine = BatchEngine(model, batch, results or ())
     else:
-        engine = serve(str(model), vllm_args, target, vllm_python, ready_within, patience, timeout)
-    summary = elicit(asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
+        from elicitation.panel import connect
+
+        here = (
+            serve(str(model), vllm_args, target, vllm_python, ready_within, patience, timeout)
+            if served and not all(level.is_asked_elsewhere for level in prompts.levels)
+            else None
+        )
+        engine = connect(
+            prompts.levels,
+            base_url or (),
+            model,
+            served=here,
+            key_variable=key_variable,
+            patience=patience,
+            timeout=timeout,
+        )
+    summary = elicit(
+        asked,
+        prompts,
+        engine,
+        target,
+        sampling,
+        seed,
+        concurrency,
+        LiveView(err),
+        policy=None if policy is None else _load(policy),
+        ask_at_once=ask_at_once,
+    )
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
     if isinstance(engine, BatchEngine) and not as_json:
         _tell_batch(engine, summary.waiting)
 
 
-def _connect(urls: list[str], model: str | None, key_variable: str, patience: float, timeout: float) -> Engine:
-    from elicitation.chat_engine import ChatEngine
+def _load(path: Path) -> "Policy":
+    from bayes_direag.fits.policy import Policy
 
-    return ChatEngine(urls, _name(model, "--base-url"), key_variable=key_variable, patience=patience, timeout=timeout)
-
-
-def _name(model: str | None, option: str) -> str:
-    if model is None:
-        raise DirEAGError(f"{option}: saw no --model; expected the name of the model there. Add it.")
-    return model
+    return Policy.load(path)
 
 
 def serve(
@@ -242,6 +274,8 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
         f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",
         soft_wrap=True,
     )
+    if summary.spending is not None and not summary.waiting:
+        out.print(summary.spending.text, soft_wrap=True)
     if summary.unknown_reasons:
         err.print(tell_unknown(summary.unknown_reasons), soft_wrap=True)
     if not summary.waiting:

@@ -1,8 +1,8 @@
 """Engines, which draw replies: their interface, and one with canned replies. Others ask servers or batch services."""
 
 import asyncio
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -26,7 +26,7 @@ class EngineInfo:
     Attributes
     ----------
     kind : str
-        ``openai``, ``vllm`` (started by the run), ``batch`` or ``canned``.
+        ``openai``, ``vllm`` (started by the run), ``batch``, ``canned`` or ``panel``.
     endpoints : tuple of str
         Its addresses, without user names and passwords; empty for a server started by the run.
     server_version, context
@@ -35,6 +35,8 @@ class EngineInfo:
         The model's folder or name, and further arguments, of a server started by the run.
     device : str, optional
         The GPU of a server whose model was fetched by the run.
+    levels : dict
+        The engine of each level in a panel.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class EngineInfo:
     model_source: str | None = None
     arguments: tuple[str, ...] = ()
     device: str | None = None
+    levels: Mapping[str, "EngineInfo"] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -50,6 +50,8 @@ class Manifest(BaseModel):
     ----------
     identity, protocol
         What must not change when the run is resumed; the full prompts.
+    policy
+        The content of the policy by which questions were asked, if there was one.
     questions
         Name, kind, number and SHA-256 of the questions, and the odd rows of the source.
     complete, counts, levels
@@ -63,6 +65,7 @@ class Manifest(BaseModel):
     format: int = 1
     identity: dict[str, JsonValue]
     protocol: JsonValue
+    policy: JsonValue = None
     questions: dict[str, JsonValue]
     complete: bool = False
     counts: dict[str, int] = Field(default_factory=dict)

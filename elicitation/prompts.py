@@ -18,14 +18,26 @@ import hashlib
 import json
 import re
 import tomllib
+from collections.abc import Mapping
+from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
 from bayes_direag.errors import DirEAGError
+from elicitation.generation import Sampling
 
 ProtocolName = Literal["steered", "samples", "topk"]
 Wording = Literal["ours", "released"]
@@ -44,6 +56,22 @@ def _that_compiles(pattern: str) -> str:
     return pattern
 
 
+def _several(given: object) -> object:
+    return (given,) if isinstance(given, str) else given
+
+
+def _that_can_be_set(settings: Mapping[str, object]) -> Mapping[str, object]:
+    try:
+        Sampling().override(_assignments(settings))
+    except DirEAGError as error:
+        raise ValueError(str(error)) from error
+    return settings
+
+
+def _assignments(settings: Mapping[str, object]) -> list[str]:
+    return [f"{name}={value}" for name, value in settings.items()]
+
+
 _Text = Annotated[str, AfterValidator(_without_blank_ends)]
 _Name = Annotated[str, Field(pattern=r"\S")]
 _Pattern = Annotated[str, AfterValidator(_that_compiles)]
@@ -60,11 +88,39 @@ class Level:
         Its number from 0, the ``level`` of observations, and its name.
     note : str
         The text that replaces ``{note}``; may be empty.
+    model, base_url, key_variable : optional
+        Which model is asked, at which endpoints (one or several), and the environment variable that holds their API
+        key; by default those of the run.
+    sampling : dict
+        Sampling settings that differ from the run's, by name; the value ``"none"`` means None.
+    group : str, optional
+        The name that exchangeable levels share, in the observations too. The samples of a level with a group are
+        exchangeable.
     """
 
     index: Annotated[int, Field(strict=True)]
     name: _Name
-    note: _Text
+    note: _Text = ""
+    model: _Name | None = None
+    base_url: Annotated[tuple[str, ...], BeforeValidator(_several), Field(exclude=True)] = ()  # may hold a password
+    key_variable: _Name | None = None
+    sampling: Annotated[dict[str, JsonValue], AfterValidator(_that_can_be_set)] = field(default_factory=dict)
+    group: _Name | None = None
+
+    @property
+    def is_asked_elsewhere(self) -> bool:
+        """Whether it has a model or endpoints of its own."""
+        return bool(self.model or self.base_url)
+
+    @property
+    def differences(self) -> dict[str, JsonValue]:
+        """What it has of its own that determines replies."""
+        given: dict[str, JsonValue] = {"model": self.model, "sampling": self.sampling}
+        return {name: value for name, value in given.items() if value}
+
+    def sampled(self, sampling: Sampling) -> Sampling:
+        """Return how its replies are drawn in a run of this sampling."""
+        return sampling.override(_assignments(self.sampling))
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -141,7 +197,8 @@ def load_protocol(
     Parameters
     ----------
     levels_file : path-like, optional
-        A TOML file in the form of the shipped ones. Its fields (``levels`` as a whole, ``n_samples``, ``frame``,
+        A TOML file in the form of the shipped ones. A level is a table ``[levels.NAME]`` with fields of
+        :class:`Level`; they are numbered in their order. Its fields (``levels`` as a whole, ``n_samples``, ``frame``,
         ``repair``, ``reply_pattern``, ``holds``, ``repairs``, ``schema``) replace the shipped ones.
     examples_file : path-like, optional
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
@@ -234,12 +291,23 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _protocol(name: str, settings: dict[str, Any], source: str) -> Protocol:
     """Validate the settings of a protocol; errors name their ``source``."""
+    levels = settings["levels"]
+    names = [*levels] if isinstance(levels, dict) and all(isinstance(level, dict) for level in levels.values()) else []
+    numbered = [{**levels[level], "index": index, "name": level} for index, level in enumerate(names)]
+    if not names:
+        raise DirEAGError(
+            f"{source}, field levels: saw {str(levels)[:60]!r}; expected a table for each level, as [levels.cautious]. "
+            "Correct the file, or start from a copy of one in elicitation/prompt_files."
+        )
     try:
-        return TypeAdapter(Protocol).validate_python({"examples": (), **settings, "name": name})
+        return TypeAdapter(Protocol).validate_python({"examples": (), **settings, "name": name, "levels": numbered})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(step) for step in first["loc"])
+        steps = [
+            names[step] if place == 1 and isinstance(step, int) else step for place, step in enumerate(first["loc"])
+        ]
+        at = ".".join(map(str, steps))
         raise DirEAGError(
-            f"{source}{f', field {field}' if field else ''}: {first['msg']}; saw {str(first['input'])[:60]!r}; "
+            f"{source}{f', field {at}' if at else ''}: {first['msg']}; saw {str(first['input'])[:60]!r}; "
             "expected the fields of the files in elicitation/prompt_files. Correct the file, or start from a copy."
         ) from error

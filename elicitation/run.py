@@ -1,20 +1,22 @@
-"""A run: ask every question at every level, record the replies, and write the observations."""
+"""A run: ask every question at every level, or at those a policy chooses, and write the observations."""
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, TypeAdapter
 
 from bayes_direag.data.files import write_questions
-from bayes_direag.data.records import Question
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
+from elicitation.adaptive import Adaptive, Spending
 from elicitation.engines import Deferred, Engine, EngineInfo
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
@@ -24,6 +26,9 @@ from elicitation.prompts import Protocol, prompt_hash
 from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task
 from elicitation.tally import LevelSummary, Tally
+
+if TYPE_CHECKING:
+    from bayes_direag.fits.policy import Policy
 
 __all__ = ["RunSummary", "Sampling", "elicit"]
 
@@ -48,6 +53,8 @@ class RunSummary:
         The duration of this session, without the start of the engine, and its completion tokens.
     waiting : int
         The number of replies that come later (batch services); the observations are written when it is 0.
+    spending : Spending, optional
+        What was asked and spent by a policy, if there was one.
     """
 
     folder: Path
@@ -61,6 +68,7 @@ class RunSummary:
     seconds: float
     tokens: int
     waiting: int
+    spending: Spending | None
 
 
 def elicit(
@@ -72,6 +80,9 @@ def elicit(
     seed: int = 0,
     concurrency: int | None = None,
     view: LiveView | None = None,
+    *,
+    policy: "Policy | None" = None,
+    ask_at_once: int = 1,
 ) -> RunSummary:
     """Ask a model all questions under a protocol; resume the run if the folder contains its beginning.
 
@@ -82,7 +93,8 @@ def elicit(
     - ``samples``: level i, named ``sample_i``, has the answer and the confidence (if asked for) of sample i;
     - ``topk``: level i, named ``rank_i``, has answer i of the list and its probability in percent.
 
-    A confidence that was not stated is null.
+    A confidence that was not stated is null. With a policy a question has the observations that were asked for, and a
+    ``decision``: the last step's ``answer``, ``confidence`` and ``hand_over``.
 
     Parameters
     ----------
@@ -98,9 +110,15 @@ def elicit(
         The number of concurrent requests in each lane of the engine; None for as many as the engine takes.
     view
         The display of the progress.
+    policy
+        What decides which level is asked next, and when to stop; None asks all levels.
+    ask_at_once
+        With a policy, how many levels of a question are asked at once at first.
 
     Raises
     ------
+    DirEAGError
+        If the policy does not fit the questions or the protocol.
     JournalError
         If the folder contains a run with another identity, or the journal cannot be written.
     EngineError
@@ -109,7 +127,9 @@ def elicit(
     sampling = sampling or Sampling()
     if protocol.repairs is not None:
         sampling = sampling.model_copy(update={"repairs": min(sampling.repairs, protocol.repairs)})
-    run = _Run(questions, protocol, sampling, seed, engine, Path(folder))
+    task = Task(protocol, sampling, seed, questions.kind)
+    adaptive = None if policy is None else Adaptive(policy, task, questions, ask_at_once)
+    run = _Run(questions, task, engine, Path(folder), adaptive)
     run.claim_folder()
     with Journal(run.folder / "journal.jsonl", run.identity) as journal, view or nullcontext():
         run.take_up(journal)
@@ -118,7 +138,7 @@ def elicit(
         session = manifest.sessions[-1]
         manifest.write(path)
         try:
-            if run.open_slots:
+            if run.waiting:
                 asyncio.run(_fill(run, journal, engine, concurrency, partial(_enter_engine, manifest, path), view))
             session.outcome = "waiting"
             if not run.waiting:
@@ -135,28 +155,44 @@ def elicit(
     return run.summary()
 
 
+@dataclass
+class _Course:
+    """How far a question has come: the turns in which its slots are asked, and the open slots of the present one."""
+
+    slots: tuple[Slot, ...]
+    turns: Iterator[tuple[Slot, ...]]
+    open_slots: list[Slot] = field(default_factory=list)
+
+
 class _Run:
-    """The state of a run: the outcomes of settled slots, and the open slots."""
+    """The state of a run: the outcomes of settled slots, and the course of each question."""
 
     def __init__(
-        self, questions: QuestionSet, protocol: Protocol, sampling: Sampling, seed: int, engine: Engine, folder: Path
+        self, questions: QuestionSet, task: Task, engine: Engine, folder: Path, adaptive: Adaptive | None
     ) -> None:
         self.questions, self.model, self.folder = questions, engine.model, folder
-        self.task = Task(protocol, sampling, seed, questions.kind)
+        self.task, self.adaptive = task, adaptive
+        protocol = task.protocol
+        levels: dict[str, JsonValue] = {level.name: level.differences for level in protocol.levels if level.differences}
         self.identity: dict[str, JsonValue] = {
             "model": engine.model,
             "dataset": questions.name,
             "protocol": protocol.name,
             **({} if protocol.schema is None else {"form": "json"}),
             "prompts": prompt_hash(protocol),
-            "seed": seed,
-            "sampling": sampling.model_dump(),
+            "seed": task.seed,
+            "sampling": task.sampling.model_dump(),
+            **({"levels": levels} if levels else {}),
+            **({} if adaptive is None else {"policy": adaptive.identity}),
             **getattr(engine, "identity", {}),
         }
         self.outcomes: dict[Slot, Outcome] = {}
-        self.open_slots: list[tuple[Slot, ...]] = []
-        self._slots = [self.task.slots(problem) for problem in questions.problems]
-        self.tally = Tally(len(protocol.levels) * protocol.n_samples, len(self._slots), questions.kind)
+        self.courses = {problem.problem_id: self._course(task.slots(problem)) for problem in questions.problems}
+        n_slots = sum(len(course.slots) for course in self.courses.values())
+        self.tally = Tally(n_slots, len(self.courses), questions.kind)
+
+    def _course(self, slots: tuple[Slot, ...]) -> _Course:
+        return _Course(slots, iter([slots]) if self.adaptive is None else self.adaptive.turns(slots, self.outcomes))
 
     def claim_folder(self) -> None:
         """Create the folder, or check that its contents are those of a run."""
@@ -169,11 +205,9 @@ class _Run:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def take_up(self, journal: Journal) -> None:
-        """Settle slots by the journal, and list the open ones."""
-        for slots in self._slots:
-            missing = tuple(slot for slot in slots if self.advance(slot, journal) is not None)
-            if missing:
-                self.open_slots.append(missing)
+        """Settle slots by the journal as far as it goes."""
+        for course in self.courses.values():
+            self._go_on(course, journal)
         self.tally.resumed = len(journal.entries)
         self.tally.begin()
 
@@ -186,23 +220,48 @@ class _Run:
         self.tally.add_outcome(slot, next_step)
         return None
 
+    def next_slots(self, slot: Slot, journal: Journal) -> list[Slot]:
+        """Return what to ask of a question after one of its slots is settled."""
+        course = self.courses[slot.problem.problem_id]
+        course.open_slots.remove(slot)
+        return [] if course.open_slots else self._go_on(course, journal)
+
+    def _go_on(self, course: _Course, journal: Journal) -> list[Slot]:
+        """Begin the first turn of a question that the journal does not settle, and return its open slots."""
+        for turn in course.turns:
+            course.open_slots = [slot for slot in turn if self.advance(slot, journal) is not None]
+            if course.open_slots:
+                return [*course.open_slots]
+        self.tally.finish_question(sum(slot not in self.outcomes for slot in course.slots))
+        return []
+
     @property
     def waiting(self) -> int:
         """The number of open slots."""
-        return self.tally.n_total - self.tally.settled
+        return sum(len(course.open_slots) for course in self.courses.values())
+
+    def _observations(self, course: _Course) -> tuple[Observation, ...]:
+        """Return the observations of a question so far, in the order of the levels."""
+        settled = (self.outcomes[slot].observations for slot in course.slots if slot in self.outcomes)
+        return tuple(chain.from_iterable(settled))
 
     def records(self) -> list[Question]:
-        """Return the questions with their observations."""
-        return [
+        """Return the questions with their observations, and with what a policy has decided."""
+        found = [
             Question(
                 problem_id=problem.problem_id,
                 dataset=problem.dataset,
                 model=self.model,
                 question=problem.question,
                 gold_answer=problem.gold_answer,
-                observations=tuple(chain.from_iterable(self.outcomes[slot].observations for slot in slots)),
+                observations=self._observations(self.courses[problem.problem_id]),
             )
-            for problem, slots in zip(self.questions.problems, self._slots, strict=True)
+            for problem in self.questions.problems
+        ]
+        if self.adaptive is None:
+            return found
+        return [
+            question.model_copy(update={"decision": self.adaptive.decision(question.problem_id)}) for question in found
         ]
 
     def manifest(self, sessions: Sequence[Session]) -> Manifest:
@@ -215,7 +274,14 @@ class _Run:
             "odd_rows": TypeAdapter(object).dump_python(self.questions.odd_rows, mode="json"),
         }
         protocol = TypeAdapter(object).dump_python(self.task.protocol, mode="json")
-        return Manifest(identity=self.identity, protocol=protocol, questions=questions, sessions=[*sessions, Session()])
+        policy = None if self.adaptive is None else self.adaptive.content
+        return Manifest(
+            identity=self.identity,
+            protocol=protocol,
+            policy=policy,
+            questions=questions,
+            sessions=[*sessions, Session()],
+        )
 
     def close(self, manifest: Manifest, journal: Journal) -> None:
         """Record the results of a session."""
@@ -230,13 +296,11 @@ class _Run:
 
     def summary(self) -> RunSummary:
         """Return the summary of the finished run."""
-        answered = defaultdict[str, bool](bool)
-        for slot, outcome in self.outcomes.items():
-            answered[slot.problem.problem_id] |= any(report.answer is not None for report in outcome.observations)
+        done = [self._observations(course) for course in self.courses.values() if not course.open_slots]
         return RunSummary(
             folder=self.folder,
-            n_questions=len(self._slots),
-            n_unanswered=sum(not value for value in answered.values()),
+            n_questions=len(self.courses),
+            n_unanswered=sum(all(report.answer is None for report in reports) for reports in done),
             generations=self.tally.resumed + self.tally.asked,
             asked=self.tally.asked,
             statuses={str(status): n for status, n in sorted(self.tally.statuses.items())},
@@ -245,6 +309,7 @@ class _Run:
             seconds=self.tally.seconds,
             tokens=self.tally.tokens,
             waiting=self.waiting,
+            spending=None if self.adaptive is None else self.adaptive.spending(self.outcomes),
         )
 
 
@@ -267,31 +332,37 @@ async def _fill(
     async with engine as info:
         on_ready(info)
         run.tally.begin()
-        waiting = iter(run.open_slots)
+        waiting = iter([course.open_slots[:] for course in run.courses.values() if course.open_slots])
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(engine.watch())
                 async with asyncio.TaskGroup() as workers:
                     for lane in range(engine.lanes):
-                        slots = _in_lane(waiting)
+                        ready = deque[Slot]()
                         for _ in range(concurrency or engine.takes):
-                            workers.create_task(_work(run, journal, engine, lane, slots, view))
+                            workers.create_task(_work(run, journal, engine, lane, ready, waiting, view))
                 watch.cancel()
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
 
 
-def _in_lane(waiting: Iterator[tuple[Slot, ...]]) -> Iterator[Slot]:
-    """Yield slots, taking one question at a time from the iterator that all lanes share."""
-    for slots in waiting:
-        yield from slots
-
-
 async def _work(
-    run: _Run, journal: Journal, engine: Engine, lane: int, slots: Iterator[Slot], view: LiveView | None
+    run: _Run,
+    journal: Journal,
+    engine: Engine,
+    lane: int,
+    ready: deque[Slot],
+    waiting: Iterator[list[Slot]],
+    view: LiveView | None,
 ) -> None:
-    """Settle one slot after another; a slot whose reply comes later stays open."""
-    for slot in slots:
+    """Settle one slot after another of those that are ready in the lane, or of the next question for all lanes.
+
+    A slot whose reply comes later stays open.
+    """
+    while ready or (slots := next(waiting, [])):
+        if not ready:
+            ready.extend(slots)
+        slot = ready.popleft()
         while (request := run.advance(slot, journal)) is not None:
             began = time.monotonic()
             try:
@@ -309,6 +380,8 @@ async def _work(
             run.tally.add_generation(entry)
             if view is not None:
                 view.show(run.tally)
+        else:
+            ready.extendleft(run.next_slots(slot, journal))
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

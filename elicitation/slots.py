@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind
@@ -40,6 +41,11 @@ class Task:
     seed: int
     kind: AnswerKind
 
+    @cached_property
+    def sampling_by_level(self) -> tuple[Sampling, ...]:
+        """How the replies of each level are drawn."""
+        return tuple(level.sampled(self.sampling) for level in self.protocol.levels)
+
     def slots(self, problem: Problem) -> tuple[Slot, ...]:
         """Return the slots of a question; they are asked one after another, to share the server's prefix cache."""
         levels, samples = self.protocol.levels, range(self.protocol.n_samples)
@@ -52,7 +58,7 @@ class Task:
         JournalError if a recorded reply answers a prompt other than the one that would be sent.
         """
         attempts: list[Entry] = []
-        for attempt in range(self.sampling.repairs + 1):
+        for attempt in range(self.sampling_by_level[slot.level].repairs + 1):
             request = self._request(slot, attempt, attempts[-1] if attempts else None)
             entry = entries.get(request.key)
             if entry is None:
@@ -64,14 +70,14 @@ class Task:
                     "folder."
                 )
             attempts.append(entry)
-            if entry.finish_reason == "context" or self._read(entry.generation)[0] in READABLE:
+            if entry.finish_reason == "context" or self._read(slot, entry.generation)[0] in READABLE:
                 break
         return self._outcome(slot, attempts)
 
     def _outcome(self, slot: Slot, attempts: Sequence[Entry]) -> Outcome:
         """Return the outcome of the attempts at a slot, of which the last counts."""
         *failed, last = attempts
-        status, reports = self._read(last.generation)
+        status, reports = self._read(slot, last.generation)
         if failed and status is ParseStatus.OK:
             status = ParseStatus.REPAIRED
         provenance = {
@@ -81,10 +87,13 @@ class Task:
             "attempts": len(failed) + 1,
             "seed": last.seed,
         }
+        level = self.protocol.levels[slot.level]
+        told = {"group": level.group, "model": level.model}
+        provenance |= {field: name for field, name in told.items() if name is not None}
         observations = []
         for rank, (answer, confidence) in enumerate(reports):
-            level, name = self._place(slot, rank)
-            values = {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
+            number, name = self._place(slot, rank)
+            values = {"level": number, "level_name": name, "answer": answer, "confidence": confidence}
             on_a_line = answer is not None and self.protocol.schema is None
             probability = answer_probability(last.final_tokens, answer or "") if on_a_line else None
             signals = {} if probability is None else {"confidences": {"logprob": round(probability, 2)}}
@@ -95,19 +104,27 @@ class Task:
         key = Key(slot.problem.problem_id, slot.level, slot.sample, attempt)
         prompt = (self.protocol, slot.level, slot.problem.question)
         chat = messages(*prompt) if previous is None else repair_messages(*prompt, previous.text)
-        pattern = self.protocol.reply_pattern if self.sampling.structured else None
-        return ChatRequest(key, tuple(chat), request_seed(self.seed, key), self.sampling, pattern, self.protocol.schema)
+        sampling = self.sampling_by_level[slot.level]
+        pattern = self.protocol.reply_pattern if sampling.structured else None
+        return ChatRequest(key, tuple(chat), request_seed(self.seed, key), sampling, pattern, self.protocol.schema)
 
-    def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
+    def _read(self, slot: Slot, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""
         holds, text, finish_reason = self.protocol.holds, reply.text, reply.finish_reason
         if holds == "guesses":
             guesses = read_guesses(text, finish_reason, kind=self.kind)
             return guesses.status, [*guesses.answers] or [(None, None)]
         reading = read_reply(text, finish_reason, kind=self.kind, confident=holds == "pair")
-        if self.sampling.lenient and reading.status in (ParseStatus.NO_ANSWER, ParseStatus.TRUNCATED):
+        if self.sampling_by_level[slot.level].lenient and reading.status in (
+            ParseStatus.NO_ANSWER,
+            ParseStatus.TRUNCATED,
+        ):
             reading = read_last_number(reply.text, confident=holds == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
+
+    def reports_as(self, slot: Slot) -> str:
+        """Return the name under which a fit learns the slot's reports: that of its group, or else of its level."""
+        return self.protocol.levels[slot.level].group or self._place(slot, 0)[1]
 
     def _place(self, slot: Slot, rank: int) -> tuple[int, str]:
         """Return the number and name of an observation's level."""

@@ -64,23 +64,22 @@ class Tally:
 
     Attributes
     ----------
-    n_slots, n_questions : int
-        The number of slots of each question, and of questions.
+    n_total, n_questions : int
+        The number of slots, at most, and of questions.
     settled, questions_done : int
-        The number of settled slots and of questions with all slots settled.
+        The number of settled slots, and of questions that are done.
     statuses, unknown_reasons : Counter
         The number of settled replies by status, and by finish reasons that are not known.
     resumed, asked, tokens : int
         The number of generations from the journal and of this session, and the completion tokens of the latter.
     """
 
-    def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:
-        self.n_slots, self.n_questions = n_slots, n_questions
+    def __init__(self, n_total: int, n_questions: int, kind: AnswerKind) -> None:
+        self.n_total, self.n_questions = n_total, n_questions
         self.settled = self.questions_done = self.resumed = self.asked = self.tokens = 0
         self.statuses: Counter[ParseStatus] = Counter()
         self.unknown_reasons: Counter[str] = Counter()
         self._kind: AnswerKind = kind
-        self._missing: Counter[str] = Counter()
         self._levels: dict[int, _Level] = {}
         self._settled_before = 0
         self._began = time.monotonic()
@@ -101,15 +100,13 @@ class Tally:
         reason = str((outcome.observations[0].model_extra or {}).get("finish_reason") or "")
         if is_unknown(reason):
             self.unknown_reasons[reason] += 1
-        self._missing[slot.problem.problem_id] += 1
-        self.questions_done += self._missing[slot.problem.problem_id] == self.n_slots
         for observation in outcome.observations:
             self._count(observation, slot.problem.gold_answer, outcome.status)
 
-    @property
-    def n_total(self) -> int:
-        """The total number of slots."""
-        return self.n_slots * self.n_questions
+    def finish_question(self, n_spared: int) -> None:
+        """Count a question that is done, although this many of its slots were not asked."""
+        self.questions_done += 1
+        self.n_total -= n_spared
 
     @property
     def seconds(self) -> float:

@@ -36,13 +36,14 @@ def shown(view_of: Any, terminal: bool) -> str:
 
 def tally() -> Tally:
     """Return the counts of one question with two levels, the first right, the second unreadable."""
-    counts = Tally(2, 2, "numeric")
+    counts = Tally(5, 2, "numeric")
     problem = runs.questions(2).problems[1]
     good = Observation.model_validate({"level": 0, "level_name": "low", "answer": "$4", "confidence": 80})
     bad = Observation.model_validate({"level": 1, "level_name": "high", "answer": None, "confidence": None})
     counts.add_outcome(Slot(problem, 0, 0), Outcome(ParseStatus.REPAIRED, (good,)))
     counts.begin()
     counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
+    counts.finish_question(1)
     key = Key("sum-001", 0, 0, 0)
     counts.add_generation(
         Entry(

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from bayes_direag.errors import DirEAGError
-from elicitation.prompts import Example, load_protocol, messages, prompt_hash, repair_messages
+from elicitation.generation import Sampling
+from elicitation.prompts import Example, Protocol, load_protocol, messages, prompt_hash, repair_messages
 from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS
 
 STEERED = PROTOCOLS["steered"]
@@ -82,13 +84,9 @@ def test_examples_are_turns_before_the_prompt_and_the_same_at_all_levels() -> No
 
 
 LEVELS = """
-[[levels]]
-index = 0
-name = "calm"
+[levels.calm]
 note = "(2) Stay calm."
-[[levels]]
-index = 1
-name = "hurried"
+[levels.hurried]
 note = "(2) Be quick."
 """
 
@@ -111,15 +109,20 @@ def test_own_levels_and_examples_from_files(tmp_path: Path) -> None:
     [
         ("frame = 3", "levels.toml, field frame: .* saw '3'"),
         ("frames = 'x'", "field frames: Unexpected keyword"),
-        ("name = 'samples'\nlevels = []", "field levels"),
+        ("name = 'samples'\nlevels = []", "field levels: saw '\\[\\]'; expected a table for each level"),
+        ("[levels]", "field levels: saw '{}'"),
+        ("[[levels]]\nname = 'calm'", "field levels: saw .*'calm'.* expected a table for each level"),
+        ("[levels.gpt-4.1]\nmodel = 'gpt-4.1'", "field levels.gpt-4"),
         ("frame = 'Well?'", r"must hold \{question\} once"),
         ("frame = '{question}'", r"must hold \{note\} once, because levels have notes"),
         ("n_samples = 0", "field n_samples"),
         ("reply_pattern = '('", "not a regular expression"),
-        (LEVELS.replace("index = 1", "index = 2"), r"numbered 0, 1, 2 .* not \[0, 2\]"),
-        (LEVELS.replace("hurried", "calm"), "two levels have the same name"),
-        (LEVELS.replace('name = "calm"', 'name = " "'), "field levels.0.name"),
-        (LEVELS.replace("note =", "notes ="), "field levels.0"),
+        (LEVELS.replace("hurried", "calm"), "cannot be read"),
+        (LEVELS.replace("calm]", '" "]'), "field levels. .name"),
+        (LEVELS.replace("note =", "notes ="), "field levels.calm"),
+        (f"{LEVELS}sampling = {{temperature = 3}}", "field levels.hurried.sampling: .*temperature: saw '3'"),
+        (f"{LEVELS}sampling = {{warmth = 1}}", "field levels.hurried.sampling: .*warmth"),
+        (f"{LEVELS}model = ''", "field levels.hurried.model"),
         ("levels = [", "cannot be read .*expected a TOML file"),
     ],
 )
@@ -129,6 +132,32 @@ def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, complaint
     with pytest.raises(DirEAGError, match=complaint) as caught:
         load_protocol("steered", path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_levels_are_numbered_and_named_apart() -> None:
+    first, second = STEERED.levels[:2]
+    with pytest.raises(ValidationError, match=r"numbered 0, 1, 2 .* not \[1, 0\]"):
+        dataclasses.replace(STEERED, levels=(second, first))
+    with pytest.raises(ValidationError, match="two levels have the same name"):
+        dataclasses.replace(STEERED, levels=(first, dataclasses.replace(second, name=first.name)))
+
+
+def test_a_level_may_name_its_model_and_how_it_is_sampled(tmp_path: Path) -> None:
+    path = tmp_path / "levels.toml"
+    path.write_text(
+        '[levels.small]\nmodel = "s"\nbase_url = "http://u:secret@127.0.0.1:1/v1"\n'
+        '[levels.large]\nmodel = "l"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
+        'sampling = {temperature = 0.2, top_k = "none", logprobs = true}\n[levels.own]\n'
+    )
+    protocol = load_protocol("steered", path)
+    small, large, own = protocol.levels
+    assert (small.base_url, large.base_url) == (("http://u:secret@127.0.0.1:1/v1",), ("http://a/v1", "http://b/v1"))
+    assert [level.is_asked_elsewhere for level in protocol.levels] == [True, True, False]
+    sampling = Sampling(temperature=0.9)
+    assert (small.sampled(sampling), own.sampled(sampling)) == (sampling, sampling)
+    assert large.sampled(sampling) == Sampling(temperature=0.2, top_k=None, logprobs=True)
+    assert small.differences == {"model": "s"}
+    assert "secret" not in str(TypeAdapter(Protocol).dump_python(protocol))
 
 
 def test_missing_files_and_unknown_protocols(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""Asking by a policy: one report of a question after another, while the next one is worth its price."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue, TypeAdapter
+
+from bayes_direag.errors import DirEAGError
+from elicitation.questions import QuestionSet
+from elicitation.slots import Outcome, Slot, Task
+
+if TYPE_CHECKING:
+    from bayes_direag.fits.policy import Policy, Step
+
+#: How many questions for a person are named.
+_SHOWN = 10
+#: What the policy is told about a report.
+_TOLD = {"level", "level_name", "group", "answer", "confidence", "confidences"}
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What a policy has asked and spent.
+
+    Attributes
+    ----------
+    reports, all_reports : int
+        The number of reports that were asked, and that the policy could have asked.
+    price, full_price : float
+        Their price, and that of all reports.
+    handed_over : tuple of str
+        The names of the questions that are for a person.
+    """
+
+    reports: int
+    all_reports: int
+    price: float
+    full_price: float
+    handed_over: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """What was spent, in sentences."""
+        n, names = len(self.handed_over), ", ".join(self.handed_over[:_SHOWN])
+        more = f" and {n - _SHOWN} more" if n > _SHOWN else ""
+        handed_over = f" {n} {'question is' if n == 1 else 'questions are'} for a person: {names}{more}." if n else ""
+        return (
+            f"The policy asked {self.reports} of {self.all_reports} reports ({_share(self.reports, self.all_reports)}) "
+            f"at {_share(self.price, self.full_price)} of their price.{handed_over}"
+        )
+
+
+class Adaptive:
+    """A policy that is followed in a run; what it asks depends on the replies alone.
+
+    Raises DirEAGError if it does not fit the run: lists of guesses, answers of another kind, or too few levels.
+
+    Parameters
+    ----------
+    policy, task, questions
+        The policy, how questions are asked, and which.
+    at_once : int
+        How many reports of a question are asked at once at first: those worth most alone.
+
+    Attributes
+    ----------
+    content : JSON value
+        What the file of the policy holds.
+    """
+
+    def __init__(self, policy: "Policy", task: Task, questions: QuestionSet, at_once: int) -> None:
+        predictor = policy.predictor
+        self.content: JsonValue = TypeAdapter(object).dump_python(policy.content(), mode="json")
+        self._policy = replace(policy, predictor=replace(predictor, scale="percent"))
+        self._task, self._at_once = task, at_once
+        self._most = dict(zip(predictor.levels, policy.most.tolist(), strict=True))
+        self._price = dict(zip(predictor.levels, policy.prices.tolist(), strict=True))
+        self._steps: dict[str, Step] = {}  # the last one on each question that is done
+        self._check(questions)
+        self._first: list[str] = []
+        while len(self._first) < at_once and (name := self._next_after_nothing()) is not None:
+            self._first.append(name)
+
+    @property
+    def identity(self) -> JsonValue:
+        """What must not change when a run is resumed."""
+        digest = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+        return {"sha256": digest, "ask_at_once": self._at_once}
+
+    def decision(self, problem_id: str) -> dict[str, JsonValue]:
+        """Return the answer to a question that is done, the probability that it is right, and who is to give it."""
+        step = self._steps[problem_id]
+        return {"answer": step.answer, "confidence": step.confidence, "hand_over": step.hand_over}
+
+    def turns(self, slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> Iterator[tuple[Slot, ...]]:
+        """Yield which slots of a question to ask, each time after the earlier ones have an outcome."""
+        left = {name: iter([slot for slot in slots if self._task.reports_as(slot) == name]) for name in self._most}
+        asked = [next(left[name]) for name in self._first]
+        if asked:
+            yield tuple(asked)
+        while (step := self._policy.next(_reports(asked, outcomes))).ask is not None:
+            asked.append(next(left[step.ask]))
+            yield (asked[-1],)
+        self._steps[slots[0].problem.problem_id] = step
+
+    def spending(self, outcomes: Mapping[Slot, Outcome]) -> Spending:
+        """Return what has been asked and spent so far, of what all reports on these questions cost."""
+        asked = Counter(map(self._task.reports_as, outcomes))
+        n = len({slot.problem.problem_id for slot in outcomes} | self._steps.keys())
+        full = {name: n * most for name, most in self._most.items()}
+        price, full_price = (sum((n * self._price[name] for name, n in each.items()), 0.0) for each in (asked, full))
+        handed_over = tuple(sorted(name for name, step in self._steps.items() if step.hand_over))
+        return Spending(asked.total(), sum(full.values()), price, full_price, handed_over)
+
+    def _next_after_nothing(self) -> str | None:
+        """Return the level to ask if those that are asked at once give no answer."""
+        return self._policy.next([{"group": name, "answer": None} for name in self._first]).ask
+
+    def _check(self, questions: QuestionSet) -> None:
+        protocol, answers = self._task.protocol, self._policy.predictor.answers
+        if protocol.holds == "guesses":
+            raise DirEAGError("--policy: saw lists of guesses; expected one report a reply. Choose another --protocol.")
+        if questions.kind != answers:
+            raise DirEAGError(
+                f"--policy: saw a policy for {answers} answers, and questions with {questions.kind} ones; expected "
+                "one kind. Give --answers, or make a policy of such questions."
+            )
+        present = Counter(map(self._task.reports_as, self._task.slots(questions.problems[0])))
+        for name, most in self._most.items():
+            if present[name] < most:
+                raise DirEAGError(
+                    f"--policy: saw a policy that asks up to {most} reports of {name!r}, and {present[name]} of "
+                    f"{', '.join(present)}; expected as many. Name the levels as in the fit, by --levels FILE."
+                )
+
+
+def _share(part: int | float, whole: int | float) -> str:
+    return f"{part / whole:.0%}" if whole else "-"
+
+
+def _reports(slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> list[dict[str, object]]:
+    return [report.model_dump(include=_TOLD) for slot in slots for report in outcomes[slot].observations]

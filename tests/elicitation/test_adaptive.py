@@ -1,0 +1,266 @@
+"""Asking by a policy: what is asked, in which order, and that it depends on the replies alone."""
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.policy import Policy
+from elicitation.engines import CannedEngine, Deferred
+from elicitation.generation import ChatRequest, Generation, Key, Sampling
+from elicitation.journal import JournalError, read_journal
+from elicitation.prompts import load_protocol
+from elicitation.questions import QuestionSet
+from elicitation.run import elicit
+from tests.command_line import refuse, succeed
+from tests.elicitation import runs
+from tests.elicitation.stub_server import Stub
+
+N, GARBAGE = 30, 0.2
+ONCE = Sampling(max_tokens=64, repairs=0)
+
+CLIENT = """
+import sys
+from bayes_direag.fits.policy import Policy
+from elicitation.generation import Sampling
+from tests.elicitation.runs import ask, chat
+settings = {"sampling": Sampling(max_tokens=64, repairs=0), "policy": Policy.load(sys.argv[3])}
+ask(int(sys.argv[4]), chat(sys.argv[1]), sys.argv[2], concurrency=4, **settings)
+"""
+
+
+def ask(folder: Path, policy: Policy | None = None, engine: Any = None, **settings: Any) -> Any:
+    return runs.ask(N, engine or runs.canned(GARBAGE), folder, **{"sampling": ONCE, "policy": policy} | settings)
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in runs.observations(folder).splitlines()]
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run in which every level was asked, and a fifth of the replies cannot be read."""
+    folder = tmp_path_factory.mktemp("full")
+    runs.ask(80, runs.canned(GARBAGE), folder, sampling=ONCE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def policy(full: Path) -> Policy:
+    fit = fit_map(Observations.read(full / "observations.jsonl"), partial=True)
+    names = fit.level_names
+    return fit.policy(prices={name: 1.0 + place for place, name in enumerate(names)}, value=60.0, person=20.0)
+
+
+@pytest.fixture(scope="module")
+def adaptive(policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adaptive")
+    ask(folder, policy)
+    return folder
+
+
+def test_a_run_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, full: Path, adaptive: Path) -> None:
+    n_unreadable = 0
+    for whole, found in zip(records(full), records(adaptive), strict=False):
+        by_level = {one["level_name"]: one for one in whole["observations"]}
+        asked: list[dict[str, Any]] = []
+        while (step := policy.next(asked)).ask is not None:
+            asked.append(by_level[step.ask])
+        assert found["observations"] == sorted(asked, key=lambda one: one["level"])
+        decision = {"answer": step.answer, "confidence": step.confidence, "hand_over": step.hand_over}
+        assert found["decision"] == decision
+        n_unreadable += sum(one["answer"] is None for one in asked)
+    assert n_unreadable > 5
+    assert len(Observations.read(adaptive / "observations.jsonl")) == N
+
+
+def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+    summary = ask(adaptive, policy, CannedEngine(lambda _: pytest.fail("nothing was left to ask"), "stub"))
+    price = dict(zip(policy.predictor.levels, policy.prices, strict=True))
+    asked = [one["level_name"] for record in records(adaptive) for one in record["observations"]]
+    spending = summary.spending
+    assert (spending.reports, spending.all_reports) == (len(asked), 5 * N)
+    assert (spending.price, spending.full_price) == (sum(price[name] for name in asked), 15 * N)
+    assert 0.2 < spending.reports / spending.all_reports < 0.8
+    people = [record["problem_id"] for record in records(adaptive) if record["decision"]["hand_over"]]
+    assert 0 < len(people) < N
+    assert spending.handed_over == tuple(people)
+    assert sum(level.n for level in summary.levels) == len(asked)
+    assert (summary.n_questions, summary.waiting) == (N, 0)
+    nobody = ask(tmp_path, replace(policy, factor=100.0)).spending
+    assert (nobody.reports, len(nobody.handed_over)) == (0, 0)
+    assert nobody.text == "The policy asked 0 of 150 reports (0%) at 0% of their price."
+
+
+def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
+    policy: Policy, adaptive: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((adaptive / "manifest.json").read_text())
+    policy.save(tmp_path / "policy.json")
+    assert manifest["policy"] == json.loads((tmp_path / "policy.json").read_text())
+    assert manifest["complete"]
+    for other, difference in (
+        ({"policy": replace(policy, person=30.0)}, "policy.sha256"),
+        ({"policy": None}, "policy.sha256: .* there, nothing here"),
+        ({"policy": policy, "ask_at_once": 2}, "policy.ask_at_once: 1 there, 2 here"),
+    ):
+        with pytest.raises(JournalError, match=difference):
+            ask(adaptive, **other)
+
+
+def test_questions_are_asked_together_and_the_set_does_not_depend_on_it(
+    policy: Policy, adaptive: Path, tmp_path: Path
+) -> None:
+    with Stub(delay=0.03, garbage=GARBAGE) as stub:
+        ask(tmp_path, policy, runs.chat(stub.url, stub.url), concurrency=4)
+        assert 6 <= stub.most <= 8
+        assert set(stub.answered.values()) == {1}
+    assert runs.observations(tmp_path) == runs.observations(adaptive)
+
+
+def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+    order: list[Key] = []
+
+    class Recorded(CannedEngine):
+        async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
+            order.append(request.key)
+            return await super().generate(request, lane)
+
+    engine = Recorded(runs.canned(GARBAGE)._reply, "stub")
+    summary = ask(tmp_path, policy, engine, ask_at_once=3, concurrency=3)
+    first: dict[str, list[int]] = {}
+    for key in order:
+        first.setdefault(key.problem_id, []).append(key.level)
+    assert len({tuple(levels[:3]) for levels in first.values()}) == 1
+    nothing = [{"level": policy.predictor.levels[level], "answer": None} for level in first["sum-000"][:2]]
+    assert policy.next(nothing).ask == policy.predictor.levels[first["sum-000"][2]]
+    assert summary.spending.reports > len(read_journal(adaptive / "journal.jsonl"))
+
+
+def test_more_questions_go_on_in_the_same_run(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+    runs.ask(10, runs.canned(GARBAGE), tmp_path, sampling=ONCE, policy=policy)
+    ask(tmp_path, policy)
+    assert runs.observations(tmp_path) == runs.observations(adaptive)
+
+
+def test_kill_9_loses_and_duplicates_nothing(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+    policy.save(tmp_path / "policy.json")
+    folder, draw = tmp_path / "run", random.Random(1)
+    n_kept = 0
+    with Stub(delay=0.05, garbage=GARBAGE) as stub:
+        for _ in range(2):
+            client = runs.start(CLIENT, stub.url, str(folder), str(tmp_path / "policy.json"), str(N))
+            while len(runs.seeds(folder) if (folder / "journal.jsonl").exists() else ()) < n_kept + 8:
+                time.sleep(0.01)
+            time.sleep(draw.uniform(0, 0.1))
+            client.kill()
+            client.communicate(timeout=10)
+            assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
+            n_kept = len(runs.seeds(folder))
+        kept = set(runs.seeds(folder))
+        stub.answered.clear()
+        stub.delay = 0
+        ask(folder, policy, runs.chat(stub.url))
+        assert not kept & set(stub.answered)
+    assert Counter(runs.seeds(folder)) == Counter(runs.seeds(adaptive))
+    assert runs.observations(folder) == runs.observations(adaptive)
+
+
+def test_replies_that_come_later_are_asked_for_in_rounds(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+    known: set[Key] = set()
+
+    class Later(CannedEngine):
+        async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
+            if request.key in known:
+                return await super().generate(request, lane)
+            known.add(request.key)
+            raise Deferred
+
+    waiting = []
+    while not waiting or waiting[-1]:
+        waiting.append(ask(tmp_path, policy, Later(runs.canned(GARBAGE)._reply, "stub")).waiting)
+    assert waiting[0] == N
+    assert waiting == sorted(waiting, reverse=True)
+    assert 2 < len(waiting) < 7
+    assert runs.observations(tmp_path) == runs.observations(adaptive)
+
+
+def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> None:
+    (tmp_path / "levels.toml").write_text('n_samples = 4\n[levels.runs]\ngroup = "runs"\n')
+    protocol = load_protocol("samples", tmp_path / "levels.toml")
+    alone = {"levels": ("runs",), "parameters": policy.predictor.parameters.of_slots([2])}
+    predictor, of_level = replace(policy.predictor, **alone), slice(2, 3)
+    policy = replace(
+        policy,
+        predictor=predictor,
+        prices=policy.prices[of_level],
+        typical=policy.typical[of_level],
+        most=np.array([4]),
+    )
+    summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", ONCE, policy=policy)
+    asked = [[one["level_name"] for one in record["observations"]] for record in records(tmp_path / "run")]
+    assert all(names == [f"sample_{place}" for place in range(len(names))] for names in asked)
+    assert {*map(len, asked)} == {1, 2, 3, 4}
+    assert summary.spending.all_reports == 240
+    fewer = replace(protocol, n_samples=3)
+    with pytest.raises(DirEAGError, match="asks up to 4 reports of 'runs', and 3 of runs; expected as many"):
+        elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", ONCE, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"protocol": "topk"}, "saw lists of guesses; expected one report a reply"),
+        ({"protocol": "samples"}, "asks up to 1 reports of 'very_cautious', and 0 of sample_0, .*; expected as many"),
+    ],
+)
+def test_a_policy_that_does_not_fit(policy: Policy, tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(DirEAGError, match=complaint):
+        ask(tmp_path / "run", policy, **change)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_for_answers_of_another_kind(policy: Policy, tmp_path: Path) -> None:
+    asked = QuestionSet("words", runs.questions(2).problems, "text")
+    with pytest.raises(DirEAGError, match="saw a policy for numeric answers, and questions with text ones"):
+        elicit(asked, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, ONCE, policy=policy)
+
+
+def test_confidences_are_percentages_whatever_those_of_the_fit_were(
+    policy: Policy, adaptive: Path, tmp_path: Path
+) -> None:
+    ask(tmp_path, replace(policy, predictor=replace(policy.predictor, scale="fraction")))
+    assert runs.observations(tmp_path) == runs.observations(adaptive)
+
+
+def test_the_command_asks_by_the_file(policy: Policy, tmp_path: Path) -> None:
+    policy.save(tmp_path / "policy.json")
+    asked = (
+        "elicit",
+        "--questions",
+        "arithmetic:12:1",
+        "--out",
+        tmp_path / "run",
+        "--policy",
+        tmp_path / "policy.json",
+    )
+    with Stub() as stub:
+        server = ("--base-url", stub.url, "--model", "stub")
+        told = succeed(*asked, *server, "--ask-at-once", "2")
+        assert "The policy asked" in told
+        spending = json.loads(succeed(*asked, *server, "--ask-at-once", "2", "--json"))["spending"]
+        assert spending["reports"] == len(stub.requests)
+        assert spending["all_reports"] == 60
+        assert "not a policy that this version can read" in refuse(
+            *asked[:-1], tmp_path / "run" / "manifest.json", *server
+        )

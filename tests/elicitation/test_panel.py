@@ -1,0 +1,132 @@
+"""Several models, each at its own endpoints, as the levels of one run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bayes_direag.data.observations import Observations
+from elicitation.engines import CannedEngine, EngineError
+from elicitation.journal import JournalError, read_journal
+from elicitation.panel import Panel
+from elicitation.prompts import Protocol, load_protocol
+from elicitation.run import elicit
+from tests.command_line import refuse, succeed
+from tests.elicitation import runs
+from tests.elicitation.stub_server import Stub
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Stub, Stub]]:
+    with Stub("cheap", delay=0.001) as cheap, Stub("dear", delay=0.001) as dear:
+        yield cheap, dear
+
+
+def write_levels(folder: Path, text: str) -> str:
+    (folder / "levels.toml").write_text(text)
+    return str(folder / "levels.toml")
+
+
+def command(folder: Path, levels: str, *arguments: str) -> tuple[str, ...]:
+    asked = ("elicit", "--questions", "arithmetic:4:1", "--out", str(folder / "run"), "--patience", "0.1")
+    return (*asked, "--levels", levels, *arguments)
+
+
+def test_each_level_is_asked_of_its_model_at_its_endpoint(
+    servers: tuple[Stub, Stub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cheap, dear = servers
+    dear.key = "sk-dear"
+    monkeypatch.setenv("DEAR_KEY", "sk-dear")
+    levels = write_levels(
+        tmp_path,
+        f'[levels.cheap]\nmodel = "cheap"\nbase_url = "{cheap.url}"\n'
+        f'[levels.dear]\nmodel = "dear"\nbase_url = "{dear.url}"\nkey_variable = "DEAR_KEY"\n'
+        'sampling = {temperature = 0.2, top_k = "none"}\n',
+    )
+    succeed(*command(tmp_path, levels))
+    assert [{one["model"] for one in stub.requests} for stub in servers] == [{"cheap"}, {"dear"}]
+    assert [len(stub.requests) for stub in servers] == [4, 4]
+    assert [stub.requests[0].get("temperature") for stub in servers] == [0.7, 0.2]
+    assert ["top_k" in stub.requests[0] for stub in servers] == [True, False]
+    found = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert found.level_names == ("cheap", "dear")
+    record = json.loads(runs.observations(tmp_path / "run").splitlines()[0])
+    assert [record["model"], *(one["model"] for one in record["observations"])] == ["cheap, dear", "cheap", "dear"]
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["identity"]["levels"] == {
+        "cheap": {"model": "cheap"},
+        "dear": {"model": "dear", "sampling": {"temperature": 0.2, "top_k": "none"}},
+    }
+    (session,) = manifest["sessions"]
+    assert {name: engine["endpoints"] for name, engine in session["engine"]["levels"].items()} == {
+        "cheap": [cheap.url],
+        "dear": [dear.url],
+    }
+    assert b"sk-dear" not in b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+
+
+def test_what_a_level_does_not_name_is_that_of_the_run(servers: tuple[Stub, Stub], tmp_path: Path) -> None:
+    """Several levels of one model share an engine, and a run of one model is no panel."""
+    cheap, dear = servers
+    text = (
+        f'[levels.plain]\n[levels.wary]\nnote = "(2) Be wary."\n[levels.dear]\nmodel = "dear"\nbase_url = "{dear.url}"'
+    )
+    succeed(*command(tmp_path, write_levels(tmp_path, text), "--base-url", cheap.url, "--model", "cheap"))
+    assert [len(stub.requests) for stub in servers] == [8, 4]
+    levels = write_levels(tmp_path, f'[levels.plain]\nmodel = "cheap"\nbase_url = "{cheap.url}"\n')
+    succeed(*command(tmp_path / "alone", levels))
+    manifest = json.loads((tmp_path / "alone" / "run" / "manifest.json").read_text())
+    assert manifest["sessions"][0]["engine"]["kind"] == "openai"
+
+
+def test_a_group_is_written_to_its_observations(tmp_path: Path) -> None:
+    levels = write_levels(tmp_path, 'n_samples = 3\n[levels.runs]\ngroup = "runs"\n')
+    elicit(runs.questions(3), load_protocol("samples", levels), runs.canned(), tmp_path / "run")
+    found = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert found.level_names == ("sample_0", "sample_1", "sample_2")
+    assert found.learned_levels == ("runs",)
+
+
+def test_a_run_goes_on_with_the_same_models_alone(tmp_path: Path) -> None:
+    def panel(*models: str) -> Panel:
+        return Panel({name: CannedEngine(lambda _: "Answer and Confidence (0-100): 7, 80%", name) for name in models})
+
+    def protocol(*models: str) -> Protocol:
+        text = "".join(f'[levels.level-{place}]\nmodel = "{name}"\n' for place, name in enumerate(models))
+        return load_protocol("steered", write_levels(tmp_path, text))
+
+    elicit(runs.questions(2), protocol("a", "b"), panel("a", "b"), tmp_path / "run")
+    with pytest.raises(JournalError, match=r'levels\.level-1\.model: "b" there, "c" here'):
+        elicit(runs.questions(3), protocol("a", "c"), panel("a", "c"), tmp_path / "run")
+    assert elicit(runs.questions(3), protocol("a", "b"), panel("a", "b"), tmp_path / "run").asked == 2
+    again = CannedEngine.replay(tmp_path / "run" / "journal.jsonl")
+    elicit(runs.questions(3), protocol("a", "b"), again, tmp_path / "again")
+    assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
+
+
+def test_an_engine_that_ends_ends_the_run(tmp_path: Path) -> None:
+    class Ending(CannedEngine):
+        async def watch(self) -> None:
+            raise EngineError("saw smoke")
+
+    panel = Panel({"a": runs.canned(), "b": Ending(lambda _: "7", "b")})
+    protocol = load_protocol("steered", write_levels(tmp_path, "[levels.a]\n[levels.b]\n"))
+    with pytest.raises(EngineError, match="saw smoke"):
+        elicit(runs.questions(20), protocol, panel, tmp_path / "run")
+    assert len(read_journal(tmp_path / "run" / "journal.jsonl")) < 40
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ('[levels.a]\nmodel = "m"', [], "level 'a': saw no --base-url, and no base_url of its own; expected"),
+        ('[levels.a]\nmodel = "m"', ["--model", "n"], "level 'a': saw no --base-url, and no base_url of its own"),
+        ('[levels.a]\nbase_url = "http://127.0.0.1:1/v1"', [], "level 'a': saw no --model, and no model of its own"),
+        ('[levels.a]\nmodel = "m"', ["--model", "m", "--batch", "b.jsonl"], "or, without --batch, models in --levels"),
+    ],
+)
+def test_a_level_without_model_or_endpoint(tmp_path: Path, text: str, arguments: list[str], message: str) -> None:
+    assert message in refuse(*command(tmp_path, write_levels(tmp_path, text), *arguments))
+    assert not (tmp_path / "run").exists()
