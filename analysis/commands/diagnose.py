@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from analysis.commands.options import LevelOption
-from bayes_direag.commands.options import FitFile, JsonOption, SeedOption, out, progress
+from bayes_direag.commands.options import AllOption, FitFile, JsonOption, SeedOption, out, progress
 
 
 def diagnose_command(
@@ -16,6 +16,7 @@ def diagnose_command(
     ] = None,
     level: LevelOption = 0.9,
     seed: SeedOption = 0,
+    everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a posterior can be believed: sampling, what the labels taught, what the model predicts.
@@ -44,8 +45,8 @@ def diagnose_command(
         out.print_json(data=jsonable({"file": str(fit), **diagnosis.record}), allow_nan=False)
     else:
         title = f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"
-        out.print(shown(diagnosis_blocks(diagnosis, title)))
+        out.print(shown(diagnosis_blocks(diagnosis, title, everything=everything)))
         if target is not None:
-            out.print(f"\n{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
+            out.print(f"{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
     if not diagnosis.believable:
         raise typer.Exit(1)

@@ -31,6 +31,7 @@ def learning_curve_command(
     target_accept: options.AcceptOption = 0.98,
     level: LevelOption = 0.95,
     seed: options.SeedOption = 0,
+    everything: options.AllOption = False,
     as_json: options.JsonOption = False,
     _: ListMethodsOption = False,
 ) -> None:
@@ -50,7 +51,7 @@ def learning_curve_command(
     label_counts = _whole_numbers(numbers)
     options.require_parent(target)
     columns = options.chosen_columns(column, scale, equal)
-    labelled = read_observations(observations, answers, columns, labels, quiet=as_json)
+    labelled = read_observations(observations, answers, columns, labels, quiet=as_json, everything=everything)
     import pandas as pd
 
     from analysis.display.terminal import shown
@@ -83,10 +84,10 @@ def learning_curve_command(
         options.out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
         return
     options.out.print(about, *(f"{n} labels: left out, {reason}." for n, reason in drawn.left_out.items()), sep="\n")
-    options.out.print("", shown(curve_blocks(summary, level)), sep="\n")
+    options.out.print("", shown(curve_blocks(summary, level, everything=everything)), sep="\n")
     if sampled:
         options.out.print(sampling_note(results))
-    options.out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
+    options.out.print(f"Every figure: {target / 'summary.csv'}\nDrawn: {target / 'learning_curve.png'}", soft_wrap=True)
 
 
 def _whole_numbers(numbers: str) -> list[int]:

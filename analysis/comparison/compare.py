@@ -11,7 +11,7 @@ from analysis.comparison.evaluations import compare_evaluations
 from analysis.comparison.findings import Findings
 from analysis.comparison.leave_one_out import compare_leave_one_out
 from analysis.comparison.predictions import compare_predictions
-from analysis.display.document import Block, Document, Picture, Section, Terms
+from analysis.display.document import Block, Document, Picture, Section, Statements, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, forest, row_labels
@@ -83,11 +83,12 @@ class Comparison(Result):
             axes.set_xlabel(label)
         return axes
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield what is compared, and every table."""
+    def blocks(self, *, everything: bool = True) -> Iterator[Block]:
+        """Yield the verdict, what is compared, and every table or the first ones."""
+        yield Statements(tuple(sentence for part in self.findings for sentence in part.verdict))
         yield Terms("", tuple(self.described.items()))
         for part in self.findings:
-            yield from part.blocks
+            yield from part.details if everything else part.first
 
     def document(self) -> Document:
         """Return tables and pictures."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.comparison.findings import Findings, paired_metrics_table
+from analysis.comparison.findings import Findings, benefit_sentence, paired_metrics_table
 from analysis.comparison.predictions import BOOTSTRAP_LEVEL
 from analysis.display.document import Picture
 from analysis.display.glossary import METRIC_WORDS
@@ -49,19 +49,19 @@ def compare_evaluations(runs: Mapping[str, EvaluatedRun], method: str, *, seed: 
     metrics["p_adjusted"] = control_false_discoveries(metrics["p_value"].to_numpy(float))
     n, n_left_out = int(labelled.sum()), int((~labelled).sum())
     left_out = f", {n_left_out} without a label left out" if n_left_out else ""
-    blocks = (
-        paired_metrics_table(
-            part,
-            f"{method}: {name} against {reference}, {n} held-out questions{left_out}",
-            (reference, str(name)),
-            BOOTSTRAP_LEVEL,
-        )
-        for name, part in metrics.groupby("evaluation", sort=False)
-    )
+    verdict, main, whole = [], [], []
+    for label, part in metrics.groupby("evaluation", sort=False):
+        names = reference, str(label)
+        title = f"{method}: {label} against {reference}, {n} held-out questions{left_out}"
+        verdict.append(benefit_sentence(part, names, n, BOOTSTRAP_LEVEL))
+        main.append(paired_metrics_table(part, title, names, BOOTSTRAP_LEVEL, main=True))
+        whole.append(paired_metrics_table(part, title, names, BOOTSTRAP_LEVEL))
     record = {"method": method, "reference": reference, "n": n, "left_out": n_left_out}
     return Findings(
+        tuple(verdict),
+        tuple(main),
         {"metrics": metrics},
-        tuple(blocks),
+        tuple(whole),
         (lambda: Picture("metric_differences", difference_figure(metrics, method, reference, n)),),
         record | {"metrics_level": BOOTSTRAP_LEVEL, "metrics": as_records(metrics)},
     )

@@ -6,16 +6,20 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.display.document import Block, Column, Picture, Table
-from analysis.display.text import UNDEFINED, interval, number
+from analysis.display.text import UNDEFINED, counted, interval, number
 
 _WIDEST_HEAD = 8
+#: The metrics on the first screen.
+_MAIN = ("benefit", "accuracy_of_all", "log_score", "ece", "brier")
 
 
 class Findings(NamedTuple):
-    """Tables by the name of their file, blocks to show, pictures that are drawn when called, and a record."""
+    """The verdict, what carries it, tables by the name of their file, more to show, pictures to draw, and a record."""
 
+    verdict: tuple[str, ...]
+    first: tuple[Block, ...]
     tables: Mapping[str, pd.DataFrame]
-    blocks: tuple[Block, ...]
+    details: tuple[Block, ...]
     pictures: tuple[Callable[[], Picture], ...]
     record: Mapping[str, object]
 
@@ -25,12 +29,28 @@ def short_names(names: tuple[str, str]) -> tuple[str, str]:
     return names if max(map(len, names)) <= _WIDEST_HEAD else ("first", "second")
 
 
-def paired_metrics_table(metrics: pd.DataFrame, title: str, names: tuple[str, str], level: float) -> Table:
-    """Tabulate metrics side by side, with intervals and p-values of their differences."""
+def benefit_sentence(metrics: pd.DataFrame, names: tuple[str, str], n: int, level: float) -> str:
+    """Say whether the second is better than the first by benefit, as far as these questions show."""
+    (row,) = metrics[metrics["metric"] == "benefit"].to_dict("records")
+    size = (
+        f"{number(row['difference'], signed=True)} "
+        f"[{level:.0%}: {interval(row['low'], row['high'], signed=True, undefined=UNDEFINED).strip('[]')}]"
+    )
+    benefits = f"{names[1]} has a benefit of {number(row['second'])}, {names[0]} of {number(row['first'])}"
+    if row["low"] > 0 or row["high"] < 0:
+        return f"{benefits}: {names[1]} is {'better' if row['difference'] > 0 else 'worse'}, by {size}."
+    shown = f"{counted(n, 'question')} show no clear difference"
+    return f"{benefits}. {shown}: it is {size}. That does not mean that there is none."
+
+
+def paired_metrics_table(
+    metrics: pd.DataFrame, title: str, names: tuple[str, str], level: float, *, main: bool = False
+) -> Table:
+    """Tabulate metrics, or the main ones, side by side, with intervals and p-values of their differences."""
     first, second = short_names(names)
     return Table.of(
         title,
-        metrics.to_dict("records"),
+        (metrics[metrics["metric"].isin(_MAIN)] if main else metrics).to_dict("records"),
         {
             Column("metric", holds="name"): lambda row: row["metric"],
             Column(first): lambda row: number(row["first"]),
@@ -42,7 +62,9 @@ def paired_metrics_table(metrics: pd.DataFrame, title: str, names: tuple[str, st
             Column("p"): lambda row: number(row["p_value"]),
             Column("adjusted"): lambda row: number(row["p_adjusted"]),
         },
-        f"Difference: {names[1]} minus {names[0]}, with its paired bootstrap interval over questions. p: "
+        f"Difference: {names[1]} minus {names[0]}, on the same questions. All metrics: --all."
+        if main
+        else f"Difference: {names[1]} minus {names[0]}, with its paired bootstrap interval over questions. p: "
         "permutation test, for metrics that are means; adjusted for their number (Benjamini and Hochberg). Benefit "
         "(accuracy minus Brier score of the selected answers) says which is better. From accuracy on, metrics are of "
         "own answers, on questions that both have answered.",

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from analysis.comparison.findings import Findings
 from analysis.diagnosis.checks import effective_parameters
-from analysis.display.document import Column, Paragraph, Picture, Table
+from analysis.display.document import Column, Picture, Table
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import number
 from bayes_direag.data.files import as_records
@@ -31,10 +31,12 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> F
     _check_alike(fits, allow_weighted=allow_weighted)
     table = loo_table(fits)
     n = next(iter(fits.values())).n_questions
-    said = conclusion(table, n)
+    said, shown = conclusion(table, n), (_shown_loo(table, n),)
     return Findings(
+        (said,),
+        shown,
         {"loo": table},
-        (_shown_loo(table, n), Paragraph(said)),
+        shown,
         (lambda: Picture("loo", loo_figure(table, n)),),
         {"n": n, "loo": as_records(table), "conclusion": said},
     )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.comparison.findings import Findings, paired_metrics_table, short_names
+from analysis.comparison.findings import Findings, benefit_sentence, paired_metrics_table, short_names
 from analysis.display.document import Block, Cell, Column, Picture, Table, Terms
 from analysis.display.folders import jsonable
 from analysis.display.style import RIGHT, WRONG, diagonal, figure_style, headed_figure, plain
-from analysis.display.text import interval, number, shortened
+from analysis.display.text import counted, interval, number, shortened
 from analysis.methods.direag import after_calibration
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
@@ -37,24 +37,26 @@ def compare_predictions(fits: Mapping[str, Fit], questions: Observations, *, see
     summary = summarise_predictions(table)
     changed = table[table["changed"].fillna(value=False)]
     tables, blocks = {"predictions": table}, [_summary_block(summary, names)]
+    verdict, first_blocks = [_moved(summary, names)], [_changed_table(changed, names)] if len(changed) else []
     record: dict[str, object] = {
         "observations_sha256": questions.fingerprint,
         "interval_level": INTERVAL_LEVEL,
         "predictions": jsonable(summary),
         "changed": as_records(changed),
     }
-    if len(changed):
-        blocks.append(_changed_table(changed, names))
+    blocks += first_blocks
     n_scored = int(table["first_correct"].notna().sum())
     if n_scored:
         metrics = score_predictions(table, seed=seed, n_resamples=n_resamples)
-        seen = "held out" if summary.held_out else "in sample, see above"
+        seen = "held out" if summary.held_out else "in sample"
         title = f"Metrics on {n_scored} labelled questions ({seen})"
+        verdict.append(benefit_sentence(metrics, names, n_scored, BOOTSTRAP_LEVEL))
+        first_blocks = [paired_metrics_table(metrics, title, names, BOOTSTRAP_LEVEL, main=True)]
         blocks.append(paired_metrics_table(metrics, title, names, BOOTSTRAP_LEVEL))
         tables["metrics"] = metrics
         record |= {"n_scored": n_scored, "metrics_level": BOOTSTRAP_LEVEL, "metrics": as_records(metrics)}
     pictures = (lambda: Picture("confidence_shift", shift_figure(table, names)),)
-    return Findings(tables, tuple(blocks), pictures, record)
+    return Findings(tuple(verdict), tuple(first_blocks), tables, tuple(blocks), pictures, record)
 
 
 def predictions_side_by_side(first: Fit, second: Fit, observations: Observations) -> pd.DataFrame:
@@ -201,6 +203,16 @@ def _summary_block(summary: PredictionSummary, names: tuple[str, str]) -> Block:
         mean, median, largest = map(number, (summary.mean_width, summary.median_width, summary.largest_width))
         items.append((f"{INTERVAL_LEVEL:.0%} interval", f"width: mean {mean}, median {median}, largest {largest}"))
     return Terms("Predictions", tuple(items))
+
+
+def _moved(summary: PredictionSummary, names: tuple[str, str]) -> str:
+    """Say how many answers change, and how far confidences move."""
+    if not summary.n:
+        return "Neither fit answers any of these questions."
+    return (
+        f"{summary.changed} of {counted(summary.n, 'answer')} change from {names[0]} to {names[1]}, and confidences "
+        f"move by {number(summary.mean_absolute_shift)} on average ({summary.seen_in_fitting(names)})."
+    )
 
 
 def _changed_table(changed: pd.DataFrame, names: tuple[str, str]) -> Table:

@@ -1,40 +1,46 @@
-"""A diagnosis as tables, with the verdict last."""
+"""A diagnosis as a verdict and tables."""
 
 from collections.abc import Iterator
 from itertools import chain
 
 from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import WEIGHTED, FitChecks, direction_in_words, tail_in_words
-from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Verdict, judged
-from analysis.display.text import UNDEFINED, number, percent
+from analysis.display.document import Block, Cell, Column, Paragraph, Record, Status, Table, Verdict, judged
+from analysis.display.text import UNDEFINED, listed, number, percent
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 
-_PAIRS_SHOWN = 5
+_PAIRS_SHOWN, _WORST_SHOWN = 5, 5
 
 
-def diagnosis_blocks(checks: FitChecks, title: str) -> Iterator[Block]:
-    """Yield every table of a diagnosis, and its verdict."""
+def diagnosis_blocks(checks: FitChecks, title: str, *, everything: bool = True) -> Iterator[Block]:
+    """Yield the verdict and every table of a diagnosis, or what is found and the least certain parameters alone."""
     if checks.is_weighted:
         yield Paragraph(WEIGHTED.text, "failure")
+    if checks.believable:
+        text = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
+        care = any(finding.status == "warning" for finding in checks.verdict)
+        yield Paragraph(f"{text} See what is marked care." if care else text, "title")
+    else:
+        text = "Believable: NO. Mend the sampling first; every other figure rests on these draws."
+        yield Paragraph(text, "failure")
+    if not everything:
+        yield _faults_block(checks)
+        yield parameter_table(checks, f"{title}. The chains agree least on:", _WORST_SHOWN)
+        return
+    yield verdict_block(checks)
     yield parameter_table(checks, title)
     yield chain_table(checks)
     yield _open_table(checks)
     yield _predictive_table(checks)
     yield _calibration_table(checks)
     yield _left_out_table(checks)
-    yield verdict_block(checks)
-    if not checks.believable:
-        text = "Believable: NO. Mend the sampling first; every other figure above rests on these draws."
-        yield Paragraph(text, "failure")
-        return
-    text = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
-    care = any(finding.status == "warning" for finding in checks.verdict)
-    yield Paragraph(f"{text} See what is marked care." if care else text)
 
 
-def parameter_table(checks: FitChecks, title: str) -> Table:
-    """Tabulate how well the chains agree on each parameter, and what the labels have taught about it."""
+def parameter_table(checks: FitChecks, title: str, n_worst: int | None = None) -> Table:
+    """Tabulate how well the chains agree on each parameter, or the worst ones, and what the labels taught."""
     table = checks.parameters
+    if n_worst is not None:
+        table = table.sort_values("rhat", ascending=False, na_position="first", kind="stable").head(n_worst)
     pooled = table["parameter"].str.endswith("_spread").any()
     offsets = " weight, bias: a level's offset from the centre, in units of the spread." if pooled else ""
     return Table.of(
@@ -79,6 +85,14 @@ def chain_table(checks: FitChecks) -> Table:
 def verdict_block(checks: FitChecks) -> Verdict:
     """Return the verdict, finding by finding."""
     return Verdict(tuple((finding.status, finding.text) for finding in checks.verdict))
+
+
+def _faults_block(checks: FitChecks) -> Verdict:
+    """Return what was found, and on one line the checks that found nothing."""
+    found = [(finding.status, finding.text) for finding in checks.verdict if finding.status != "fine"]
+    fine = list(dict.fromkeys(finding.topic for finding in checks.verdict if finding.status == "fine"))
+    nothing: list[tuple[Status, str]] = [("fine", f"Nothing found in {listed(fine)}: --all.")] if fine else []
+    return Verdict((*found, *nothing))
 
 
 def _open_table(checks: FitChecks) -> Table:

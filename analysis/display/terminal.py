@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
-from rich.padding import Padding
 from rich.text import Text
 
 from analysis.display.document import Block, Paragraph, Statements, Status, Table, Terms, Verdict
@@ -45,7 +44,7 @@ def _shown(block: Block) -> RenderableType:
             grid.add_column(no_wrap=True)
             for status, text in items:
                 grid.add_row(Text(_STATUS[status], style=_STYLES[status]), Text(text))
-            return Group(Text("Verdict", style="italic"), Padding(grid, (1, 0)))
+            return Group(grid, "")
         case _:
             return Text()
 

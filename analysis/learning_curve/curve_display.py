@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from analysis.display.document import Block, Cell, Column, Paragraph, Table
+from analysis.display.document import Block, Cell, Column, Paragraph, Statements, Table
 from analysis.display.glossary import BENEFIT, METRIC_WORDS
 from analysis.display.style import MARKERS, figure_style, headed_figure
-from analysis.display.text import number
+from analysis.display.text import counted, interval, number
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled, suffix_of
 from analysis.scores.scoring import SELECTION_SCORES
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 #: The metrics that are shown; all are in the summary.
 SHOWN = ("benefit", "accuracy_of_all", "log_score", "nll", "smece")
 
+#: The method that is DirEAG by its defaults, and the methods that are always on the first screen.
+DIREAG = "map_bayes_calibrated"
+_ALWAYS, _FIRST_METHODS = (DIREAG, "majority", "majority_platt"), 5
+
 #: What the metrics are, for a caption.
 EXPLAINED = (
     f"Benefit, by which methods are ranked: {BENEFIT}. Accuracy: an unanswered question counts as wrong. Log score: of "
@@ -33,21 +37,58 @@ EXPLAINED = (
 )
 
 
-def curve_blocks(summary: pd.DataFrame, interval_level: float) -> Iterator[Block]:
-    """Yield a table for each metric of :data:`SHOWN`, those of the best group starred and bold."""
-    for metric, rows in shown_metrics(summary).items():
-        columns = (Column("method", holds="name"), *(Column(f"{n} labels") for n in rows["n_labels"].unique()))
-        body = (
-            (Cell(str(method)), *map(_mean_cell, group["mean"], group["standard_error"], group["in_best_group"]))
-            for method, group in rows.groupby("method", sort=False)
-        )
-        yield Table(metric_title(metric), columns, tuple(body))
-    yield Paragraph(
-        "Means over the splits, ± standard error; ↓ less is better, ↑ more. * The best with so many labels, and all "
-        f"that the {interval_level:.0%} interval of the paired difference does not show to be worse. {EXPLAINED} "
-        "Brier score, ECE, AUROC: see summary.csv.",
-        "note",
+def curve_blocks(summary: pd.DataFrame, interval_level: float, *, everything: bool = True) -> Iterator[Block]:
+    """Yield the result in sentences, and a table for each metric of :data:`SHOWN`, or one of benefit with few methods.
+
+    Figures of the best group are marked.
+    """
+    tables = shown_metrics(summary)
+    yield Statements(tuple(_sentences(tables["benefit"], interval_level)))
+    group = (
+        "Means over the splits, ± standard error. * The best with so many labels, and all that the "
+        f"{interval_level:.0%} interval of the paired difference does not show to be worse."
     )
+    if not everything:
+        yield _mean_table("benefit", _first_methods(tables["benefit"]))
+        yield Paragraph(f"{group} All methods and metrics: --all.", "note")
+        return
+    for metric, rows in tables.items():
+        yield _mean_table(metric, rows)
+    text = f"{group} ↓ less is better, ↑ more. {EXPLAINED} Brier score, ECE, AUROC: see summary.csv."
+    yield Paragraph(text, "note")
+
+
+def _sentences(benefit: pd.DataFrame, interval_level: float) -> Iterator[str]:
+    """Say with each number of labels which method is best, and whether DirEAG is shown to be worse."""
+    for n_labels, rows in benefit.groupby("n_labels"):
+        by_method = {row["method"]: row for row in rows.to_dict("records")}
+        best, own = rows["best"].iloc[0], by_method.get(DIREAG)
+        if pd.isna(best):
+            continue
+        says = f"{n_labels} labels: {best} is best (benefit {number(by_method[best]['mean'])})."
+        if own is not None and best != DIREAG:
+            size = f"{number(own['difference'], signed=True)} {interval(own['low'], own['high'], signed=True)}"
+            shown = "is not shown to be worse" if own["in_best_group"] else "is worse"
+            says += f" DirEAG ({DIREAG}) {shown}: {number(own['mean'])}, difference {size}."
+        n_others, n_worse = len(rows) - 1, int((~rows["in_best_group"]).sum())
+        worse = f"{n_worse} of {counted(n_others, 'other method')} shown to be worse ({interval_level:.0%} intervals)."
+        yield f"{says} {worse}" if n_others else says
+
+
+def _first_methods(benefit: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of DirEAG, the votes and the best others."""
+    methods = benefit["method"].unique()
+    kept = sorted(methods, key=lambda method: method not in _ALWAYS)[:_FIRST_METHODS]
+    return benefit[benefit["method"].isin(kept)]
+
+
+def _mean_table(metric: str, rows: pd.DataFrame) -> Table:
+    columns = (Column("method", holds="name"), *(Column(f"{n} labels") for n in rows["n_labels"].unique()))
+    body = (
+        (Cell(str(method)), *map(_mean_cell, group["mean"], group["standard_error"], group["in_best_group"]))
+        for method, group in rows.groupby("method", sort=False)
+    )
+    return Table(metric_title(metric), columns, tuple(body))
 
 
 def shown_metrics(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -71,7 +71,7 @@ class TestPredictions:
 
     def test_points_have_no_intervals(self, home: Path) -> None:
         both = home / "map.nc", home / "other_map.nc"
-        text = one_line(succeed(*both, "--obs", home / "others.jsonl", "--resamples", 5))
+        text = one_line(succeed(*both, "--obs", home / "others.jsonl", "--resamples", 5, "--all"))
         assert "map Fitted to 40 questions of handmade: MAP, preset paper, variant confidence." in text
         assert "in sample: 0 of 20 questions were fitted to by map, 20 by other_map" in text
         assert "width: mean" not in text
@@ -83,7 +83,7 @@ class TestPredictions:
         assert max(map(len, text.splitlines()[:-2])) <= 80
         text = one_line(text)
         assert "in sample: 40 of 60 questions were fitted to by both fits" in text
-        assert "60 labelled questions (in sample, see above)" in text
+        assert "60 labelled questions (in sample)" in text
         written = {"comparison.json", "predictions.csv", "metrics.csv", "confidence_shift.png"}
         assert {path.name for path in folder.iterdir()} == written
         record = json.loads((folder / "comparison.json").read_text())
@@ -120,7 +120,7 @@ class TestLeaveOneOut:
         (tmp_path / "nuts.nc").write_bytes((home / "near.nc").read_bytes())
         options = ["--obs", home / "others.jsonl", "--resamples", 5]
         text = one_line(succeed(tmp_path / "nuts.nc", home / "nuts.nc", *options))
-        assert "held out: neither fit has learned from any of them" in text
+        assert "(held out: neither fit has learned from any of them)" in text
         assert "Metrics on 20 labelled questions (held out)" in text
         record = json.loads(succeed(tmp_path / "nuts.nc", home / "nuts.nc", *options, "--json"))
         assert {"loo", "predictions", "metrics"} <= record.keys()
@@ -136,8 +136,11 @@ class TestLeaveOneOut:
 
 class TestEvaluations:
     def test_differences_of_a_method(self, runs: tuple[Path, Path], tmp_path: Path) -> None:
-        text = succeed(*runs, "--resamples", 20, "--out", tmp_path / "out")
+        text, whole = (succeed(*runs, "--resamples", 20, "--out", tmp_path / "out", *more) for more in ([], ["--all"]))
+        assert text.startswith("changed has a benefit of ")
         assert "direag: changed against plain, 30 held-out questions" in text
+        assert "pr_negative" not in text
+        assert "pr_negative" in whole
         assert {path.name for path in (tmp_path / "out").iterdir()} == {
             "comparison.json",
             "metrics.csv",

@@ -42,8 +42,11 @@ def test_a_posterior_to_be_believed(good, tmp_path, monkeypatch):
     monkeypatch.setattr(Diagnosis, "pictures", lambda _: [Picture("pareto", Figure())])
     result = run(good, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert "Believable: yes" in result.output
+    assert result.output.startswith("Believable: yes")
     assert "120 questions, 1000 draws" in " ".join(result.output.split())
+    assert "Nothing found in R-hat" in result.output
+    assert "How each chain moved" not in result.output
+    assert "How each chain moved" in run(good, "--all").output
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"diagnosis.json", "parameters.csv", "pareto.png"} < DIAGNOSIS_FOLDER.contents
     record = json.loads((tmp_path / "out" / "diagnosis.json").read_text())

@@ -41,14 +41,17 @@ def whole(questions: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return folder, succeed(questions, "--out", folder, *QUICK)
 
 
-def test_tables_and_files(whole: tuple[Path, str]) -> None:
+def test_tables_and_files(whole: tuple[Path, str], questions: Path) -> None:
     folder, text = whole
     said = " ".join(text.split())
     assert (
         "labelled.jsonl: 3 random splits. In each, 110 of 150 usable questions are tested and not learned from" in said
     )
     assert "100 labels: left out, 150 usable questions hold at most 50 beside the 100 kept for testing." in said
+    assert "20 labels: " in said
     assert "vote_logistic" in said
+    assert "smECE of its own answers" not in said
+    assert "smECE of its own answers" in succeed(questions, "--out", folder, *QUICK, "--all")
     assert {path.name for path in folder.iterdir()} == {
         "learning_curve.json",
         "learning_curve.png",

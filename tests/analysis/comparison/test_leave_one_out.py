@@ -68,12 +68,12 @@ def test_errors_are_over_clusters(fits: dict[str, Fit]) -> None:
 
 def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
     found = compare_leave_one_out(fits, allow_weighted=False)
-    table, (shown, said) = found.tables["loo"], found.blocks
+    table, (shown,), (said,) = found.tables["loo"], found.details, found.verdict
     best, second, last = table["model"]
     assert ({best, second}, last) == ({"good", "alike"}, "poor")
     assert table["distinguishable"].tolist() == [pd.NA, False, True]
-    assert found.record["conclusion"] == said.text == conclusion(table, N)
-    assert said.text == (
+    assert found.record["conclusion"] == said == conclusion(table, N)
+    assert said == (
         f"{best} predicts left-out questions better than poor; {best} and {second} cannot be told apart on these 150 "
         "questions (a difference below 2 standard errors, or below 4)."
     )
@@ -149,4 +149,4 @@ class TestRefusals:
             compare_leave_one_out(both, allow_weighted=False)
         found = compare_leave_one_out(both, allow_weighted=True)
         assert found.tables["loo"].set_index("model")["is_weighted"].to_dict() == {"good": False, "heavy": True}
-        assert "(weighted): its likelihood is no probability model's" in found.blocks[0].note
+        assert "(weighted): its likelihood is no probability model's" in found.first[0].note

@@ -138,7 +138,8 @@ def test_what_is_shown_and_recorded(point: Fit, posterior: Fit, some: Observatio
     pd.testing.assert_frame_equal(found.tables["predictions"], table)
     assert found.record["predictions"]["changed"] == summary.changed == len(found.record["changed"]) == len(changed)
     assert found.record["n_scored"] == 38
-    words, answers, metrics = found.blocks
+    words, answers, metrics = found.details
+    assert found.verdict[0].startswith(f"{summary.changed} of 40 answers change from map to nuts")
     items = dict(words.items)
     assert items["questions"] == "40; 1 more were not answered"
     assert items["seen in fitting"] == "in sample: 10 of 40 questions were fitted to by map, 20 by nuts"
@@ -146,7 +147,7 @@ def test_what_is_shown_and_recorded(point: Fit, posterior: Fit, some: Observatio
     least = changed[["first_confidence", "second_confidence"]].min(axis=1)
     expected = changed.loc[least.sort_values(ascending=False, kind="stable").index, "problem_id"]
     assert [row[0].text for row in answers.rows] == expected.tolist()[:10]
-    assert metrics.caption == "Metrics on 38 labelled questions (in sample, see above)"
+    assert metrics.caption == "Metrics on 38 labelled questions (in sample)"
 
 
 def test_changed_answers_have_a_marker_of_their_own(table: pd.DataFrame) -> None:

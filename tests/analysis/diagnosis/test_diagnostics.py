@@ -238,11 +238,19 @@ class TestTables:
         assert "With 90% intervals" in text
         assert "With 90% Wilson intervals" in text
 
-    def test_the_verdict_comes_last_and_says_what_is_to_be_believed(self, good):
-        lines = printed(good).rstrip().splitlines()
-        assert " ".join(line.strip() for line in lines[-2:]).startswith("Believable: yes")
-        marks = [line.split()[0] for line in lines[lines.index("Verdict") + 1 : -3] if re.match(r"\w", line)]
+    def test_the_verdict_comes_first_and_says_what_is_to_be_believed(self, good):
+        lines = printed(good).splitlines()
+        assert lines[0].startswith("Believable: yes")
+        marks = [line.split()[0] for line in lines[3 : lines.index("fit.nc: 120 questions")] if re.match(r"\w", line)]
         assert marks == ["ok"] * len(good.verdict)
+
+    def test_the_first_screen_has_what_is_found_and_the_worst_parameters(self, spoilt):
+        verdict, table = (*diagnosis_blocks(spoilt, "fit.nc", everything=False),)[-2:]
+        found = [finding.text for finding in spoilt.verdict if finding.status != "fine"]
+        assert [text for status, text in verdict.items if status != "fine"] == found
+        assert [status for status, _ in verdict.items].count("fine") == 1
+        assert table.rows[0][0].text == "slope"  # its R-hat is undefined
+        assert len(table.rows) == 5
 
     def test_of_spoilt_draws(self, spoilt):
         text = printed(spoilt)
