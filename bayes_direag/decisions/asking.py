@@ -193,6 +193,13 @@ class Asking:
         return log if self.parameters.sharpness is None else log * self.parameters.sharpness
 
 
+def worth_a_person(
+    probability: Float[np.ndarray, "*place"], factor: float, person: float | None
+) -> Bool[np.ndarray, "*place"]:
+    """Tell whether a person at this price is worth more than an answer of this probability."""
+    return np.asarray(1 - factor * (np.inf if person is None else person) > probability**2)
+
+
 def _parts(adds: Worth) -> tuple[Float[np.ndarray, "report sample"], ...]:
     """Return what reports add, with votes of 0 where the model has none."""
     return adds.given, adds.doubt, np.zeros_like(adds.given) if adds.vote is None else adds.vote

@@ -1,18 +1,21 @@
 """What a way of asking would have cost and been worth on labelled questions, all of whose reports are known."""
 
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.decisions.asking import Asking, Panel
+from bayes_direag.decisions.asking import Asking, Panel, worth_a_person
 
 #: Probability of the intervals of a forecast.
 INTERVAL_LEVEL = 0.9
 #: Halvings of the range of factors on the prices.
 _HALVINGS = 14
 _LARGEST_FACTOR, _SMALLEST_FACTOR = 1e2, 1e-8
+#: What a level of mean price costs along the curve of a forecast, in the unit of benefit.
+_CURVE = np.geomspace(3e-5, 0.2, 14)
 
 
 class Part(NamedTuple):
@@ -106,58 +109,89 @@ class Replay(NamedTuple):
             asked[:, own] = self.usable[:, own] & (np.cumsum(self.usable[:, own], axis=1) <= n)
         return asked
 
-    def best_fixed(self, price: Float[np.ndarray, " level"], most: float) -> list[str]:
-        """Return the levels to ask in every question for at most this much (at least one), found one by one.
+    def by_number(
+        self, price: Float[np.ndarray, " level"], most: float
+    ) -> list[tuple[float, Int[np.ndarray, " level"]]]:
+        """Return the best levels to ask in every question, one more each time, for at most this much (at least one).
 
-        A level with exchangeable reports may occur several times.
+        Each step adds the level of greatest benefit, which is given with how many reports of each level are asked. A
+        level with exchangeable reports may occur several times.
         """
         n_columns, found = np.bincount(self.level, minlength=len(price)), np.zeros(len(price), int)
-        steps = [(-np.inf, found)]
+        steps: list[tuple[float, Int[np.ndarray, " level"]]] = []
         while True:
             trials = [found + one for one in np.eye(len(price), dtype=int) if (found + one <= n_columns).all()]
-            trials = [n for n in trials if not found.any() or self.spent(self.fixed(n), price).mean() <= most]
+            trials = [n for n in trials if not steps or self.spent(self.fixed(n), price).mean() <= most]
             if not trials:
-                return list(np.repeat(self.names, max(steps, key=lambda step: step[0])[1]).tolist())
+                return steps
             answers = [self.answers(self.fixed(n)) for n in trials]
             worth = [benefits(each.right, each.probability).mean() for each in answers]
             found = trials[int(np.argmax(worth))]
             steps.append((max(worth), found))
 
+    def best_fixed(self, price: Float[np.ndarray, " level"], most: float) -> list[str]:
+        """Return the levels to ask in every question for at most this much (at least one), found one by one."""
+        numbers = max(self.by_number(price, most), key=lambda step: step[0])[1]
+        return list(np.repeat(self.names, numbers).tolist())
+
     def forecast(
         self,
-        asked: Bool[np.ndarray, "problem column"],
-        confidence: Float[np.ndarray, " problem"],
+        factor: float,
         price: Float[np.ndarray, " level"],
-        handed_over: float,
+        person: float | None,
+        confidence: Callable[[Answers], Float[np.ndarray, " problem"]],
         fixed: dict[str, list[str]] | None = None,
     ) -> list[dict[str, Any]]:
-        """Compare a policy, which asked for these reports and stated these confidences, with fixed ways of asking.
+        """Compare asking by the gain with fixed ways of asking, and with asking by the gain at other factors.
 
-        It hands over this share of the questions, a fixed way none. ``fixed`` names the levels of the latter; by
-        default those of greatest benefit on these questions.
+        ``confidence`` gives those of answers on which asking stops; some are handed over to a person at this price.
+        ``fixed`` names the levels of fixed ways, by default those of greatest benefit on these questions.
         """
+
+        def by_gain(name: str, factor: float) -> dict[str, Any]:
+            asked = self.asked(factor * price)
+            answers = self.answers(asked)
+            stated = confidence(answers)
+            handed_over = float(worth_a_person(stated, factor, person).mean())
+            return self._record(name, asked, price, answers.right, stated) | {"handed_over": handed_over}
+
+        def always(name: str, levels: list[str], asked: Bool[np.ndarray, "problem column"]) -> dict[str, Any]:
+            answers = self.answers(asked)
+            return self._record(name, asked, price, answers.right, answers.probability) | {"levels": levels}
+
+        own = by_gain("policy", factor)
         if fixed is None:
-            most = float(self.spent(asked, price).mean())
-            fixed = {"fixed": self.best_fixed(price, most), "one": self.best_fixed(price, 0.0)}
-        ways = {"policy": (asked, self.answers(asked).right, confidence)}
+            fixed = {"fixed": self.best_fixed(price, own["price"]), "one": self.best_fixed(price, 0.0)}
         numbers = {name: np.array([*map(levels.count, self.names)]) for name, levels in fixed.items()}
-        for name, reports in [("all", self.usable), *((name, self.fixed(n)) for name, n in numbers.items())]:
-            answers = self.answers(reports)
-            ways[name] = reports, answers.right, answers.probability
         return [
-            {
-                "asked": name,
-                "levels": fixed.get(name, []),
-                "reports": float(reports.sum(axis=1).mean()),
-                "share": float(reports.sum() / self.usable.sum()),
-                "price": float(self.spent(reports, price).mean()),
-                "price_share": float(self.spent(reports, price).sum() / self.spent(self.usable, price).sum()),
-                "handed_over": handed_over if name == "policy" else 0.0,
-                **self._mean("accuracy", right.astype(float)),
-                **self._mean("benefit", benefits(right, stated)),
-            }
-            for name, (reports, right, stated) in ways.items()
+            own,
+            always("all", [], self.usable),
+            *(always(name, levels, self.fixed(numbers[name])) for name, levels in fixed.items()),
+            *(by_gain("curve", other) for other in _CURVE / price.mean()),
         ]
+
+    def _record(
+        self,
+        name: str,
+        asked: Bool[np.ndarray, "problem column"],
+        price: Float[np.ndarray, " level"],
+        right: Bool[np.ndarray, " problem"],
+        stated: Float[np.ndarray, " problem"],
+    ) -> dict[str, Any]:
+        """Return what a way of asking costs and is worth."""
+        spent = self.spent(asked, price)
+        return {
+            "asked": name,
+            "levels": [],
+            "reports": float(asked.sum(axis=1).mean()),
+            "share": float(asked.sum() / self.usable.sum()),
+            "price": float(spent.mean()),
+            "price_share": float(spent.sum() / self.spent(self.usable, price).sum()),
+            "handed_over": 0.0,
+            "confidence": float(stated.mean()),
+            **self._mean("accuracy", right.astype(float)),
+            **self._mean("benefit", benefits(right, stated)),
+        }
 
     def _mean(self, name: str, values: Float[np.ndarray, " problem"]) -> dict[str, float]:
         """Return the mean of a value with its interval, for which questions of one cluster count together."""

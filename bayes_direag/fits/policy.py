@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from bayes_direag.decisions.asking import Asking, Panel
-from bayes_direag.decisions.replay import INTERVAL_LEVEL, Part, Replay
+from bayes_direag.decisions.asking import Asking, Panel, worth_a_person
+from bayes_direag.decisions.replay import INTERVAL_LEVEL, Answers, Part, Replay
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.fits.predictor import (
@@ -141,11 +141,12 @@ class Policy:
         -------
         DataFrame
             A row for the ``policy``, for ``all`` reports, for the best ``fixed`` levels at most as dear as the policy,
-            and for the best ``one``; the last two were chosen in the forecast, on the labelled questions. Columns:
+            and for the best ``one``; the last two were chosen in the forecast, on the labelled questions. Then the
+            ``curve``: the policy at other prices, from the lowest on, by its own final calibration. Columns:
             ``levels`` that are asked in every question; ``reports``, how many a question has; ``share`` of all reports;
             ``price`` a question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions
-            for a person, who does not count in what follows; ``accuracy`` and ``benefit`` (accuracy
-            less Brier score), each with ``_low`` and ``_high``.
+            for a person, who does not count in what follows; ``confidence``, the mean probability of the answers;
+            ``accuracy`` and ``benefit`` (accuracy less Brier score), each with ``_low`` and ``_high``.
 
         Raises
         ------
@@ -164,18 +165,18 @@ class Policy:
         labels = predictor.labels if predictor.parameters.label_vote is not None else None
         reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, labels)
         replay = replay_of(given, [(self.asking, reports, np.arange(len(given)))])
-        asked = replay.asked(self.factor * self.prices)
-        answers = replay.answers(asked)
-        stated = self.stopped.of_selected(answers.support[None], answers.n_reports).mean(axis=0)
-        confidence = np.where(answers.answered, stated, 0.0)
-        handed_over = float(worth_a_person(confidence, self.factor, self.person).mean())
+
+        def confidence(answers: Answers) -> Float[np.ndarray, " problem"]:
+            stated = self.stopped.of_selected(answers.support[None], answers.n_reports).mean(axis=0)
+            return np.where(answers.answered, stated, 0.0)
+
         fixed = {str(row["asked"]): list(row["levels"]) for row in self.records if row["levels"]}
-        return _frame(replay.forecast(asked, confidence, self.prices, handed_over, fixed))
+        return _frame(replay.forecast(self.factor, self.prices, self.person, confidence, fixed))
 
     def text(self, forecast: "pandas.DataFrame | None" = None) -> str:
         """Return a forecast, by default the policy's own, in sentences."""
         rows = (self.forecast if forecast is None else forecast).to_dict("records")
-        own, every, fixed, one = rows
+        own, every, fixed, one = rows[:4]
         price = f" ({own['price_share']:.0%} of their price)" if np.ptp(self.prices) > 0 else ""
         n, names = len(fixed["levels"]), ", ".join(fixed["levels"])
         best = f"the best {n} levels for that price" if n > 1 else "the best level"
@@ -255,13 +256,6 @@ def replay_of(
         level,
         observations.learned_levels,
     )
-
-
-def worth_a_person(
-    probability: Float[np.ndarray, "*place"], factor: float, person: float | None
-) -> Bool[np.ndarray, "*place"]:
-    """Tell whether a person at this price is worth more than an answer of this probability."""
-    return np.asarray(1 - factor * (np.inf if person is None else person) > probability**2)
 
 
 def prices_by_level(prices: Mapping[str, float] | None, levels: Sequence[str]) -> Float[np.ndarray, " level"]:

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.replay import Replay
+from bayes_direag.decisions.replay import Answers, Replay
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.map_trees import map_trees
-from bayes_direag.fits.policy import Policy, prices_by_level, replay_of, worth_a_person
+from bayes_direag.fits.policy import Policy, prices_by_level, replay_of
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.rows import Older
 from bayes_direag.inference import recalibration
@@ -84,8 +85,7 @@ def make_policy(
         if given is not None and not 0 < given < np.inf:
             raise DirEAGError(f"{name} {given}: expected a positive number, in the unit of the prices.")
     factor = 1 / value if value is not None else replay.factor(price, budget or 0.0)
-    asked = replay.asked(factor * price)
-    answers = replay.answers(asked)
+    answers = replay.answers(replay.asked(factor * price))
     weight = np.tile(answers.answered, (1 + len(replay.parts), 1)).astype(float)
     for number, part in enumerate(replay.parts, 1):
         weight[number, part.row] = 0.0
@@ -96,11 +96,14 @@ def make_policy(
         )
     support, right = (np.broadcast_to(each, weight.shape) for each in (answers.support, answers.right))
     stopped, *of_parts = recalibrate(Outcomes(support, right, weight, answers.n_reports), final)
-    confidence = np.zeros(len(labelled))
-    for calibration, part in zip(of_parts, replay.parts, strict=True):
-        row = part.row[answers.answered[part.row]]
-        confidence[row] = calibration.of_selected(answers.support[None, row], answers.n_reports[row])[0]
-    handed_over = float(worth_a_person(confidence, factor, person).mean())
+
+    def confidence(answers: Answers) -> Float[np.ndarray, " problem"]:
+        stated = np.zeros(len(labelled))
+        for calibration, part in zip(of_parts, replay.parts, strict=True):
+            row = part.row[answers.answered[part.row]]
+            stated[row] = calibration.of_selected(answers.support[None, row], answers.n_reports[row])[0]
+        return stated
+
     most = [replay.usable[:, replay.level == level].sum(axis=1).max() for level in range(len(price))]
     whole = Asking.of(labelled, predictor.parameters, predictor.recalibration, predictor.eps)
     return Policy(
@@ -113,5 +116,5 @@ def make_policy(
         coincidence=whole.coincidence,
         stopped=stopped,
         n_labels=len(labelled),
-        records=replay.forecast(asked, confidence, price, handed_over),
+        records=replay.forecast(factor, price, person, confidence),
     )

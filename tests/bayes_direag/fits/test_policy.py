@@ -126,7 +126,7 @@ def test_a_person_is_asked_where_answers_are_doubtful(fit: Fit) -> None:
     assert not cheap.next([]).hand_over
     share = cheap.forecast.iloc[0]["handed_over"]
     assert f" {share:.0%} of the questions are for a person. All reports:" in cheap.text()
-    assert dear.forecast["handed_over"].tolist() == [0.0] * 4
+    assert dear.forecast["handed_over"].tolist()[:4] == [0.0] * 4
 
 
 def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
@@ -225,7 +225,8 @@ def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: P
     assert "tried on the 8" in made.output
     assert "of the reports (" in made.output
     assert "for a person" not in made.output
-    tried = CliRunner().invoke(app, ["policy", "--replay", "policy.json", "new.jsonl", "--json"])
+    tried = CliRunner().invoke(app, ["policy", "--replay", "policy.json", "new.jsonl", "--json", "--plot", "tried.png"])
+    assert Path("tried.png").stat().st_size > 10_000
     rows = json.loads(tried.output)["forecast"]
-    assert [row["asked"] for row in rows] == ["policy", "all", "fixed", "one"]
+    assert [row["asked"] for row in rows] == ["policy", "all", "fixed", "one", *14 * ["curve"]]
     assert rows == Policy.load("policy.json").replay(new).to_dict("records")

@@ -34,6 +34,9 @@ def policy_command(
         Path | None,
         typer.Option(metavar="POLICY", help="Try this policy on labelled questions with all reports."),
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", help="Where to draw benefit against price: .png, .svg or .pdf.")
+    ] = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
@@ -48,12 +51,14 @@ def policy_command(
     With --replay, the policy is tried on labelled questions that it has not seen, all of whose reports are known;
     --column, --scale and --equal say how they are read.
 
-    Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.json
+    Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.json --plot policy.png
 
     Example: direag policy --replay policy.json labelled.jsonl
     """
     from bayes_direag.fits.policy import Policy
 
+    if picture is not None:
+        options.check_file(picture, source, *filter(None, [prices, replay, target]))
     if replay is not None:
         if target or budget or value or prices or person:
             raise DirEAGError(
@@ -63,8 +68,8 @@ def policy_command(
 
         policy = Policy.load(replay)
         columns = options.chosen_columns(column, scale or policy.predictor.scale, equal)
-        forecast = policy.replay(Observations.read(source, policy.predictor.answers, columns))
-        about = f"{replay}: tried on {source}."
+        questions = Observations.read(source, policy.predictor.answers, columns)
+        forecast, tried = policy.replay(questions), f"tried on {source}"
     else:
         if target is None:
             raise DirEAGError("--out: saw none; expected the name of a file for the policy. Give one, or --replay.")
@@ -77,11 +82,16 @@ def policy_command(
             policy = learned.policy(prices=price, budget=budget, value=value, person=person)
         policy.save(target)
         forecast = policy.forecast
-        about = f"{target}: tried on the {policy.n_labels} labelled questions, each by a fit that has not seen it."
+        tried = f"tried on the {policy.n_labels} labelled questions, each by a fit that has not seen it"
+    if picture is not None:
+        from analysis.asking import policy_figure
+        from analysis.display.style import save_figure
+
+        save_figure(policy_figure(forecast, f"{tried[0].upper()}{tried[1:]}."), picture)
     if as_json:
         options.out.print_json(data={"policy": str(replay or target), "forecast": forecast.to_dict("records")})
     else:
-        options.out.print(f"{about}\n{policy.text(forecast)}", soft_wrap=True)
+        options.out.print(f"{replay or target}: {tried}.\n{policy.text(forecast)}", soft_wrap=True)
 
 
 def _read_prices(path: Path) -> dict[str, float]:
