@@ -25,6 +25,7 @@ def compare_command(
     ] = False,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
@@ -53,7 +54,7 @@ def compare_command(
     if observations is not None:
         first = next(iter(given.values()))
         kind, known = (first.answers, first.columns) if isinstance(first, Fit) else (None, None)
-        columns = options.chosen_columns(column, scale, equal, known)
+        columns = options.chosen_columns(column, scale, groups, equal, known)
         questions = Observations.read(observations, kind, columns)
     with options.progress() as step:
         comparison = compare(

@@ -23,6 +23,7 @@ def drift_command(
     ] = 0.05,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
@@ -40,7 +41,7 @@ def drift_command(
     if target is not None:
         options.check_file(target, fit, observations)
     learned = Fit.load(fit)
-    columns = options.chosen_columns(column, scale, equal, learned.columns)
+    columns = options.chosen_columns(column, scale, groups, equal, learned.columns)
     with options.progress() as step:
         step(f"reading {observations}")
         drift = learned.drift(

@@ -33,6 +33,7 @@ def evaluate_command(
     answers: options.AnswersOption = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
     recalibration: options.RecalibrationOption = None,
@@ -65,7 +66,7 @@ def evaluate_command(
 
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     EVALUATION_FOLDER.check(target)
-    columns = options.chosen_columns(column, scale, equal)
+    columns = options.chosen_columns(column, scale, groups, equal)
     read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)
     labelled = read(observations, answers, labels=labels)
     tested = None if test is None else read(test, answers or labelled.kind)

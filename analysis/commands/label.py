@@ -23,6 +23,7 @@ def label_command(
     ] = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
@@ -47,7 +48,7 @@ def label_command(
 
     options.require_suffix(target, ".csv")
     options.check_file(target, observations)
-    columns = options.chosen_columns(column, scale, equal)
+    columns = options.chosen_columns(column, scale, groups, equal)
     reports = read_table(observations, columns)
     questions = Observations.of_table(reports, answers or likely_kind(reports))
     if page is not None:
@@ -55,7 +56,7 @@ def label_command(
         options.check_file(page, observations, option="--page")
     so_far = read_labels(target) if target.is_file() else None
     table = questions_to_label(questions, n, seed=seed, so_far=so_far)
-    also = {"--answers": answers, "--scale": scale, "--equal": equal}
+    also = {"--answers": answers, "--scale": scale, "--groups": groups, "--equal": equal}
     given = [*also.items(), *(("--column", pair) for pair in column or ())]
     same_reading = [str(word) for name, value in given if value for word in (name, value)]
     then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading, "--out", "fit.nc"])

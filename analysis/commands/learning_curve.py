@@ -23,6 +23,7 @@ def learning_curve_command(
     answers: options.AnswersOption = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
     chains: options.ChainsOption = 4,
@@ -50,7 +51,7 @@ def learning_curve_command(
     """
     label_counts = _whole_numbers(numbers)
     options.require_parent(target)
-    columns = options.chosen_columns(column, scale, equal)
+    columns = options.chosen_columns(column, scale, groups, equal)
     labelled = read_observations(observations, answers, columns, labels, quiet=as_json, everything=everything)
     import pandas as pd
 

@@ -32,6 +32,7 @@ def plot_command(
     level: LevelOption = 0.95,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
@@ -62,14 +63,14 @@ def plot_command(
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
-            columns = options.chosen_columns(column, scale, equal)
+            columns = options.chosen_columns(column, scale, groups, equal)
             questions = held_out_questions(read_evaluated_run(source), observations, columns)
             pictures = evaluation_pictures(questions, method or "direag", seed=seed, level=level)
         else:
             fit = Fit.load(source)
             pictures = fit_pictures(fit, level=level)
             if observations is not None:
-                columns = options.chosen_columns(column, scale, equal, fit.columns)
+                columns = options.chosen_columns(column, scale, groups, equal, fit.columns)
                 labelled = Observations.read(observations, fit.answers, columns)
                 unseen = unseen_questions(fit, labelled, observations.name)
                 pictures = chain(

@@ -39,6 +39,7 @@ def policy_command(
     ] = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -49,7 +50,7 @@ def policy_command(
     file, with NumPy alone.
 
     With --replay, the policy is tried on labelled questions that it has not seen, all of whose reports are known;
-    --column, --scale and --equal say how they are read.
+    --column, --scale, --groups and --equal say how they are read.
 
     Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.json --plot policy.png
 
@@ -67,7 +68,9 @@ def policy_command(
         from bayes_direag.data.observations import Observations
 
         policy = Policy.load(replay)
-        columns = options.chosen_columns(column, scale or policy.predictor.scale, equal)
+        columns = options.chosen_columns(
+            column, scale or policy.predictor.scale, groups or policy.predictor.groups, equal
+        )
         questions = Observations.read(source, policy.predictor.answers, columns)
         forecast, tried = policy.replay(questions), f"tried on {source}"
     else:

@@ -27,6 +27,7 @@ def report_command(
     ] = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -47,7 +48,7 @@ def report_command(
         from analysis.report.report import write_report
         from analysis.report.source import read_source
 
-        source = read_source(folder, fit, observations, options.chosen_columns(column, scale, equal))
+        source = read_source(folder, fit, observations, options.chosen_columns(column, scale, groups, equal))
         options.check_file(target, *(path for path in (fit, observations) if path is not None))
         answered = write_report(source, target, step)
     if as_json:

@@ -27,6 +27,7 @@ def fit_command(
     answers: options.AnswersOption = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
     unlabelled: Annotated[
@@ -64,7 +65,7 @@ def fit_command(
     from bayes_direag.data.observations import Observations
 
     options.check_file(target, observations, *filter(None, [unlabelled, also]))
-    columns = options.chosen_columns(column, scale, equal)
+    columns = options.chosen_columns(column, scale, groups, equal)
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     with options.progress() as step:
         step(f"reading {observations}")

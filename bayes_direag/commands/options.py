@@ -29,12 +29,19 @@ ColumnOption = Annotated[
     typer.Option(
         "--column",
         metavar="FIELD=NAME",
-        help="Name of a column, as level=model. Fields: question, level, answer, confidence, gold, correct, cluster, "
-        "group.",
+        help="Name of a column, as level=model; level=model,prompt are two, confidence= is none, and with a row a "
+        "question answer={level}_answer is one a level. Fields: question, level, answer, confidence, gold, correct, "
+        "cluster, group.",
     ),
 ]
 ScaleOption = Annotated[
     ConfidenceScale | None, typer.Option(help="Whether confidences are percentages (0 to 100) or fractions (0 to 1).")
+]
+GroupsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN", help="The form of the names of levels that are runs of one model: '{group}_run{n}'."
+    ),
 ]
 EqualOption = Annotated[
     Path | None,
@@ -90,17 +97,27 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 
 
 def chosen_columns(
-    column: list[str] | None, scale: ConfidenceScale | None, equal: Path | None, known: Columns | None = None
+    column: list[str] | None,
+    scale: ConfidenceScale | None,
+    groups: str | None,
+    equal: Path | None,
+    known: Columns | None = None,
 ) -> Columns | None:
     """Return how a table is read: as ``known``, from a fit, but for the options that are given."""
     from bayes_direag.data.equality import read_equal
 
-    if not (column or scale or equal):
+    if not (column or scale or groups or equal):
         return known
     base = known or Columns()
     same_answer = base.same_answer if equal is None else read_equal(equal)
     pairs = [*base.pairs, *(column or ())]
-    return Columns.named(pairs, scale or base.scale, same_answer, needs_labels=known is None)
+    return Columns.named(
+        pairs,
+        groups=groups or base.groups,
+        scale=scale or base.scale,
+        same_answer=same_answer,
+        needs_labels=known is None,
+    )
 
 
 def chosen_preset(

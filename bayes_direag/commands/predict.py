@@ -20,6 +20,7 @@ def predict_command(
     ] = 0.9,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
+    groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     candidates: Annotated[
         bool,
@@ -76,10 +77,10 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     if engine == "ray":
-        if candidates or target_accuracy is not None or column or scale or equal:
+        if candidates or target_accuracy is not None or column or scale or groups or equal:
             raise DirEAGError(
                 "--engine ray writes predictions alone, of files in our own form. Leave out --candidates, "
-                "--target-accuracy, --column, --scale and --equal."
+                "--target-accuracy, --column, --scale, --groups and --equal."
             )
         _predict_on_ray(fit, observations, target, interval_level)
         return
@@ -93,7 +94,7 @@ def predict_command(
 
     check_table_path(target)
     learned = Fit.load(fit)
-    columns = options.chosen_columns(column, scale, equal, learned.columns)
+    columns = options.chosen_columns(column, scale, groups, equal, learned.columns)
     with options.progress() as step:
         decided = None
         if target_accuracy is None and not candidates:

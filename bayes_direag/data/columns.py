@@ -1,12 +1,14 @@
 """Tables of others: the names of their columns, levels that are names, confidences that are fractions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from bayes_direag.data.records import COLUMNS, Question, is_signal
+from bayes_direag.data.groups import group_of
+from bayes_direag.data.records import COLUMNS, OF_QUESTION, Question, is_signal
 from bayes_direag.errors import DirEAGError, ObservationError
 
 ConfidenceScale = Literal["percent", "fraction"]
@@ -16,6 +18,8 @@ type SameAnswer = Callable[[str, str, Question], bool]
 
 _NAMED = ("question", "level", "answer", "confidence", "gold", "correct", "cluster", "group")
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
+_LEVEL = "{level}"
+_OF_LEVEL = ("answer", "confidence", "correct")
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,13 @@ class Columns:
     Attributes
     ----------
     question, level, answer, confidence, gold, correct, cluster, group : str
-        The name of each column. Levels may be numbers from 0 or names, which are then numbered. Reports with a group
-        need no level: they are the first, second ... of their group in the question.
+        The name of each column. Levels may be numbers from 0 or names, which are then numbered; ``Model,Prompt`` are
+        two columns, whose level is, for example, ``small/bold``. Reports with a group need no level: they are the
+        first, second ... of their group in the question. Without stated confidences, ``confidence`` is None. With a row
+        for each question, ``answer``, ``confidence`` and ``correct`` hold ``{level}`` in place of a level's name.
+    groups : str, optional
+        The form of the names of levels that are in a group, such as ``{group}_run{n}``, where ``{n}`` is a number. A
+        group that a report states counts instead.
     levels : sequence of str, optional
         The names of the levels in order; by default in order of appearance.
     scale : {"percent", "fraction"}, optional
@@ -41,69 +50,106 @@ class Columns:
     question: str = "problem_id"
     level: str = "level"
     answer: str = "answer"
-    confidence: str = "confidence"
+    confidence: str | None = "confidence"
     gold: str = "gold_answer"
     correct: str = "correct"
     cluster: str = "cluster"
     group: str = "group"
+    groups: str | None = None
     levels: Sequence[str] | None = None
     scale: ConfidenceScale | None = None
     same_answer: SameAnswer | None = None
     needs_labels: bool = field(default=True, compare=False)
 
+    def __post_init__(self) -> None:
+        group_of(self.groups, "")
+
     @classmethod
-    def named(
-        cls,
-        pairs: Iterable[str],
-        scale: ConfidenceScale | None = None,
-        same_answer: SameAnswer | None = None,
-        needs_labels: bool = True,
-    ) -> "Columns":
-        """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else."""
-        names: dict[str, str] = {}
+    def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":
+        """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else.
+
+        A pair without a name, ``confidence=``, says that there is none. ``about``: the attributes from ``groups`` on.
+        """
+        names: dict[str, str | None] = {}
         for pair in pairs:
             field, _, name = pair.partition("=")
-            if field not in _NAMED or not name:
+            if field not in _NAMED or (not name and pair != "confidence="):
                 raise DirEAGError(
                     f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(_NAMED)} and the name that "
                     "of a column, such as level=model."
                 )
-            names[field] = name
-        return cls(**names, scale=scale, same_answer=same_answer, needs_labels=needs_labels)
+            names[field] = name or None
+        return cls(**names, **about)  # type: ignore[arg-type]
 
     @property
     def pairs(self) -> list[str]:
         """The names that are not ours, as pairs that :meth:`named` reads."""
         names, default = vars(self), vars(Columns())
-        return [f"{field}={names[field]}" for field in _NAMED if names[field] != default[field]]
+        return [f"{field}={names[field] or ''}" for field in _NAMED if names[field] != default[field]]
 
     @cached_property
     def spelling(self) -> dict[str, str]:
-        """The column names by the field names of observation files."""
-        return {_OURS.get(name, name): getattr(self, name) for name in _NAMED}
+        """The column names by the field names of observation files, without a confidence if there is none."""
+        return {_our_name(name): vars(self)[name] for name in _NAMED if vars(self)[name] is not None}
 
-    def check(self, given: Sequence[str], path: Path | None) -> None:
-        """Raise ObservationError unless a table has the columns that are required or renamed, each once."""
+    def layout(self, header: Sequence[str], path: Path | None) -> "Layout":
+        """Return where a table has what; raise ObservationError unless it has the required columns, each once.
+
+        A row is a question if the name of the column of answers holds ``{level}``, or if the table has columns such as
+        ``answer_bold`` in place of ``answer`` and ``level``. Otherwise it is a report.
+        """
+        names, others = self, {"answer", self.level, self.group}
+        if self.answer == "answer" and not others & {*header} and any(name.startswith("answer_") for name in header):
+            confidence = self.confidence and f"{self.confidence}_{_LEVEL}"
+            names = replace(self, answer=f"answer_{_LEVEL}", confidence=confidence, correct=f"correct_{_LEVEL}")
+        return names._wide(header, path) if _LEVEL in names.answer else names._long(header, path)
+
+    def _long(self, header: Sequence[str], path: Path | None) -> "Layout":
         default = Columns().spelling
-        required = {"problem_id", "answer", "confidence"} | (set() if self.group in given else {"level"})
-        optional = set() if self.needs_labels else {"gold_answer", "correct"}
-        required |= {our for our, name in self.spelling.items() if name != default[our]} - optional
-        wanted = [name for our, name in self.spelling.items() if our in required]
-        missing = [name for name in wanted if name not in given]
-        if missing or len(set(given)) < len(given):
+        required = {our for our, name in self.spelling.items() if name != default[our]} | {"problem_id", "answer"}
+        required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})
+        required -= set() if self.needs_labels else {"gold_answer", "correct"}
+        of_level = (self.level,) if self.level in header else tuple(map(str.strip, self.level.split(",")))
+        wanted = [self.spelling[our] for our in self.spelling if our in required and our != "level"]
+        wanted[1:1] = of_level if "level" in required else ()
+        self._require(header, wanted, path)
+        columns = {our: (name,) for our, name in self.known(header).items() if name not in of_level}
+        return Layout({None: columns | ({"level": of_level} if {*of_level} <= {*header} else {})})
+
+    def _wide(self, header: Sequence[str], path: Path | None) -> "Layout":
+        of_question = {our: (name,) for our, name in self.known(header).items() if our in ("problem_id", *OF_QUESTION)}
+        before, _, after = self.answer.partition(_LEVEL)
+        others = {name for (name,) in of_question.values()}
+        matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
+        levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
+        patterns = {name: vars(self)[name] for name in _OF_LEVEL if vars(self)[name]}
+        named = {level: {our: name.replace(_LEVEL, level) for our, name in patterns.items()} for level in levels}
+        needed = [name for of_level in named.values() for our, name in of_level.items() if our != "correct"]
+        self._require(header, [self.question, *(needed or [self.answer])], path)
+        return Layout(
+            {
+                level: of_question | {our: (name,) for our, name in of_level.items() if name in header}
+                for level, of_level in named.items()
+            }
+        )
+
+    def _require(self, header: Sequence[str], wanted: Sequence[str], path: Path | None) -> None:
+        missing = [name for name in wanted if name not in header]
+        if missing or len({*header}) < len(header):
             raise ObservationError(
                 f"the table has no column {missing[0]}" if missing else "the table has two columns of the same name",
                 path=path,
                 line=None if path is None else 1,
-                seen=", ".join(given),
+                seen=", ".join(header),
                 expected=f"the columns {', '.join(wanted)}, each once",
-                remedy="Name the columns (--column level=NAME; in Python level='NAME'), or rename them. A file that is "
-                "not a table must begin with { on every line.",
+                remedy="Name the columns: level='NAME' (on the command line --column level=NAME); confidence=None if "
+                "there is none (--column confidence=); with a row a question, answer='{level}_answer' and "
+                "confidence='{level}_confidence'. A file that is not a table must begin with { on every line.",
             )
 
     def ours[Value](self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Return columns, or the fields of a record, under our names; without those of our names for other columns."""
-        our = {**dict.fromkeys(self.spelling), **{their: our for our, their in self.spelling.items()}}
+        our = {**dict.fromkeys(map(_our_name, _NAMED)), **{their: our for our, their in self.spelling.items()}}
         named = ((our.get(name, name), value) for name, value in given.items())
         return {name: value for name, value in named if name is not None}
 
@@ -111,3 +157,20 @@ class Columns:
         """Return which columns of a table are read: their names by ours."""
         columns = self.ours({name: name for name in header})
         return {our: name for our, name in columns.items() if our in COLUMNS or is_signal(our)}
+
+
+class Layout(NamedTuple):
+    """Where a table has what."""
+
+    #: For each report of a row, by the name of its level (None: a column holds it): their columns by our names. A level
+    #: may be named by several columns.
+    reports: Mapping[str | None, Mapping[str, tuple[str, ...]]]
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The columns that are read."""
+        return frozenset(chain.from_iterable(chain.from_iterable(each.values() for each in self.reports.values())))
+
+
+def _our_name(field: str) -> str:
+    return _OURS.get(field, field)

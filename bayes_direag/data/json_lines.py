@@ -120,10 +120,11 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     rows = list(filter(_is_row, records))
     if names is None or len(rows) < len(records):
         return _table_of_questions([_under_our_names(record, names) for record in records], path, line, names)
-    header = [*dict.fromkeys(str(name) for row in rows for name in row)]
-    names.check(header, path)
-    columns = {our: Coded.of([row.get(name) for row in rows]) for our, name in names.known(header).items()}
-    return LongTable.of_rows(columns | signal_columns(rows), path, line, names)
+    signals = signal_columns(rows)
+    header = [*dict.fromkeys([*(str(name) for row in rows for name in row), *signals])]
+    layout = names.layout(header, path)
+    columns = {name: Coded.of([row.get(name) for row in rows]) for name in layout.used - signals.keys()}
+    return LongTable.of_layout(layout, columns | signals, path, line, names)
 
 
 def _is_row(record: object) -> TypeGuard[Mapping[str, object]]:

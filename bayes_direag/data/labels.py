@@ -68,7 +68,7 @@ class Labels:
                 line=None if path is None else 1,
                 seen=", ".join(header),
                 expected="columns problem_id and gold_answer, or problem_id, answer and correct",
-                remedy="Name the columns so. In a file there are commas between the cells.",
+                remedy="Name the columns so. In a file there are commas, semicolons or tabs between the cells.",
             )
         column: Literal["gold_answer", "correct"] = "gold_answer" if "gold_answer" in header else "correct"
         cells = {name: map(_text, frame.iloc[:, place]) for place, name in enumerate(header)}
@@ -188,9 +188,10 @@ def read_labels(path: str | Path) -> "pandas.DataFrame":
     """Read a CSV file as texts, with its lines as the index; raise ObservationError if it cannot be read."""
     import pandas as pd
 
-    from bayes_direag.data.tables import csv_rows
+    from bayes_direag.data.tables import csv_rows, delimited
 
-    (_, header), *rows = list(csv_rows(read_lines(Path(path)), Path(path))) or [(1, [])]
+    delimiter, lines = delimited(read_lines(Path(path)))
+    (_, header), *rows = list(csv_rows(lines, Path(path), delimiter)) or [(1, [])]
     frame = pd.DataFrame([cells for _, cells in rows], index=[line for line, _ in rows], columns=header, dtype="str")
     frame.attrs[_PATH] = Path(path)
     return frame

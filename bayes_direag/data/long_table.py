@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from itertools import chain
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
@@ -17,7 +18,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.columns import Columns, Layout
+from bayes_direag.data.groups import group_of
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     FIELDS,
@@ -153,6 +155,23 @@ class LongTable:
         )
         table.check()
         return table
+
+    @classmethod
+    def of_layout(
+        cls,
+        layout: Layout,
+        columns: Mapping[str, Coded],
+        path: Path | None,
+        line: Int[np.ndarray, " row"],
+        names: Columns | None,
+    ) -> "LongTable":
+        """Take the columns of a table under their own names; raises ObservationError as :meth:`of_rows` does."""
+        named = [_of_reports(of_row, columns, level, len(line)) for level, of_row in layout.reports.items()]
+        ours = {
+            our: _alternating([each.get(our, Coded.missing(len(line))) for each in named])
+            for our in {*chain.from_iterable(named)}
+        }
+        return cls.of_rows(ours, path, np.repeat(line, len(named)), names)
 
     @classmethod
     def of_questions(
@@ -350,7 +369,7 @@ class LongTable:
 @cache
 def _rules(name: str) -> Callable[[list[Any]], list[Any]]:
     """Return the check of a list of values of a field, which are plain already."""
-    rules = [rule for rule in FIELDS[name].metadata if not isinstance(rule, BeforeValidator)]
+    rules = [rule for rule in FIELDS[name].metadata if rule != BeforeValidator(plain)]
     values: Any = list[Annotated[FIELDS[name].annotation, *rules] | None]  # type: ignore[misc]
     return TypeAdapter(values, config=ConfigDict(coerce_numbers_to_str=True)).validate_python
 
@@ -376,6 +395,26 @@ def _merged(report: Fields, converted: Fields) -> Fields:
     if isinstance(signals, dict) and isinstance(changed, dict):
         signals = signals | changed
     return report | converted | ({"confidences": signals} if "confidences" in report else {})
+
+
+def _of_reports(
+    theirs: Mapping[str, Sequence[str]], columns: Mapping[str, Coded], level: str | None, n: int
+) -> dict[str, Coded]:
+    """Return the columns of one report of each row, under our names; ``level`` is its name, if no column has it."""
+    ours = {our: columns[name] for our, (name, *others) in theirs.items() if not others}
+    if len(of_level := theirs.get("level", ())) > 1:
+        parts = zip(*(columns[name].objects() for name in of_level), strict=True)
+        ours["level"] = Coded.of(
+            [None if None in given else "/".join(str(whole(part)) for part in given) for given in parts]
+        )
+    return ours | ({} if level is None else {"level": Coded([level], np.zeros(n, int))})
+
+
+def _alternating(columns: Sequence[Coded]) -> Coded:
+    """Return the values of several columns row by row."""
+    if len(columns) == 1:
+        return columns[0]
+    return Coded.of(value for row in zip(*(column.objects() for column in columns), strict=True) for value in row)
 
 
 def whole(value: object) -> object:
@@ -416,6 +455,8 @@ def _converted(
             check("level", known.__contains__, "this level is not among those given", one_of, remedy)
         place = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
         columns |= {"level": level.changed(place.get), "level_name": level}
+    if names.groups is not None:
+        columns |= {"group": _grouped(columns, names, path)}
     for name in columns if names.scale == "fraction" else ():
         if name == "confidence" or is_signal(name):
             remedy = "Correct it, or declare percentages (scale percent)."
@@ -425,6 +466,21 @@ def _converted(
     if "correct" in columns:
         columns["correct"] = columns["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)
     return columns
+
+
+def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:
+    """Return the group of each report: that which it states, or else that of its level's name."""
+    name = columns.get("level_name", Coded.missing(len(columns["level"].code)))
+    of_name, stated = name.changed(partial(group_of, names.groups)), columns.get("group")
+    if names.needs_labels and not of_name.values:
+        raise ObservationError(
+            "no level has a name of the form of the groups",
+            path=path,
+            seen=", ".join(map(str, name.values)),
+            expected=f"names such as {names.groups}, where {{n}} is a number",
+            remedy="Correct the form: groups='{group}_run{n}' (on the command line --groups '{group}_run{n}').",
+        )
+    return of_name if stated is None else Coded.of(np.where(stated.given, stated.objects(), of_name.objects()))
 
 
 def _numbered_in_groups(columns: Mapping[str, Coded], question: Int[np.ndarray, " row"]) -> Coded:

@@ -97,9 +97,9 @@ class Observations:
     ) -> "Observations":
         """Read an observation file (JSON Lines, Parquet or CSV, recognised by content); see :meth:`from_questions`.
 
-        With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels and
-        fractions as confidences. With ``Columns(same_answer=...)``, answers that differ may be equal. With ``labels``,
-        those of :meth:`with_labels` are added, and count where the kind of answers is inferred.
+        With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels,
+        fractions as confidences and groups of levels. With ``Columns(same_answer=...)``, answers that differ may be
+        equal. With ``labels``, those of :meth:`with_labels` are added, and count where the kind of answers is inferred.
         """
         table = files.read_table(Path(path), columns)
         if labels is None:
@@ -132,11 +132,12 @@ class Observations:
         question: str | int = "problem_id",
         level: str | int = "level",
         answer: str | int = "answer",
-        confidence: str | int = "confidence",
+        confidence: str | int | None = "confidence",
         gold: str | int = "gold_answer",
         correct: str | int = "correct",
         cluster: str | int = "cluster",
         group: str | int = "group",
+        groups: str | None = None,
         levels: Sequence[str] | None = None,
         scale: ConfidenceScale | None = None,
         answers: AnswerKind | None = None,
@@ -148,9 +149,20 @@ class Observations:
         from ``gold`` on are optional; NaN, None and NA are missing values. Raises ObservationError as
         :meth:`from_questions` does, where the first row is line 1, or if a column is missing.
         """
-        reports = str(question), str(level), str(answer), str(confidence)
-        labels = str(gold), str(correct), str(cluster), str(group)
-        columns = Columns(*reports, *labels, levels, scale, same_answer)
+        columns = Columns(
+            question=str(question),
+            level=str(level),
+            answer=str(answer),
+            confidence=None if confidence is None else str(confidence),
+            gold=str(gold),
+            correct=str(correct),
+            cluster=str(cluster),
+            group=str(group),
+            groups=groups,
+            levels=levels,
+            scale=scale,
+            same_answer=same_answer,
+        )
         from bayes_direag.data.tables import table_of_frame
 
         return cls.of_table(table_of_frame(frame, columns), answers)
@@ -161,28 +173,16 @@ class Observations:
         frame: "pandas.DataFrame",
         *,
         answer: str = "answer_{level}",
-        confidence: str = "confidence_{level}",
+        confidence: str | None = "confidence_{level}",
         correct: str = "correct_{level}",
-        question: str = "problem_id",
-        gold: str = "gold_answer",
-        cluster: str = "cluster",
-        levels: Sequence[str] | None = None,
-        scale: ConfidenceScale | None = None,
-        answers: AnswerKind | None = None,
-        same_answer: SameAnswer | None = None,
+        **others: Any,
     ) -> "Observations":
         """Take a table with one row for each question, and columns for each level, whose name replaces ``{level}``.
 
         The columns ``correct`` are optional, and ``levels`` are by default those of all matching columns. The other
         keywords and the errors are those of :meth:`from_frame`.
         """
-        columns = Columns(
-            question=question, gold=gold, cluster=cluster, levels=levels, scale=scale, same_answer=same_answer
-        )
-        from bayes_direag.data.tables import table_of_wide
-
-        table = table_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
-        return cls.of_table(table, answers)
+        return cls.from_frame(frame, answer=answer, confidence=confidence, correct=correct, **others)
 
     @classmethod
     def from_questions(cls, questions: Sequence[Question], answers: AnswerKind | None = None) -> "Observations":

@@ -35,6 +35,21 @@ def plain(value: object) -> object:
     return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
+_PERCENTAGE = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*%\s*")
+
+
+def percentage(value: object) -> object:
+    """Return the number of a text such as "90%", and any other value as :func:`plain` does.
+
+    Examples
+    --------
+    >>> [percentage(value) for value in ("90%", "7,5 %", 90, "90", "NaN")]
+    [90.0, 7.5, 90, '90', None]
+    """
+    found = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
+    return float(found[1].replace(",", ".")) if found else plain(value)
+
+
 _POWER = re.compile(r"([⁰¹²³⁴-⁹⁺⁻]+)")
 # Signs that mean the same in all scripts, by their category and name in Unicode.
 _SIGNS = tuple(

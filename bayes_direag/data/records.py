@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from bayes_direag.data.plain import plain
+from bayes_direag.data.plain import percentage, plain
 from bayes_direag.errors import ObservationError
 
 type Fields = dict[str, object]
@@ -61,7 +61,7 @@ Text = Annotated[
 Percent = Annotated[
     float | None,
     Field(ge=0, le=100, strict=True, allow_inf_nan=False),
-    _PLAIN,
+    BeforeValidator(percentage),
     Words(
         "a number from 0 to 100, or null",
         "Write confidences in percent, and null (in a table nothing) if none was stated.",
@@ -183,7 +183,7 @@ class Question(_Record):
         first: dict[int, int] = {}
         for index, observation in enumerate(observations):
             if first.setdefault(observation.level, index) != index:
-                place = {"index": index, "level": observation.level}
+                place = {"index": index, "level": observation.level_name or observation.level}
                 raise PydanticCustomError("duplicate_level", "this level occurs twice in the question", place)
         return observations
 
@@ -261,6 +261,13 @@ _OF_RECORDS = Words(
 )
 
 
+_ONCE = Words(
+    "each level once a question",
+    "Remove one of the two, or tell them apart: by a second column, level='model,prompt' (on the command line --column "
+    "level=model,prompt), or as runs of one level, by a column of groups and none of levels.",
+)
+
+
 def _record_error(
     error: ValidationError,
     path: Path | None,
@@ -290,6 +297,8 @@ def _record_error(
             steps = [signal_column(str(steps[1]))]
     spelled = (f"[{step}]" if isinstance(step, int) else f".{spelling.get(step, step)}" for step in steps)
     metadata = [_OF_RECORDS] if name is None else FIELDS[name].metadata
+    if first["type"] == "duplicate_level":
+        metadata = [_ONCE]
     (*_, words) = (given for given in metadata if isinstance(given, Words))
     return ObservationError(
         f"{problem}{f' (and {n_further} more in this question)' if n_further else ''}",

@@ -1,9 +1,12 @@
 """What stands out: levels that are copies, err alike or state one confidence, and questions of nearly one name."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import numpy as np
+from jaxtyping import Bool, Float
+from scipy.sparse.csgraph import connected_components
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.plain import spelled
@@ -16,10 +19,12 @@ _SHARED_MISTAKES = 2 / 3
 _ONE_CONFIDENCE = 0.6
 # The smallest number of reports, or of mistakes, of which a share is remarked on.
 _FEWEST = 20
+# The largest number of levels of a cluster that are named.
+_NAMED = 5
 
 
 def level_remarks(observations: Observations, among: Collection[str] | None = None) -> tuple[str, ...]:
-    """Say which levels repeat another, and which state nearly constant confidences; empty if no level stands out.
+    """Say which levels repeat one another, and which state nearly constant confidences; empty if no level stands out.
 
     Two levels are compared on the questions where both are usable, and their mistakes on the labelled ones that at
     least one of them got wrong. Confidences must be equal to the last digit.
@@ -50,27 +55,61 @@ def name_remarks(observations: Observations) -> tuple[str, ...]:
 
 
 def _repetitions(observations: Observations, columns: list[int]) -> list[str]:
-    names, candidate = observations.level_names, observations.candidate
-    right = np.take_along_axis(observations.correct_candidate, np.maximum(candidate, 0), axis=1)
+    """Name the clusters of levels that repeat one another; levels of one group are known to be alike."""
+    names, groups = observations.level_names, observations.groups or observations.level_names
+    candidate, correct = observations.candidate, observations.correct
     confidence = np.nan_to_num(observations.confidence, nan=-1)  # two missing ones are equal
-    remarks = []
+    equal, mistaken = np.zeros((2, observations.n_levels, observations.n_levels))
     for a, b in combinations(columns, 2):
-        both = observations.usable[:, a] & observations.usable[:, b]
-        mistaken = both & observations.labelled & ~(right[:, a] & right[:, b])
-        agrees = candidate[:, a] == candidate[:, b]
-        equal = agrees & (confidence[:, a] == confidence[:, b])
-        if both.sum() >= _FEWEST and equal[both].mean() >= _COPIED:
-            remarks.append(
-                f"{names[b]} is nearly a copy of {names[a]}: the same answer and confidence in "
-                f"{equal[both].mean():.0%} of {both.sum()} questions. Leave one of them out."
-            )
-        elif mistaken.sum() >= _FEWEST and agrees[mistaken].mean() >= _SHARED_MISTAKES:
-            remarks.append(
-                f"{names[a]} and {names[b]} make the same mistakes: {agrees[mistaken].mean():.0%} of the "
-                f"{mistaken.sum()} questions that one of them got wrong have the same wrong answer from both. Where "
-                "they agree, that is hardly more evidence than one of them."
-            )
-    return remarks
+        both = observations.usable[:, a] & observations.usable[:, b] & (groups[a] != groups[b])
+        agrees = both & (candidate[:, a] == candidate[:, b])
+        wrong = both & observations.labelled & ~(correct[:, a] & correct[:, b])
+        if both.sum() >= _FEWEST:
+            equal[a, b] = (agrees & (confidence[:, a] == confidence[:, b])).sum() / both.sum()
+        if wrong.sum() >= _FEWEST:
+            mistaken[a, b] = agrees[wrong].mean()
+    copies, alike = equal >= _COPIED, mistaken >= _SHARED_MISTAKES
+    remarks = [
+        f"{_named(names, cluster)} are nearly copies: two of them have the same answer and confidence in "
+        f"{_shares(equal[copies & within])} of the questions. {_remedy(names, cluster)}; otherwise keep one of them."
+        for cluster, within in _clusters(copies)
+    ]
+    return remarks + [
+        f"{_named(names, cluster)} make the same mistakes: where one of two is wrong, both give the same wrong answer "
+        f"in {_shares(mistaken[alike & within])} of the questions, hardly more evidence than one. "
+        f"{_remedy(names, cluster)}."
+        for cluster, within in _clusters(copies | alike)
+        if (alike & ~copies)[within].any()
+    ]
+
+
+def _clusters(linked: Bool[np.ndarray, "level level"]) -> list[tuple[list[int], Bool[np.ndarray, "level level"]]]:
+    """Return the levels of each cluster of linked ones, and which pairs are in it."""
+    n, number = connected_components(linked, directed=False)
+    members = [number == cluster for cluster in range(n)]
+    return [(np.flatnonzero(one).tolist(), np.outer(one, one)) for one in members if one.sum() > 1]
+
+
+def _named(names: Sequence[str], levels: list[int]) -> str:
+    *first, last = [names[level] for level in levels[:_NAMED]]
+    more = len(levels) - _NAMED
+    return ", ".join([*first, last]) + f" and {more} more" if more > 0 else f"{', '.join(first)} and {last}"
+
+
+def _remedy(names: Sequence[str], levels: list[int]) -> str:
+    """Name the group by the pattern that the names have, such as ``{group}_run{n}``."""
+    runs = [re.fullmatch(r"(.+?)([\W_]*[^\W\d_]*)\d+", names[level]) for level in levels]
+    ends = {run and run[2] for run in runs}
+    end = ends.pop() if len(ends) == 1 else None
+    pattern = (
+        f"groups='{{group}}{end}{{n}}' (--groups)" if end is not None else "group='COLUMN' (--column group=COLUMN)"
+    )
+    return f"If they are runs of one model, make them a group: {pattern}"
+
+
+def _shares(shares: Float[np.ndarray, " pair"]) -> str:
+    low, high = f"{shares.min():.0%}", f"{shares.max():.0%}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _constant_confidences(observations: Observations, columns: list[int]) -> list[str]:
@@ -96,4 +135,6 @@ def _zeros_and_ones(observations: Observations, columns: list[int]) -> list[str]
     if not found:
         return []
     named = ", ".join(observations.level_names[columns[place]] for place in found)
-    return [f"All confidences of these levels are 0% or 1%: {named}. If they are fractions, give --scale fraction."]
+    return [
+        f"All confidences of these levels are 0% or 1%: {named}. If they are fractions, say scale='fraction' (--scale)."
+    ]

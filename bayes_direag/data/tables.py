@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 def table_of_frame(frame: Any, names: Columns) -> LongTable:
-    """Take a frame in long form, or an Arrow table of either form; the first row is line 1.
+    """Take a frame or an Arrow table with a row a report or a question; the first row is line 1.
 
     Raises ObservationError if a value cannot be used, or a column is missing.
     """
     if not hasattr(frame, "iloc"):
         return table_of_arrow(pyarrow.table(frame), None, names)
     header = [str(name) for name in frame.columns]
-    names.check(header, None)
-    columns = {our: _coded(frame.iloc[:, header.index(name)]) for our, name in names.known(header).items()}
-    return LongTable.of_rows(columns, None, np.arange(len(frame)) + 1, names)
+    layout = names.layout(header, None)
+    columns = {name: _coded(frame.iloc[:, header.index(name)]) for name in layout.used}
+    return LongTable.of_layout(layout, columns, None, np.arange(len(frame)) + 1, names)
 
 
 def _coded(column: "pandas.Series[Any]") -> Coded:
@@ -85,20 +85,25 @@ def table_of_arrow(
     chosen, line = names or Columns(), np.arange(table.num_rows) + first_line
     if not labelled:
         chosen = replace(chosen, needs_labels=False)
-        table = table.select(_used(table.column_names, chosen, labelled=False))
+        table = table.select(_used(table.column_names, path, chosen, labelled=False))
     if "observations" in table.column_names:
         questions = _table_of_questions(table, path, names, line)
     else:
-        chosen.check(table.column_names, path)
-        columns = {our: _coded_arrow(table[name], path) for our, name in chosen.known(table.column_names).items()}
-        questions = LongTable.of_rows(columns, path, line, names)
+        layout = chosen.layout(table.column_names, path)
+        columns = {name: _coded_arrow(table[name], path) for name in layout.used}
+        questions = LongTable.of_layout(layout, columns, path, line, names)
     return questions if labelled else questions.unlabelled()
 
 
-def _used(header: Sequence[str], names: Columns, *, labelled: bool = True) -> list[str]:
-    """Return which columns are read: without labels, none that holds what is known of a whole question."""
-    used = {theirs for our, theirs in names.known(header).items() if labelled or our not in OF_QUESTION}
-    return [name for name in header if name == "observations" or name in used]
+def _used(header: Sequence[str], path: Path | None, names: Columns, *, labelled: bool = True) -> list[str]:
+    """Return which columns are read: without labels, none that holds what is known of a whole question.
+
+    Raises ObservationError if a column is missing.
+    """
+    known, is_nested = names.known(header), "observations" in header
+    used = {"observations", *known.values()} if is_nested else names.layout(header, path).used
+    left_out = set() if labelled else {theirs for our, theirs in known.items() if our in OF_QUESTION}
+    return [name for name in header if name in used - left_out]
 
 
 def _table_of_questions(
@@ -142,13 +147,11 @@ def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> It
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
             header = file.schema_arrow.names
-            if "observations" not in header:
-                chosen.check(header, path)
             if not in_parts:
-                yield table_of_arrow(file.read(columns=_used(header, chosen)), path, names)
+                yield table_of_arrow(file.read(columns=_used(header, path, chosen)), path, names)
                 return
             names = names and replace(names, needs_labels=False)
-            columns = _used(header, chosen, labelled=False)
+            columns = _used(header, path, chosen, labelled=False)
             n_rows = max(int(rows_at_once) // (8 if "observations" in columns else 1), 1)
             empty, first = file.schema_arrow.empty_table().select(columns), 1
             batches = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(n_rows, columns=columns))
@@ -186,22 +189,34 @@ def _n_of_whole_questions(table: pyarrow.Table, question: str) -> int:
 
 
 def csv_tables(lines: Iterable[str], path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
-    """Take the lines of a CSV file in long form, at once or in parts of whole questions.
+    """Take the lines of a CSV file with a row a report or a question, at once or in parts of whole questions.
 
     Raises ObservationError if the file or a value in it cannot be used.
     """
     chosen, n_read = names or Columns(), count(1)
     lines = (line for line, _ in zip(_with_any_end(lines), n_read, strict=False))
-    _, header = next(csv_rows(lines, path))
-    chosen.check(header, path)
-    known = chosen.known(header)
-    meaning: dict[type, Callable[[str], object]] = {str: str, int: _number, float: _number, bool: _flag}
+    delimiter, lines = delimited(lines)
+    _, header = next(csv_rows(lines, path, delimiter))
+    layout = chosen.layout(header, path)
+    type_of_column = {
+        name: type_of(our) for each in layout.reports.values() for our, names_of in each.items() for name in names_of
+    }
+    number = _number if delimiter == "," else _number_with_decimal_comma
+    meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: _flag}
     n_rows = rows_at_once / 8
-    blocks = _csv_blocks(lines, next(n_read), path, header, max(int(min(n_rows, _LINES_AT_ONCE)), 1))
+    blocks = _csv_blocks(lines, next(n_read), path, header, delimiter, max(int(min(n_rows, _LINES_AT_ONCE)), 1))
     empty = pyarrow.table({name: pyarrow.array([], pyarrow.string()) for name in header} | {_LINE: np.arange(0)})
-    for part in _whole_questions(chain([empty], blocks), known["problem_id"], n_rows):
-        columns = {our: _coded_arrow(part[name]).changed(meaning[type_of(our)]) for our, name in known.items()}
-        yield LongTable.of_rows(columns, path, part[_LINE].to_numpy(), names)
+    for part in _whole_questions(chain([empty], blocks), chosen.question, n_rows):
+        columns = {name: _coded_arrow(part[name]).changed(meaning[kind]) for name, kind in type_of_column.items()}
+        yield LongTable.of_layout(layout, columns, path, part[_LINE].to_numpy(), names)
+
+
+def delimited(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Return all lines, and before them what divides the cells: a comma, or what the header has more of: ; or tabs."""
+    start: list[str] = []
+    while not "".join(start).strip() and (line := next(lines, None)) is not None:
+        start.append(line)
+    return max(",;\t", key="".join(start).count), chain(start, lines)
 
 
 #: The number of lines that Arrow reads at once, and the name of a column that no header has.
@@ -209,7 +224,7 @@ _LINES_AT_ONCE, _LINE = 1 << 16, "\n"
 
 
 def _csv_blocks(
-    lines: Iterator[str], first: int, path: Path, header: Sequence[str], n_lines: int
+    lines: Iterator[str], first: int, path: Path, header: Sequence[str], delimiter: str, n_lines: int
 ) -> Iterator[pyarrow.Table]:
     """Yield tables of texts, with the line of each row.
 
@@ -219,17 +234,18 @@ def _csv_blocks(
     options = pyarrow_csv.ConvertOptions(
         column_types=dict.fromkeys(header, pyarrow.string()), null_values=[""], strings_can_be_null=True
     )
+    cells = pyarrow_csv.ParseOptions(delimiter=delimiter)
     while chunk := list(islice(lines, n_lines)):
         text, table = "".join(chunk), None
         if '"' not in text and "\r" not in text.replace("\r\n", ""):
             whole_text = pyarrow_csv.ReadOptions(column_names=header, block_size=min(4 * len(text), 2**31 - 1))
             with suppress(pyarrow.ArrowInvalid):
-                table = pyarrow_csv.read_csv(pyarrow.BufferReader(text.encode()), whole_text, convert_options=options)
+                table = pyarrow_csv.read_csv(pyarrow.BufferReader(text.encode()), whole_text, cells, options)
         if table is None or table.num_rows < len(chunk):
             break
         yield table.append_column(_LINE, [np.arange(first, first + len(chunk))])
         first += len(chunk)
-    for rows in batched(csv_rows(chain(chunk, lines), path, first, len(header)), n_lines):
+    for rows in batched(csv_rows(chain(chunk, lines), path, delimiter, first, len(header)), n_lines):
         columns = zip(*(cells for _, cells in rows), strict=True)
         texts = {
             name: pyarrow.array([cell or None for cell in column], pyarrow.string())
@@ -238,14 +254,16 @@ def _csv_blocks(
         yield pyarrow.table(texts | {_LINE: np.array([line for line, _ in rows])})
 
 
-def csv_rows(lines: Iterable[str], path: Path, line: int = 1, width: int = 0) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(
+    lines: Iterable[str], path: Path, delimiter: str = ",", line: int = 1, width: int = 0
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file with their lines; raise ObservationError for one with an error.
 
     The first of the lines may be another than line 1 of the file, and the number of cells may be known.
     """
     limit, n_before = csv.field_size_limit(sys.maxsize), line - 1
     try:
-        reader = csv.reader(_with_any_end(lines), strict=True)
+        reader = csv.reader(_with_any_end(lines), delimiter=delimiter, strict=True)
         for cells in reader:
             width = width or len(cells)
             if cells and len(cells) != width:
@@ -253,9 +271,9 @@ def csv_rows(lines: Iterable[str], path: Path, line: int = 1, width: int = 0) ->
                     f"this row has {len(cells)} cells",
                     path=path,
                     line=line,
-                    seen=",".join(cells),
+                    seen=delimiter.join(cells),
                     expected=f"{width} cells, as in the header",
-                    remedy="Put quotation marks around cells that contain commas.",
+                    remedy=f"Put quotation marks around cells that contain {delimiter!r}.",
                 )
             if cells:
                 yield line, cells
@@ -276,7 +294,7 @@ def _not_csv(path: Path, line: int | None, reason: str) -> ObservationError:
         f"this is not CSV ({reason})",
         path=path,
         line=line,
-        expected="comma-separated cells with paired quotation marks",
+        expected="cells with commas, semicolons or tabs between them, and paired quotation marks",
         remedy="Write the table with a CSV library, which adds quotation marks where needed.",
     )
 
@@ -288,44 +306,12 @@ def _number(cell: str) -> object:
         return cell
 
 
+def _number_with_decimal_comma(cell: str) -> object:
+    return _number(cell.replace(",", "."))
+
+
 def _flag(cell: str) -> object:
     return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
-
-
-def table_of_wide(
-    frame: "pandas.DataFrame", names: Columns, *, answer: str, confidence: str, correct: str
-) -> LongTable:
-    """Take a frame with a row for each question; in the names of a level's columns, ``{level}`` is its name.
-
-    Raises ObservationError if a value cannot be used, or a column is missing.
-    """
-    header = [str(name) for name in frame.columns]
-    before, marked, after = answer.partition("{level}")
-    matching = [name for name in header if name.startswith(before) and name.endswith(after) and marked]
-    levels = names.levels or [name[len(before) : len(name) - len(after)] for name in matching]
-    patterns = {"answer": answer, "confidence": confidence, "correct": correct}
-    named = {level: {our: theirs.replace("{level}", level) for our, theirs in patterns.items()} for level in levels}
-    needed = [names.question, *(of_level[our] for of_level in named.values() for our in ("answer", "confidence"))]
-    missing = [name for name in (needed if named else [answer]) if name not in header]
-    if missing:
-        raise ObservationError(
-            f"the table has no column {missing[0]}",
-            seen=", ".join(header),
-            expected="a column of that name, where {level} stands for the name of a level",
-            remedy="Name the columns: question='id', answer='{level}_answer', confidence='{level}_confidence'.",
-        )
-    given = {name: frame.iloc[:, place].tolist() for place, name in enumerate(header)}
-    nothing: list[object] = [None] * len(frame)
-
-    def of_reports(columns: Sequence[Sequence[object]]) -> Coded:
-        return Coded.of([value for row in zip(*columns, strict=True) for value in row])
-
-    about = {our: name for our, name in names.known(header).items() if our in ("problem_id", *OF_QUESTION)}
-    columns = {our: of_reports([given[name]] * len(named)) for our, name in about.items()}
-    columns["level"] = of_reports([[level] * len(frame) for level in named])
-    for our in patterns:
-        columns[our] = of_reports([given.get(of_level[our], nothing) for of_level in named.values()])
-    return LongTable.of_rows(columns, None, np.repeat(np.arange(len(frame)) + 1, len(named)), names)
 
 
 def long_frame(table: LongTable) -> "pandas.DataFrame":

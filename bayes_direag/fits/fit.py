@@ -196,10 +196,11 @@ class Fit:
     @cached_property
     def predictor(self) -> Predictor:
         """The fit without its questions, with all draws, for a service."""
-        recorded = ("method", "seed", "observations_sha256", "versions")
+        recorded, read_as = ("method", "seed", "observations_sha256", "versions"), self.columns or Columns()
         return Predictor(
             answers=self.answers,
-            scale=None if self.columns is None else self.columns.scale,
+            scale=read_as.scale,
+            groups=read_as.groups,
             levels=self.level_names,
             voting=frozenset(self.fitted.voting),
             labels=label_names(self.tree) or (),

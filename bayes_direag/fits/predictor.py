@@ -1,9 +1,10 @@
 """A fit for a service: one file of parameters, which needs only NumPy to be read and used.
 
 The file is JSON with the fields ``format`` and ``version``; ``answers``, how answers are compared; ``scale``, that of
-confidences, null if it is not known; ``levels``; ``eps``, at which confidences are clipped; ``parameters`` by name,
-each with a value (for each level) a posterior draw; ``recalibration``; ``enough_reports`` and ``partial``; and
-``made_by``, which fit it is. Nothing is left out or rounded, so a predictor gives the predictions of the fit.
+confidences, and ``groups``, the form of the names of levels in a group, null if not known; ``levels``; ``eps``, at
+which confidences are clipped; ``parameters`` by name, each with a value (for each level) a posterior draw;
+``recalibration``; ``enough_reports`` and ``partial``; and ``made_by``, which fit it is. Nothing is left out or rounded,
+so a predictor gives the predictions of the fit.
 """
 
 import json
@@ -17,7 +18,8 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.plain import plain
+from bayes_direag.data.groups import group_of
+from bayes_direag.data.plain import percentage, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.fits.few_reports import EnoughReports, FewReports
@@ -43,6 +45,8 @@ class Predictor:
         How answers are compared.
     scale
         Whether confidences are percentages or fractions; None: percentages, and what looks like fractions is refused.
+    groups
+        The form of the names of levels that are in a group, as in :class:`~bayes_direag.data.columns.Columns`, or None.
     levels
         The levels of the fit; a group of levels counts as one.
     voting
@@ -67,6 +71,7 @@ class Predictor:
 
     answers: AnswerKind
     scale: Literal["percent", "fraction"] | None
+    groups: str | None
     levels: tuple[str, ...]
     voting: frozenset[str]
     labels: tuple[str, ...]
@@ -96,6 +101,7 @@ class Predictor:
         if (scale := stored.get("scale")) not in (None, "percent", "fraction"):
             raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or null")
         parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
+        group_of(groups := stored.get("groups"), "")
         levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
         signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
         final, made_by = read_recalibration(stored["recalibration"]), dict(stored["made_by"])
@@ -104,7 +110,7 @@ class Predictor:
         fitted = EnoughReports(*map(int, stored.get("enough_reports", (0, 0))))
         partial = bool(stored.get("partial", False))
         names = levels, voting, labels, signals
-        return cls(stored["answers"], scale, *names, eps, parameters, final, fitted, partial, made_by)
+        return cls(stored["answers"], scale, groups, *names, eps, parameters, final, fitted, partial, made_by)
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
@@ -114,6 +120,7 @@ class Predictor:
             "version": PREDICTOR_VERSION,
             "answers": self.answers,
             "scale": self.scale,
+            "groups": self.groups,
             "levels": self.levels,
             "voting": [level for level in self.levels if level in self.voting],
             "labels": self.labels,
@@ -211,7 +218,7 @@ class Predictor:
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
-        alone = {level for level, report in zip(levels, reports, strict=True) if not report.get("group")}
+        alone = {level for level, report in zip(levels, reports, strict=True) if not self._group(report)}
         seen: set[tuple[int, object]] = set()
         for place, (level, report) in enumerate(zip(levels, reports, strict=True)):
             names = (report.get("level"), report.get("level_name"), (place,))
@@ -232,9 +239,7 @@ class Predictor:
         for field in ("level", "level_name", "group"):
             if not isinstance(report.get(field), str | int | None):
                 raise unusable(f".{field}", report[field], "a name or a number", "Write the level's name.")
-        level = report.get("level")
-        called = level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
-        name = report.get("group") or called
+        name = self._group(report) or _name(report)
         if name not in self.levels:
             raise LevelError(
                 f"reports[{place}]: this level is unknown to the fit; saw {str(name)[:60]!r}; expected one of "
@@ -248,16 +253,17 @@ class Predictor:
         signals = {name: plain(value) for name, value in given.items()}
         if (stated := plain(report.get("confidence"))) is not None:
             signals["number"] = stated
-        percents, of_fractions = [], self.scale == "fraction"
-        largest, remedy = (1, "Write it as a fraction.") if of_fractions else (100, "Write it in percent.")
+        percents = []
         for signal in self.signals:
-            stated = signals.get(signal)
+            stated = percentage(signals.get(signal))
+            is_fraction = self.scale == "fraction" and stated is signals.get(signal)
+            largest, remedy = (1, "Write it as a fraction.") if is_fraction else (100, "Write it in percent.")
             if stated is not None and (
                 isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 <= stated <= largest
             ):
                 field = ".confidence" if signal == "number" else f".confidences.{signal}"
                 raise unusable(field, stated, f"a number from 0 to {largest}, or null", remedy)
-            percents.append(None if stated is None else round(100 * stated, 12) if of_fractions else float(stated))
+            percents.append(None if stated is None else round(100 * stated, 12) if is_fraction else float(stated))
         try:
             text = None if answer is None else canonical(str(answer), self.answers)
             (text or "").encode()
@@ -265,6 +271,10 @@ class Predictor:
             raise unusable(".answer", answer, "text that can be written", "Correct it.") from None
         is_stated = any(value is not None for value in signals.values())
         return self.levels.index(str(name)), text, tuple(percents), is_stated
+
+    def _group(self, report: Mapping[str, object]) -> object:
+        """Return the group of a report, if it has one."""
+        return report.get("group") or group_of(self.groups, str(_name(report)))
 
 
 class Read(NamedTuple):
@@ -321,6 +331,12 @@ def read_content[Content](
         cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         name = expected[0].removeprefix("bayes-direag ")
         raise FitFileError(f"{path}: not a {name} that this version can read ({cause}); {remedy}") from error
+
+
+def _name(report: Mapping[str, object]) -> object:
+    """Return the name of a report's level."""
+    level = report.get("level")
+    return level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
 
 
 def _report_error(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:

@@ -255,14 +255,20 @@ def fitted_observations(tree: xr.DataTree, prefix: str = "") -> Observations:
 
 
 def columns_of(tree: xr.DataTree) -> Columns | None:
-    """Return how the observations of a container were read: names of columns, scale, and equal answers from a file."""
+    """Return how the observations of a container were read: columns, groups, scale, and equal answers from a file."""
     pairs, scale = json.loads(tree.attrs.get("columns", "null")), tree.attrs.get("scale") or None
     if scale not in (None, *get_args(ConfidenceScale)):
         raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or none")
     equal = tree.attrs.get("equal")
     if pairs is None:
         return None
-    return Columns.named(pairs, scale, EqualAnswers.of_json(equal) if equal else None, needs_labels=False)
+    return Columns.named(
+        pairs,
+        groups=tree.attrs.get("groups") or None,
+        scale=scale,
+        same_answer=EqualAnswers.of_json(equal) if equal else None,
+        needs_labels=False,
+    )
 
 
 def level_names(tree: xr.DataTree) -> tuple[str, ...]:
@@ -345,6 +351,7 @@ def _container(
         "format": FORMAT,
         "columns": json.dumps(names and names.pairs),
         "scale": (names and names.scale) or "",
+        "groups": (names and names.groups) or "",
         "equal": names.same_answer.to_json() if names and isinstance(names.same_answer, EqualAnswers) else "",
         "variant": variant,
         "preset": preset.model_dump_json(),

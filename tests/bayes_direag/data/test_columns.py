@@ -1,16 +1,21 @@
 """Frames, records and tables of others become the observations that their file would give, or one clear error."""
 
+import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.files import read_parts
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.tables import table_of_frame
 from bayes_direag.errors import DirEAGError, ObservationError
 from tests.bayes_direag.long_tables import long_table
 
@@ -142,6 +147,160 @@ def test_one_row_a_question() -> None:
         Observations.from_wide(wide, **names, levels=["gemma"])
 
 
+def wide() -> pd.DataFrame:
+    """Return the table of another test with one row for each question, in the order of its levels there."""
+    table = theirs()
+    values = table.set_index(["question_id", "model"])[["reply", "p"]].unstack()  # noqa: PD010
+    columns = {
+        f"{field} of {level}": values[field, level].to_numpy()
+        for level in dict.fromkeys(table["model"])
+        for field in ("reply", "p")
+    }
+    about = table.drop_duplicates("question_id").set_index("question_id")[["truth", "document"]]
+    return about.reset_index().assign(**columns)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", "frame", "arrow"])
+def test_a_row_a_question_in_every_form(tmp_path: Path, suffix: str) -> None:
+    columns = Columns(**NAMES | {"answer": "reply of {level}", "confidence": "p of {level}"}, scale="fraction")
+    if suffix.startswith("."):
+        found = Observations.read(as_file(wide(), tmp_path / f"o{suffix}"), None, columns)
+    else:
+        source = wide() if suffix == "frame" else pyarrow.Table.from_pandas(wide())
+        found = Observations.of_table(table_of_frame(source, columns))
+    assert found.fingerprint == ours(theirs()).fingerprint
+    part = next(read_parts(as_file(wide(), tmp_path / "o.parquet"), columns))
+    assert Observations.of_table(part, "numeric").candidates == found.candidates
+
+
+def test_our_own_names_of_a_row_a_question_need_not_be_said(tmp_path: Path) -> None:
+    renamed = wide().rename(
+        columns=lambda name: (
+            re.sub("(.*) of (.*)", r"\1_\2", name).replace("reply", "answer").replace("p_", "confidence_")
+        )
+    )
+    renamed = renamed.rename(columns={"question_id": "problem_id", "truth": "gold_answer", "document": "cluster"})
+    columns = Columns(scale="fraction")
+    found = Observations.read(as_file(renamed, tmp_path / "o.csv"), None, columns)
+    assert found.fingerprint == Observations.from_wide(renamed, scale="fraction").fingerprint
+    assert found.fingerprint == ours(theirs()).fingerprint
+    with pytest.raises(ObservationError, match="no column confidence_llama"):
+        Observations.from_wide(renamed.drop(columns="confidence_llama"), scale="fraction")
+
+
+class TestGroups:
+    PATTERN = "{group}_run{n}"
+
+    @pytest.fixture
+    def runs(self) -> pd.DataFrame:
+        return theirs().assign(model=theirs()["model"].map({"gpt": "a_run0", "llama": "a_run12", "qwen": "b"}))
+
+    def test_every_door_takes_a_pattern(self, tmp_path: Path, runs: pd.DataFrame) -> None:
+        found = Observations.from_frame(runs, **NAMES, scale="fraction", groups=self.PATTERN)
+        group = dict(zip(found.level_names, found.groups, strict=True))
+        assert group == {"a_run0": "a", "a_run12": "a", "b": "b"}
+        stated = runs.assign(group=runs["model"].map({"a_run0": "a", "a_run12": "a"}))
+        assert Observations.from_frame(stated, **NAMES, scale="fraction").fingerprint == found.fingerprint
+        columns = Columns(**NAMES, scale="fraction", groups=self.PATTERN)
+        for suffix in (".csv", ".parquet", ".jsonl"):
+            assert Observations.read(as_file(runs, tmp_path / f"o{suffix}"), None, columns).groups == found.groups
+        assert Observations.from_records(runs.to_dict("records"), None, columns).groups == found.groups
+        nested = tmp_path / "nested.jsonl"
+        Observations.from_frame(runs, **NAMES, scale="fraction").write(nested)
+        assert Observations.read(nested, None, Columns(groups=self.PATTERN)).fingerprint == found.fingerprint
+
+    def test_a_stated_group_counts(self, runs: pd.DataFrame) -> None:
+        stated = runs.assign(group=runs["model"].map({"b": "c"}))
+        found = Observations.from_frame(stated, **NAMES, scale="fraction", groups=self.PATTERN)
+        assert {*found.groups} == {"a", "c"}
+
+    def test_other_patterns_and_what_is_none(self, runs: pd.DataFrame) -> None:
+        for pattern in ("run", "{group}", "{n}", "{group}{group}{n}"):
+            with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
+                Observations.from_frame(runs, **NAMES, scale="fraction", groups=pattern)
+        with pytest.raises(ObservationError, match=r"no level has a name of the form of the groups; saw .*a_run0"):
+            Observations.from_frame(runs, **NAMES, scale="fraction", groups="{group}-run{n}")
+        dots = runs.assign(model=runs["model"].str.replace("_run", ".(x)"))
+        found = Observations.from_frame(dots, **NAMES, scale="fraction", groups="{group}.(x){n}")
+        assert found.learned_levels == ("a", "b") or found.learned_levels == ("b", "a")
+
+
+def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
+    votes = theirs().drop(columns="p").assign(confidence="not a number")
+    names = {**NAMES, "confidence": None}
+    found = Observations.from_frame(votes, **names)
+    assert found.voting == found.level_names
+    np.testing.assert_array_equal(
+        found.candidate, Observations.from_frame(theirs().assign(p=np.nan), **NAMES).candidate
+    )
+    pairs = [f"{field}={name or ''}" for field, name in names.items()]
+    for suffix in (".csv", ".parquet", ".jsonl"):
+        columns = Columns.named(pairs)
+        assert columns == Columns(**names)
+        assert columns.pairs == pairs
+        assert (
+            Observations.read(as_file(votes, tmp_path / f"o{suffix}"), None, columns).fingerprint == found.fingerprint
+        )
+    of_questions = wide().rename(columns=lambda name: name.removeprefix("reply of "))
+    asked = {**names, "answer": "{level}", "levels": ["gpt", "llama", "qwen"]}
+    assert Observations.from_wide(of_questions, **asked).voting == ("gpt", "llama", "qwen")
+
+
+def test_a_level_may_be_two_columns(tmp_path: Path) -> None:
+    table = pd.concat([theirs(seed=seed).assign(prompt=seed) for seed in range(2)], ignore_index=True)
+    names = NAMES | {"level": "model,prompt"}
+    found = Observations.from_frame(table, **names, scale="fraction", groups="{group}/{n}")
+    joined = table.assign(
+        model=[f"{model}/{prompt}" for model, prompt in zip(table["model"], table["prompt"], strict=True)]
+    )
+    assert (
+        found.fingerprint
+        == Observations.from_frame(joined, **NAMES, scale="fraction", groups="{group}/{n}").fingerprint
+    )
+    assert sorted(found.learned_levels) == ["gpt", "llama", "qwen"]
+    columns = Columns(**names, scale="fraction", groups="{group}/{n}")
+    for suffix in (".csv", ".parquet", ".jsonl"):
+        assert (
+            Observations.read(as_file(table, tmp_path / f"o{suffix}"), None, columns).fingerprint == found.fingerprint
+        )
+    with pytest.raises(ObservationError, match="the table has no column version"):
+        Observations.from_frame(table, **names | {"level": "model,version"})
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_cells_with_semicolons_or_tabs_between_them(tmp_path: Path, delimiter: str) -> None:
+    path, columns = tmp_path / "o.csv", Columns(**NAMES, scale="fraction")
+    table = theirs().assign(reply=theirs()["reply"].map(lambda reply: f"{reply:.0f}, or so", na_action="ignore"))
+    expected = Observations.from_frame(table, **NAMES, scale="fraction")
+    for about in ({}, {"decimal": ","}, {"quoting": csv.QUOTE_ALL}):
+        table.to_csv(path, index=False, sep=delimiter, **about)
+        path.write_text("\n" + path.read_text())
+        assert Observations.read(path, None, columns).fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("scale", [None, "fraction", "percent"])
+def test_a_percentage_may_have_its_sign(tmp_path: Path, scale: str | None) -> None:
+    expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
+    written = theirs().assign(p=theirs()["p"].map(lambda p: f"{100 * p:.0f}%", na_action="ignore"))
+    assert Observations.from_frame(written, **NAMES, scale=scale).fingerprint == expected.fingerprint
+    for suffix in (".csv", ".parquet", ".jsonl"):
+        found = Observations.read(as_file(written, tmp_path / f"o{suffix}"), None, Columns(**NAMES, scale=scale))
+        assert found.fingerprint == expected.fingerprint
+    report = {"level": 0, "answer": "1", "confidence": "7.5 %"}
+    nested = Observations.from_records([{"problem_id": "a", "observations": [report]}], "numeric")
+    assert nested.confidence.item() == 0.075
+
+
+def test_a_level_that_occurs_twice_is_named() -> None:
+    again = pd.concat([theirs(), theirs()], ignore_index=True)
+    with pytest.raises(
+        ObservationError, match=r"field model: this level occurs twice in the question; saw 'gpt'.*level='"
+    ):
+        Observations.from_frame(again.sort_values("model"), **NAMES, scale="fraction")
+    with pytest.raises(ObservationError, match=r"observations\[1\].level: this level occurs twice.*; saw 3"):
+        Observations.from_records([{"problem_id": "a", "observations": [{"level": 3, "answer": "1"}] * 2}], "numeric")
+
+
 def test_correctness_may_be_zeros_and_ones() -> None:
     table = theirs().drop(columns="truth").assign(judged=lambda t: (t["reply"] == 51).astype(float), reply="word")
     names = {name: column for name, column in NAMES.items() if name != "gold"}
@@ -207,7 +366,7 @@ class TestWhatIsWrong:
         assert np.nanmax(found.confidence) == 0.005
 
     def test_pairs_that_are_none(self) -> None:
-        assert Columns.named(["level=model", "gold=truth"], "fraction") == Columns(
+        assert Columns.named(["level=model", "gold=truth"], scale="fraction") == Columns(
             level="model", gold="truth", scale="fraction"
         )
         for pair in ("levl=model", "level", "level=", "scale=fraction"):

@@ -156,7 +156,7 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
         ([b"PAR1 and no more"], None, "Parquet"),
         ([b"problem_id,level,answer\na,0,9\n"], 1, "no column confidence"),
         ([b"problem_id,level,answer,answer,confidence\n"], 1, "two columns"),
-        ([b"problem_id;level;answer;confidence\n"], 1, "no column problem_id"),
+        ([b"problem_id|level|answer|confidence\n"], 1, "no column problem_id"),
         ([b"problem_id,level,answer,confidence\n"], None, "no questions"),
         ([b"problem_id,level,answer,confidence,gold_answer\na,0,9,80,9\na,1,9,80,\na,2,9,80,8\n"], 4, "has '9' in an"),
         ([b"problem_id,level,answer,confidence,cluster\na,0,9,80,x\na,1,8,20,y\n"], 3,

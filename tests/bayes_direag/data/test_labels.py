@@ -112,7 +112,7 @@ def test_the_same_label_twice_is_one():
         (numbers("51", None, None), "problem_id,gold_answer\na,61\n", "line 2, field gold_answer: question 'a' has"),
         (numbers(), "problem_id,gold_answer\na,3 or 4\n", "line 2, field gold_answer: this cannot be read as numeric"),
         (numbers(), "problem_id,gold_answer\na,\nb,NaN\n", "field gold_answer: no row is filled in"),
-        (numbers(), "problem_id;gold_answer\na;51\n", "line 1: this is not a table of labels; saw 'problem_id;gold"),
+        (numbers(), "problem_id|gold_answer\na|51\n", "line 1: this is not a table of labels; saw 'problem_id|gold"),
         (numbers(), "problem_id,gold_answer,answer,correct\na,51,51,1\n", "line 1: this is not a table of labels"),
         (numbers(), "", "line 1: this is not a table of labels; saw ''"),
         (numbers(), "problem_id,gold_answer\na,51,x\n", "line 2: this row has 3 cells"),

@@ -1,6 +1,7 @@
 """Which levels stand out: copies, shared mistakes, one confidence nearly always."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayes_direag.commands.show import show_quality
@@ -42,11 +43,14 @@ def observations() -> Observations:
 class TestLevelRemarks:
     def test_copies_shared_mistakes_and_constant_confidences_are_named(self, observations):
         copied, mistaken, constant = level_remarks(observations)
-        assert copied.startswith("copy is nearly a copy of own: the same answer and confidence in 100% of 60 questions")
+        assert copied.startswith(
+            "own and copy are nearly copies: two of them have the same answer and confidence in 100%"
+        )
         wrong = ~observations.correct[:, 2] | ~observations.correct[:, 3]
         both = observations.candidate[wrong, 2] == observations.candidate[wrong, 3]
         assert mistaken.startswith("alike and other make the same mistakes")
-        assert f"{both.mean():.0%} of the {wrong.sum()} questions" in mistaken
+        assert f"the same wrong answer in {both.mean():.0%} of the questions" in mistaken
+        assert all("make them a group: group='COLUMN'" in remark for remark in (copied, mistaken))
         assert constant.endswith("tells little: steady (95% in 100%).")
 
     def test_only_levels_asked_for_mistakes_known_and_questions_enough(self, observations):
@@ -54,7 +58,22 @@ class TestLevelRemarks:
         assert level_remarks(observations.select(slice(0, 19))) == ()
         records = [question.model_copy(update={"gold_answer": None}) for question in observations.questions]
         remarks = level_remarks(Observations.from_questions(records, "choice"))
-        assert [remark.split()[0] for remark in remarks] == ["copy", "Most"]
+        assert [remark.split()[0] for remark in remarks] == ["own", "Most"]
+
+    def test_a_cluster_is_one_line_and_a_group_none(self, observations):
+        frame = observations.to_frame().drop(columns="level")
+        runs = [frame.assign(level=frame["level_name"] + f"_run{n}") for n in range(4)]
+        noisy = pd.concat(runs, ignore_index=True)
+        noisy["confidence"] = np.random.default_rng(1).integers(30, 90, len(noisy))
+        noisy = noisy[noisy["level_name"].isin(["own", "alike"])].drop(columns="level_name")
+        remarks = level_remarks(Observations.from_frame(noisy, answers="choice"))
+        assert len(remarks) == 2
+        for name, remark in zip(("own", "alike"), remarks, strict=True):
+            assert remark.startswith(f"{name}_run0, {name}_run1, {name}_run2 and {name}_run3 make the same mistakes")
+            assert "make them a group: groups='{group}_run{n}' (--groups)." in remark
+        grouped = Observations.from_frame(noisy, answers="choice", groups="{group}_run{n}")
+        assert grouped.learned_levels == ("own", "alike")
+        assert level_remarks(grouped) == ()
 
     def test_confidences_of_0_and_1_may_be_fractions(self, observations):
         def stating(*percents: float) -> Observations:
@@ -78,7 +97,9 @@ class TestLevelRemarks:
         fitted = succeed("fit", tmp_path / "o.jsonl", "--out", tmp_path / "fit.nc")
         explained = succeed("explain", tmp_path / "fit.nc", tmp_path / "o.jsonl", "q7")
         for said in (fitted, explained):
-            assert all(text in said for text in ("nearly a copy of own", "alike and other make the", "steady (95%"))
+            assert all(
+                text in said for text in ("own and copy are nearly copies", "alike and other make the", "steady (95%")
+            )
         assert level_remarks(Fit.load(tmp_path / "fit.nc").fitted) == level_remarks(observations)
 
 

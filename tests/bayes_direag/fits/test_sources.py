@@ -89,6 +89,36 @@ class TestHowItIsReadIsSaidOnce:
         with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it as a fraction"):
             predictor.predict(reports)
 
+    def test_groups_of_runs_and_a_row_a_question(self, tmp_path: Path, simulated: Observations) -> None:
+        frame = simulated.to_frame()
+        order = dict(zip(simulated.level_names, ("a_run0", "b", "a_run1", "a_run2", "c"), strict=True))
+        table = frame.assign(level=frame["level_name"].map(order), confidence=frame["confidence"] / 100)
+        wide = table.set_index(["problem_id", "level"])[["answer", "confidence"]].unstack()  # noqa: PD010
+        wide.columns = [f"{field}_{level}" for field, level in wide.columns]
+        wide["gold_answer"] = frame.groupby("problem_id")["gold_answer"].first()
+        (tmp_path / "wide").mkdir()
+        wide.reset_index().to_csv(tmp_path / "wide" / "o.csv", index=False, sep=";")
+        asked = ("--scale", "fraction", "--groups", "{group}_run{n}", "--preset", "paper")
+        succeed("fit", tmp_path / "wide" / "o.csv", "--out", tmp_path / "fit.nc", *asked)
+        fit = Fit.load(tmp_path / "fit.nc")
+        assert fit.level_names == ("a", "b", "c")
+        assert fit.columns == Columns(scale="fraction", groups="{group}_run{n}")
+        expected = fit.predict(wide.reset_index())
+        pd.testing.assert_frame_equal(expected, fit.predict(wide.drop(columns="gold_answer").reset_index()))
+        succeed("predict", tmp_path / "fit.nc", tmp_path / "wide" / "o.csv", "--out", tmp_path / "p.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected)
+        only_b = wide.reset_index()[["problem_id", "answer_b", "confidence_b"]]
+        assert (fit.predict(only_b, warn=False)["n_used"] <= 1).all()
+        fit.export(tmp_path / "predictor.json")
+        predictor = Predictor.load(tmp_path / "predictor.json")
+        rows = table[table["problem_id"] == expected["problem_id"].iloc[0]].astype(object)
+        reports = rows[["level", "answer", "confidence"]].where(rows.notna(), None).to_dict("records")
+        assert predictor.predict(reports)["confidence"] == pytest.approx(expected["confidence"].iloc[0], rel=1e-12)
+        as_percent = [report | {"confidence": f"{100 * report['confidence']:.0f}%"} for report in reports]
+        assert predictor.predict(as_percent) == predictor.predict(reports)
+        with pytest.raises(ObservationError, match="a level occurs twice"):
+            predictor.predict([reports[0], reports[0]])
+
     def test_equal_answers_of_a_file_stay_equal(self, tmp_path: Path, simulated: Observations) -> None:
         common = [max(texts, key=len) for texts in simulated.candidates if len(texts) > 1][:40]
         (tmp_path / "same.jsonl").write_text(json.dumps({"answers": common}) + "\n")
