@@ -274,11 +274,13 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
         f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",
         soft_wrap=True,
     )
-    if summary.spending is not None and not summary.waiting:
-        out.print(summary.spending.text, soft_wrap=True)
     if summary.unknown_reasons:
         err.print(tell_unknown(summary.unknown_reasons), soft_wrap=True)
     if not summary.waiting:
+        written = summary.folder / "observations.jsonl"
         out.print(
-            f"{summary.folder / 'observations.jsonl'} is ready for direag evaluate and direag fit.", soft_wrap=True
+            f"{written} is ready for direag evaluate and direag fit."
+            if summary.spending is None
+            else f"{summary.spending.text} {written} has the decision on each question.",
+            soft_wrap=True,
         )

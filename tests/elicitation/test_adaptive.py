@@ -217,6 +217,28 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
         elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", ONCE, policy=policy)
 
 
+def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path: Path) -> None:
+    """As a panel asked in full would have been, by its journal."""
+    policy.save(tmp_path / "policy.json")
+    with Stub("cheap", garbage=GARBAGE) as cheap, Stub("dear", garbage=GARBAGE) as dear:
+        (tmp_path / "panel.toml").write_text(
+            "".join(
+                f'[levels.{level.name}]\nnote = "{level.note}"\nmodel = "{stub.model}"\nbase_url = "{stub.url}"\n'
+                for level in runs.PROTOCOLS["steered"].levels
+                for stub in ((cheap, dear)[level.index > 2],)
+            )
+        )
+        asked = ("elicit", "--questions", "arithmetic:30:1", "--levels", tmp_path / "panel.toml", "--set", "repairs=0")
+        by_policy = ("--policy", tmp_path / "policy.json")
+        succeed(*asked, "--out", tmp_path / "full")
+        assert [len(stub.requests) for stub in (cheap, dear)] == [90, 60]
+        succeed(*asked, *by_policy, "--out", tmp_path / "run", "--concurrency", "4")
+        assert 0 < len(dear.requests) - 60 < len(cheap.requests) - 90
+        assert [{one["model"] for one in stub.requests} for stub in (cheap, dear)] == [{"cheap"}, {"dear"}]
+    succeed(*asked, *by_policy, "--out", tmp_path / "again", "--replay", tmp_path / "full" / "journal.jsonl")
+    assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
