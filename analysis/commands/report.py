@@ -53,7 +53,7 @@ def report_command(
         answered = write_report(source, target, step)
     if as_json:
         record = {"out": str(target), "answer": answered.sentences} | vars(answered)
-        record = {name: record[name] for name in ("out", "method", "answer", "ece_if_calibrated", "differences")}
+        record = {name: record[name] for name in ("out", "method", "answer", "calibration", "differences")}
         options.out.print_json(data=jsonable(record), allow_nan=False)
         return
     options.out.print("\n".join(answered.sentences))

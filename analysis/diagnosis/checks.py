@@ -12,7 +12,8 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import logsumexp
 
-from analysis.scores.reliability import N_BINS, Reliability, reliability
+from analysis.scores.calibration import Calibration, judge_calibration
+from analysis.scores.reliability import Reliability, reliability
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.fits.fit import Fit
 
@@ -148,8 +149,6 @@ def _ordered(patterns: Shaped[np.ndarray, " problem"]) -> list[str]:
 PARETO_RANGES = {"k <= 0.5": 0.5, "0.5 < k <= 0.7": 0.7, "0.7 < k <= 1": 1.0, "k > 1": np.inf}
 UNDEFINED_K = "undefined"
 
-_REPLICATES = 1000
-
 
 class LeaveOneOutSummary(NamedTuple):
     """The leave-one-out log predictive density in nats, its standard error, and the effective number of parameters."""
@@ -164,7 +163,7 @@ class CalibrationCheck(NamedTuple):
     """The calibration of the selected answers' probabilities; ``n_undefined`` questions without one are left out."""
 
     reliability: Reliability
-    tail_probability: float
+    calibration: Calibration
     n_undefined: int
 
 
@@ -214,29 +213,13 @@ def calibration_check(
     *,
     interval_level: float,
     rng: np.random.Generator,
+    cluster: Int[np.ndarray, " problem"] | None = None,
 ) -> CalibrationCheck:
     """Check whether the selected answers are right as often as their probabilities say."""
     defined = np.isfinite(stated)
     probability, right = stated[defined], correct[defined]
     return CalibrationCheck(
         reliability(probability, right, rng=rng, level=interval_level),
-        calibration_tail_probability(probability, right, rng),
+        judge_calibration(probability, right, rng=rng, cluster=None if cluster is None else cluster[defined]),
         int((~defined).sum()),
     )
-
-
-def calibration_tail_probability(
-    stated: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"], rng: np.random.Generator
-) -> float:
-    """Return the probability of a deviation at least as large as this one if the probabilities were calibrated.
-
-    The deviation is Hosmer and Lemeshow's statistic over the bins of the ECE (doi:10.1080/03610928008827941), with a
-    simulated distribution. NaN without questions.
-    """
-    if not len(stated):
-        return np.nan
-    bins = np.searchsorted(np.arange(1, N_BINS) / N_BINS, stated, side="left")
-    members = np.unique(bins)[:, None] == bins
-    shares = members / members.sum(axis=1, keepdims=True)
-    replicated = (rng.random((_REPLICATES, len(stated))) < stated) @ shares.T
-    return joint_tail_probability(shares @ correct, replicated)

@@ -62,10 +62,10 @@ def calibration_figure(calibration: Mapping[str, CalibrationCheck]) -> "Figure":
     checks = {name: check for name, check in calibration.items() if check.reliability.n}
     if not checks:
         return headed_figure("Reliability", "Support and confidence are undefined: draws not finite.", 0.5)
-    tails = ", ".join(f"{name} {tail_in_words(check.tail_probability)}" for name, check in checks.items())
+    found = " ".join(check.calibration.sentence(name) for name, check in checks.items())
     about = (
         "Questions that were fitted to, each predicted with its own label left out; confidence is support after the "
-        f"final calibration. All bins together: {tails}."
+        f"final calibration. {found}"
     )
     return reliability_figure({name: check.reliability for name, check in checks.items()}, about)
 

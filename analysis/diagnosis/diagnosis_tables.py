@@ -141,8 +141,7 @@ def _calibration_table(checks: FitChecks) -> Table:
     calibration = checks.calibration
     bins = zip(*(check.reliability.bins.to_dict("records") for check in calibration.values()), strict=True)
     measures = "; ".join(
-        f"{name}: ECE {check.reliability.ece:.3f}, smECE {check.reliability.smece:.3f}, all bins together: "
-        f"{tail_in_words(check.tail_probability)}"
+        f"{name}: ECE {check.reliability.ece:.3f}, smECE {check.reliability.smece:.3f}"
         for name, check in calibration.items()
     )
     headers = (header for name in calibration for header in ("n", f"{name}\nsays", "right", "interval"))

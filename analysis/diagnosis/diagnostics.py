@@ -151,7 +151,13 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         scale=common_scale(fit, prior, flat),
         predictive=predictive_checks(fit, interval_level),
         calibration={
-            name: calibration_check(stated, correct, interval_level=interval_level, rng=np.random.default_rng(seed))
+            name: calibration_check(
+                stated,
+                correct,
+                interval_level=interval_level,
+                rng=np.random.default_rng(seed),
+                cluster=fit.fitted.cluster_number,
+            )
             for name, stated in left_out_probabilities(fit).items()
         },
         loo=loo_summary(fit),

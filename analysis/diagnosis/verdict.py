@@ -220,7 +220,12 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
         worst = table[~everywhere].iloc[int(out[~everywhere].argmax())].to_dict()
         where = f"the {worst['n']} questions where the levels agree {worst['pattern']}"
     else:
-        return _fine("predictive", f"The labels are as the model predicts them ({together}).")
+        low, high = table.loc[everywhere & (table["statistic"] == "accuracy"), ["low", "high"]].iloc[0]
+        text = (
+            f"No departure of the labels from the model's predictions was found ({together}): they could be right in "
+            f"{low:.0%} to {high:.0%} of all questions and look no different."
+        )
+        return _fine("predictive", text)
     what = "the selected answer is right" if worst["statistic"] == "accuracy" else "no candidate is right"
     return _warning(
         "predictive",
@@ -231,15 +236,13 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
 
 def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
     """Judge whether leave-one-out support, or the confidence computed from it, is calibrated."""
-    tail, bins = checks[name].tail_probability, checks[name].reliability.bins
-    together = f"all bins together: {tail_in_words(tail)}"
+    calibration = checks[name].calibration
     if checks[name].n_undefined:
         text = f"{name.capitalize()} is undefined for {checks[name].n_undefined} questions: draws not finite."
         return _warning("calibration", text)
-    if tail >= SMALLEST_TAIL:
-        return _fine("calibration", f"Selected answers are right as often as their {name} says ({together}).")
-    low, high = (bins["confidence"] < bins["right_low"]).any(), (bins["confidence"] > bins["right_high"]).any()
-    how = "too low here and too high there" if low == high else "too low" if low else "too high"
+    if calibration.verdict != "off":
+        status: Status = "fine" if calibration.verdict == "none found" else "warning"
+        return Finding(status, "calibration", calibration.sentence(name))
     if name == "support" and n_several_correct:
         why = f" In {n_several_correct} questions several answers are right, and support counts the selected one alone."
     else:
@@ -248,7 +251,7 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
         advice = "The final calibration corrects this: use confidence, and see the next finding."
     else:
         advice = "Take it with care; `direag evaluate --fit-method nuts` shows other methods on the same questions."
-    return _warning("calibration", f"{name.capitalize()} is {how} ({together}).{why} {advice}")
+    return _warning("calibration", f"{calibration.sentence(name)}{why} {advice}")
 
 
 def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:

@@ -99,7 +99,7 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "hold. Farther right is better; 0 is as good as not answering.",
         ),
         "reliability": (
-            "Do the probabilities hold?",
+            "Are answers right as often as stated?",
             "Of the answers that are given 80%, are 80% right? Then a mark lies on the dashed line. Marks below it: "
             "too sure; above it: not sure enough. A bar that reaches the line, or a curve inside the grey band, "
             "gives no reason to doubt. Places with few questions (bottom) say little.",
@@ -169,7 +169,7 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Dots should lie on the grey bars. Diamonds lie outside; a few of many do by chance.",
         ),
         "calibration": (
-            "Do the probabilities hold when a question is left out?",
+            "Are left-out answers right as often as stated?",
             "Read it as the reliability diagram above, but of this fit: each question is predicted without its own "
             "label.",
         ),

@@ -32,8 +32,6 @@ from bayes_direag.model.settings import Preset
 
 #: How many of the surest wrong and of the least sure answers are listed, and the length at which texts are cut.
 _LISTED, _TEXT_LENGTH = 5, 240
-#: An interval of a share that is wider says next to nothing.
-_WIDE = 0.3
 #: How many methods are on the first screen, and which always: besides the report's own and the best calibrated one.
 _FIRST_METHODS, _ALWAYS = 5, ("majority", "majority_platt")
 
@@ -94,15 +92,11 @@ def reliability_section(source: ReportSource) -> Section:
         Column("right", f"{level} interval"): lambda row: Cell(
             percent(row["right"]), f"{percent(row['right_low'], 0)} to {percent(row['right_high'], 0)}"
         ),
-        Column("verdict", holds="name"): lambda row: _reliability_verdict(
-            row["confidence"], row["right_low"], row["right_high"]
-        ),
         Column("questions"): lambda row: f"{row['n']:,}",
     }
     note = (
-        "Each row holds the questions whose answer was given a probability in that range, its upper end included. "
-        f"“As stated”: what was said lies within the {level} interval of what is right. “Too few to tell”: it does, "
-        f"but that interval is wider than {100 * _WIDE:.0f} points."
+        "Each row holds the questions whose answer was given a probability in that range, its upper end included. Of "
+        f"several {level} intervals, some miss what was said by chance: the answer above judges all together."
     )
     caption = (
         f"The probabilities of {spoken(source.method)} on {counted(int(source.metrics['n']), 'held-out question')}"
@@ -308,12 +302,6 @@ def _difference_verdict(row: Record) -> Cell:
     if not excludes_zero(row):
         return Cell("not told apart")
     return Cell("better", marks=("fine",)) if row["difference"] > 0 else Cell("worse", marks=("failure",))
-
-
-def _reliability_verdict(said: float, low: float, high: float) -> Cell:
-    if low <= said <= high:
-        return Cell("too few to tell") if high - low > _WIDE else Cell("as stated", marks=("fine",))
-    return Cell("too sure", marks=("warning",)) if said > high else Cell("not sure enough", marks=("warning",))
 
 
 def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> Table:

@@ -4,16 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from analysis.display.document import Record
 from analysis.display.text import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
 from analysis.runs.evaluated_run import method_differences
-from analysis.scores.metrics import ece
+from analysis.scores.calibration import Calibration, judge_calibration
 from bayes_direag.fits.abstention import by_threshold
 
 _ACCEPTED = (0.9, 0.95)
@@ -32,7 +30,7 @@ class Opening:
     method: str
     reference: str
     differences: pd.DataFrame
-    ece_if_calibrated: float
+    calibration: Calibration
     thresholds: pd.DataFrame
     title: str
     sentences: tuple[str, ...]
@@ -46,25 +44,17 @@ def opening(source: ReportSource) -> Opening:
     reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
     options: dict[str, Any] = {"seed": run.seed, "n_resamples": run.n_resamples, "level": run.interval_level}
     differences = method_differences(run, source.method, run.metrics["method"], _COMPARED, **options)
-    by_chance = eces_if_calibrated(answered.confidence, rng=run.seed)
+    calibration = judge_calibration(answered.confidence, answered.correct, rng=run.seed, cluster=answered.cluster)
     thresholds = by_threshold(answered.confidence, answered.correct, run.interval_level)
     thresholds["share"] = thresholds["labelled"] / max(source.n_labelled, 1)
     sentences = (
-        *_absolute(source, by_chance),
+        *_absolute(source, calibration),
         *_what_to_do(source, thresholds),
         *_relative(source, differences, reference),
         *_better_answers(source, differences),
     )
-    title = _opening_title(source, by_chance)
-    return Opening(source.method, reference, differences, float(by_chance.mean()), thresholds, title, sentences)
-
-
-def eces_if_calibrated(
-    confidence: Float[np.ndarray, " problem"], *, rng: np.random.Generator | int, n_draws: int = 200
-) -> Float[np.ndarray, " draw"]:
-    """Simulate the ECE of these probabilities if they were calibrated; on a finite sample it is not 0."""
-    draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
-    return np.array([ece(confidence, correct) for correct in draws])
+    title = _opening_title(source, calibration)
+    return Opening(source.method, reference, differences, calibration, thresholds, title, sentences)
 
 
 def spoken(method: str) -> str:
@@ -74,19 +64,18 @@ def spoken(method: str) -> str:
     return (method in SIMPLE_METHODS and SIMPLE_METHODS[method].spoken) or f"method {method}"
 
 
-def _hold(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> bool:
-    """Return whether the ECE is at most the 95 % quantile of that of calibrated probabilities."""
-    return bool(source.metrics["ece"] <= np.quantile(by_chance, 0.95))
-
-
-def _opening_title(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> str:
+def _opening_title(source: ReportSource, calibration: Calibration) -> str:
     if not source.metrics["n"]:
         return "Nothing can be said of these answers"
-    hold = "and their probabilities hold" if _hold(source, by_chance) else "but their probabilities do not hold"
-    return f"{percent(source.metrics['accuracy'], 0)} of these answers are right, {hold}"
+    verdict = {
+        "off": f"but their probabilities are {calibration.direction}",
+        "none found": "and no miscalibration was found",
+        "too few": "too few to tell whether their probabilities are calibrated",
+    }[calibration.verdict]
+    return f"{percent(source.metrics['accuracy'], 0)} of these answers are right, {verdict}"
 
 
-def _absolute(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> Iterator[str]:
+def _absolute(source: ReportSource, calibration: Calibration) -> Iterator[str]:
     name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
     if not row["n"]:
         yield (
@@ -97,13 +86,7 @@ def _absolute(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> It
     low, high = (percent(row[f"accuracy_{end}"]) for end in ("low", "high"))
     right = percent(row["accuracy"])
     yield f"The answers that {name} selects are right {right} of the time [{level}: {low} to {high}]."
-    claimed = percent(float(source.answered.confidence.mean()))
-    hold = "hold" if _hold(source, by_chance) else "do not hold"
-    yield (
-        f"Its probabilities {hold}: they are off by {number(100 * row['ece'], 1)} points on average (ECE), where "
-        f"calibrated ones would be off by {number(100 * by_chance.mean(), 1)} by chance. On average it claims "
-        f"{claimed}, and {right} are right."
-    )
+    yield f"{calibration.sentence()} On average {name} claims {percent(calibration.stated)}, and {right} are right."
 
 
 def _what_to_do(source: ReportSource, thresholds: pd.DataFrame) -> Iterator[str]:

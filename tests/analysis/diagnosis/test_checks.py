@@ -13,7 +13,6 @@ from analysis.diagnosis.checks import (
     SMALLEST_PATTERN,
     agreement_patterns,
     calibration_check,
-    calibration_tail_probability,
     compared,
     joint_tail_probability,
     left_out_probabilities,
@@ -64,32 +63,15 @@ class TestLeftOut:
 
 
 class TestCalibration:
-    def check(self, stated: np.ndarray, correct: np.ndarray, seed: int = 0) -> float:
-        return calibration_tail_probability(stated, correct, rng(seed))
-
-    def test_answers_right_as_often_as_stated(self):
-        draw = rng(3)
-        stated = draw.beta(2, 1.3, 150)
-        tails = [self.check(stated, draw.random(150) < stated, seed) for seed in range(120)]
-        assert np.mean(tails) == pytest.approx(0.5, abs=0.08)
-        assert np.mean(np.array(tails) < 0.1) == pytest.approx(0.1, abs=0.06)
-
-    @pytest.mark.parametrize("off", [-0.2, 0.2])
-    def test_stated_too_low_or_too_high(self, off):
-        draw = rng(4)
-        stated = draw.uniform(0.25, 0.75, 400)
-        assert self.check(stated, draw.random(400) < stated + off) < 0.005
-
     def test_what_is_undefined_is_left_out_and_counted_and_bins_are_those_of_the_ece(self):
         stated = np.array([0.1, 0.1 + 1e-9, np.nan, 0.5, 1.0, 0.0])
         found = calibration_check(stated, np.ones(6, bool), interval_level=LEVEL, rng=rng())
         assert (found.n_undefined, found.reliability.n) == (1, 5)
         assert found.reliability.bins["n"].tolist() == [2, 1, 0, 0, 1, 0, 0, 0, 0, 1]
         alone = calibration_check(stated[~np.isnan(stated)], np.ones(5, bool), interval_level=LEVEL, rng=rng())
-        assert (found.reliability.ece, found.tail_probability) == (alone.reliability.ece, alone.tail_probability)
+        assert (found.reliability.ece, found.calibration) == (alone.reliability.ece, alone.calibration)
         nothing = calibration_check(np.full(4, np.nan), np.ones(4, bool), interval_level=LEVEL, rng=rng())
-        assert np.isnan(nothing.tail_probability)
-        assert nothing.n_undefined == 4
+        assert (nothing.calibration.n, nothing.n_undefined) == (0, 4)
 
 
 class TestPatterns:

@@ -101,14 +101,14 @@ def drawn(diagnosis: Diagnosis) -> dict[str, Figure]:
 class TestVerdict:
     def test_of_a_good_fit(self, good):
         assert good.believable
-        assert {finding.status for finding in good.verdict} == {"fine"}
+        assert {finding.topic for finding in good.verdict if finding.status != "fine"} == {"calibration"}
         found, largest = texts(good), good.parameters["rhat"].max()
         assert found["fine: R-hat"] == f"The chains agree: R-hat is at most {largest:.3f} (below 1.01)."
         assert found["fine: divergences"] == "None of the 1000 draws diverged."
         assert "no Pareto k of 120 exceeds 0.7" in found["fine: leave-one-out"]
-        assert [finding.text.partition("(")[0] for finding in good.verdict if finding.topic == "calibration"] == [
-            "Selected answers are right as often as their support says ",
-            "Selected answers are right as often as their confidence says ",
+        assert [finding.text.partition(":")[0] for finding in good.verdict if finding.topic == "calibration"] == [
+            "Too few answers to judge the support",
+            "Too few answers to judge the confidence",
         ]
         terms = [f"recalibration_{name}" for name in ("intercept", "slope")]
         assert good.parameters["parameter"].tolist()[-3:] == ["vote_agreement", *terms]
@@ -184,7 +184,7 @@ class TestArguments:
         assert widths[0] > 1.8 * widths[1]
         supports = [one.calibration["support"] for one in (good, narrow)]
         assert (supports[0].reliability.bins["right_high"] > supports[1].reliability.bins["right_high"]).any()
-        assert supports[0].tail_probability == supports[1].tail_probability
+        assert supports[0].calibration == supports[1].calibration
 
     @pytest.mark.parametrize("level", [0.0, 1.0, 90.0])
     def test_a_level_out_of_range(self, level):
@@ -242,7 +242,7 @@ class TestTables:
         lines = printed(good).splitlines()
         assert lines[0].startswith("Believable: yes")
         marks = [line.split()[0] for line in lines[3 : lines.index("fit.nc: 120 questions")] if re.match(r"\w", line)]
-        assert marks == ["ok"] * len(good.verdict)
+        assert marks == [{"fine": "ok", "warning": "care"}[finding.status] for finding in good.verdict]
 
     def test_the_first_screen_has_what_is_found_and_the_worst_parameters(self, spoilt):
         verdict, table = (*diagnosis_blocks(spoilt, "fit.nc", everything=False),)[-2:]

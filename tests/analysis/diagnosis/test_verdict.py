@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
+from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks, calibration_check
 from analysis.diagnosis.identifiability import CommonScale, FlatDirection
 from analysis.diagnosis.verdict import (
     calibration_finding,
@@ -15,7 +15,6 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
     tail_in_words,
 )
-from analysis.scores.reliability import Reliability, reliability
 from bayes_direag.model.settings import SamplingSettings
 
 
@@ -164,20 +163,22 @@ class TestPredictive:
         assert predictive_finding(self.checks(0.2, 0.0, 0.2, 0.9, 0.9)).status == "fine", "one pattern alone is chance"
 
 
-def off_by(shift: float) -> Reliability:
+def off_by(shift: float, n: int = 300) -> CalibrationCheck:
     rng = np.random.default_rng(0)
-    stated = rng.uniform(0.35, 0.65, 300)
-    return reliability(stated, rng.random(300) < stated + shift, rng=0, n_resamples=20)
+    stated = rng.uniform(0.35, 0.65, n)
+    return calibration_check(stated, rng.random(n) < stated + shift, interval_level=0.9, rng=rng)
 
 
 @pytest.mark.parametrize(("shift", "words"), [(0.3, "too low"), (-0.3, "too high")])
 def test_which_way_the_calibration_is_off(shift, words):
-    bad, good = CalibrationCheck(off_by(shift), 0.0, 0), CalibrationCheck(off_by(0.0), 0.4, 0)
+    bad, good = off_by(shift), off_by(0.0)
     text = calibration_finding("support", {"support": bad}, 0).text
-    assert text.startswith(f"Support is {words} (all bins together: tail probability below 0.001).")
+    assert text.startswith(bad.calibration.sentence("support"))
+    assert f"], {words}. " in text
     assert "final calibration" not in text, "there is none"
     both = {"support": good, "confidence": bad}
     assert [calibration_finding(name, both, 7).status for name in both] == ["fine", "warning"]
     text = calibration_finding("confidence", both, 7).text
-    assert text.startswith(f"Confidence is {words}")
+    assert text.startswith("Miscalibration of the confidence was found: ")
+    assert calibration_finding("support", {"support": off_by(0.0, 20)}, 0).status == "warning", "too few to tell"
     assert "several answers" not in text

@@ -1,0 +1,96 @@
+"""The verdict on calibration: false alarms, what is found, and what is too few, over simulated answers."""
+
+import numpy as np
+import pytest
+
+from analysis.scores.calibration import FALSE_ALARM, LARGEST_MISSED, POWER, Calibration, judge_calibration
+from analysis.scores.metrics import smece
+
+
+def judged(stated: np.ndarray, right: np.ndarray, rng: np.random.Generator, **options) -> Calibration:
+    return judge_calibration(stated, rng.random(len(stated)) < right, rng=rng, **options)
+
+
+@pytest.mark.slow
+def test_false_alarms_power_and_coverage():
+    """Calibrated probabilities are rarely off; of faults of the smallest size that is said to be found, 80 % are."""
+    rng, n = np.random.default_rng(0), 100
+    alarms, found, held = [], [], []
+    for _ in range(n):
+        stated = rng.beta(4, 1.5, 300)
+        calibrated = judged(stated, stated, rng)
+        size = calibrated.smallest_found
+        shifted = judged(stated, stated - size, rng)
+        alarms.append(calibrated.verdict == "off")
+        found.append(shifted.verdict == "off")
+        held.append(shifted.low <= size <= shifted.high)
+    error = 3 / np.sqrt(n)
+    assert np.mean(alarms) == pytest.approx(FALSE_ALARM, abs=error * np.sqrt(FALSE_ALARM * (1 - FALSE_ALARM)))
+    assert np.mean(found) == pytest.approx(POWER, abs=error * np.sqrt(POWER * (1 - POWER)))
+    assert np.mean(held) == pytest.approx(0.9, abs=error * 0.3)
+
+
+@pytest.mark.parametrize(("shift", "direction"), [(0.15, "too high"), (-0.15, "too low")])
+def test_a_large_shift_is_off_by_its_size_and_is_placed(shift, direction):
+    rng = np.random.default_rng(1)
+    stated = np.concatenate([rng.uniform(0.4, 0.5, 400), rng.uniform(0.7, 0.8, 600)])
+    found = judged(stated, stated - shift, rng)
+    assert (found.verdict, found.direction) == ("off", direction)
+    assert found.size == pytest.approx(abs(shift), abs=0.05)
+    assert found.worst[:2] == (0.7, pytest.approx(0.8))
+    assert f"{direction}. Most of it is between 70% and 80%" in found.sentence()
+
+
+def test_too_sure_at_both_ends_is_no_one_direction():
+    rng = np.random.default_rng(2)
+    stated = rng.choice([0.1, 0.9], 2000)
+    assert judged(stated, np.where(stated < 0.5, 0.3, 0.7), rng).direction.startswith("too high in places")
+
+
+def test_few_answers_tell_too_little_and_more_tell_more():
+    rng = np.random.default_rng(3)
+    stated = rng.beta(4, 1.5, 1000)
+    by_n = {n: judged(stated[:n], stated[:n], rng) for n in (30, 300, 1000)}
+    assert by_n[30].verdict == "too few"
+    assert by_n[30].smallest_found > LARGEST_MISSED > by_n[300].smallest_found > by_n[1000].smallest_found
+    assert "30 answers, only a miscalibration of" in by_n[30].sentence()
+    assert by_n[1000].verdict == "none found"
+    assert by_n[1000].sentence("support").startswith("No miscalibration of the support was found: ")
+
+
+def test_a_smaller_error_than_by_chance_is_0_with_an_interval():
+    stated = np.repeat(0.5, 200)
+    found = judge_calibration(stated, np.arange(200) % 2 == 0, rng=0)
+    assert (found.smece, found.size, found.low) == (pytest.approx(0, abs=1e-3), 0, 0)
+    assert found.high > 0.02
+
+
+def test_clusters_count_for_less_than_their_questions():
+    """Ten copies of each answer are known no better than one, and are not off ten times as often."""
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(100), 10)
+    alone, off = [], 0
+    for _ in range(12):
+        stated = rng.beta(4, 1.5, 100)[cluster]
+        right = rng.random(100)[cluster] < stated
+        alone.append(judge_calibration(stated, right, rng=rng).verdict == "off")
+        off += judge_calibration(stated, right, rng=rng, cluster=cluster).verdict == "off"
+    assert np.mean(alone) > 0.3
+    assert off <= 3
+
+
+def test_nothing_and_what_is_certain():
+    nothing = judge_calibration(np.empty(0), np.empty(0, bool), rng=0)
+    assert (nothing.n, nothing.verdict, nothing.smallest_found) == (0, "too few", np.inf)
+    assert nothing.sentence().endswith("with 0 answers, none would be found reliably.")
+    certain = np.ones(200)
+    assert judge_calibration(certain, np.ones(200, bool), rng=0).low == 0
+    wrong = np.arange(200) >= 20
+    found = judge_calibration(certain, wrong, rng=0)
+    assert (found.verdict, found.smece) == ("off", smece(certain, wrong))
+
+
+def test_the_seed_decides():
+    stated = np.linspace(0.2, 0.9, 50)
+    first, again = (judge_calibration(stated, stated > 0.4, rng=7) for _ in range(2))
+    assert first == again
