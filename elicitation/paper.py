@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.options import err, out, require_parent
+from bayes_direag.commands.options import AllOption, err, out, require_parent
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
@@ -82,6 +82,7 @@ def paper_command(
     price_per_hour: Annotated[
         float | None, typer.Option(min=0, help="Price of the machine, in any currency, for the estimate.")
     ] = None,
+    everything: AllOption = False,
     dry_run: Annotated[bool, typer.Option(help="Print the estimate, and exit.")] = False,
 ) -> None:
     """Repeat the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
@@ -127,8 +128,8 @@ def paper_command(
         if model in engines:
             _ask(missing[model], folder, engines[model], sampling[model], seeds[model], concurrency)
         for dataset, preset in product(dict.fromkeys(part.dataset for part in parts), PRESETS):
-            _evaluate(folder / dataset, preset, seeds[model])
-    _tabulate(target)
+            _evaluate(folder / dataset, preset, seeds[model], everything=everything)
+    _tabulate(target, everything=everything)
 
 
 def _names(text: str) -> list[str]:
@@ -218,7 +219,7 @@ def _ask(
             engine.server.stop()
 
 
-def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
+def _evaluate(folder: Path, preset: PresetName, seed: int, *, everything: bool) -> None:
     """Evaluate one model on one data set under one preset, or check an existing evaluation."""
     files = {part: f"{part}/{OBSERVATIONS}" for part in ("train", "steered", "samples", "topk")}
     labelled, tested = ("train", "steered") if (folder / files["train"]).is_file() else ("steered", None)
@@ -231,7 +232,8 @@ def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
     test = [] if tested is None else ["--test", files[tested]]
     elicited = ["--samples", files["samples"], "--topk", files["topk"]]
     settings = ["--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", METHODS]
-    _direag("evaluate", files[labelled], *test, *elicited, *settings, "--out", target, folder=folder)
+    shown = ["--all"] * everything
+    _direag("evaluate", files[labelled], *test, *elicited, *settings, *shown, "--out", target, folder=folder)
 
 
 def _check_evaluation(
@@ -255,11 +257,11 @@ def _check_evaluation(
         )
 
 
-def _tabulate(target: Path) -> None:
+def _tabulate(target: Path, *, everything: bool) -> None:
     """Make tables and figures of all evaluations in the folder, replacing earlier ones."""
     records = target.glob(f"*/*/{EVALUATION}/*/evaluation.json")
     evaluations = sorted(str(path.parent.relative_to(target)) for path in records)
-    _direag("tables", *evaluations, "--out", "tables", folder=target)
+    _direag("tables", *evaluations, *["--all"] * everything, "--out", "tables", folder=target)
 
 
 def _direag(*arguments: str, folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.commands.options import LevelOption
-from bayes_direag.commands.options import SeedOption, out, progress
+from bayes_direag.commands.options import AllOption, SeedOption, out, progress
 from bayes_direag.errors import DirEAGError
 
 TableFormat = Literal["console", "csv", "markdown", "latex"]
@@ -22,12 +22,14 @@ def tables_command(
         TableFormat, typer.Option("--format", metavar="FORMAT", help="What to print: console, csv, markdown or latex.")
     ] = "console",
     level: LevelOption = 0.95,
+    everything: AllOption = False,
     seed: SeedOption = 0,
 ) -> None:
     """Make the paper's Tables 1 and 2 from evaluations, beside the printed figures.
 
     Model and dataset come from the observations that were evaluated; where the paper has the same, its figures stand
-    beside. The console shows in how many settings each of the paper's claims holds, as printed and in these runs.
+    beside. The console says how often DirEAG is better and worse than another method, and in how many settings each of
+    the paper's claims holds, as printed and in these runs; --all adds the tables.
 
     --out gets the seven methods of Table 1 and the four variants of Table 2 with intervals; both in one piece, set as
     in the paper (table1-long, table2-long); Table 2 under each preset, side by side; claims and differences; and
@@ -42,6 +44,7 @@ def tables_command(
         EVALUATION_FOLDER.check_apart(target)
     with progress() as step:
         step("reading")
+        from analysis.display.document import Statements
         from analysis.display.terminal import shown
         from analysis.display.typeset import to_latex, to_markdown
         from analysis.paper.paper_results import FILES, paper_results
@@ -52,7 +55,9 @@ def tables_command(
             results.write(target)
     match form:
         case "console":
-            out.print(results.verdict.title, "", shown(results.verdict.blocks), sep="\n")
+            out.print(shown([Statements((results.verdict,))]))
+            for section in results.sections if everything else results.sections[:1]:
+                out.print(section.title, "", shown(section.blocks), sep="\n")
             if target is not None:
                 out.print(f"{target}: {FILES}", soft_wrap=True)
         case "csv":

@@ -80,11 +80,11 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A header, a detail for a page, and whether the column holds numbers, names or sentences."""
+    """A header, a detail for a page, and whether the column holds numbers, names, names to type, or sentences."""
 
     header: str
     detail: str = ""
-    holds: Literal["number", "name", "prose"] = "number"
+    holds: Literal["number", "name", "key", "prose"] = "number"
 
 
 class Line(NamedTuple):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.measure import Measurement
 from rich.text import Text
 
 from analysis.display.document import Block, Paragraph, Statements, Status, Table, Terms, Verdict
@@ -18,8 +17,6 @@ _STYLES = {
     "warning": "yellow",
     "failure": "bold red",
 }
-#: More columns of characters than any table has.
-_WIDEST = 1000
 _STATUS: Mapping[Status, str] = {"fine": "ok", "warning": "care", "failure": "FAILS"}
 
 
@@ -51,7 +48,7 @@ def _shown(block: Block) -> RenderableType:
 
 @dataclass(frozen=True)
 class _ShownTable:
-    """A table under its title: names fold, numbers do not, and the best number of a column has a star.
+    """A table under its title: names fold, numbers and keys do not, and the best number of a column has a star.
 
     Details of cells stand below them. A table that would be wider than the console has none, and narrow headers.
     """
@@ -59,21 +56,29 @@ class _ShownTable:
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        rows = self._rows(narrow=False)
-        if Measurement.get(console, options.update(max_width=_WIDEST), rows).maximum > options.max_width:
-            rows = self._rows(narrow=True)
+        whole = self._rows(narrow=False)
+        rows = whole if self._least_width(whole) <= options.max_width else self._rows(narrow=True)
         yield titled(self.table.caption, rows, self.table.note)
+
+    def _least_width(self, rows: rich.table.Table) -> int:
+        """Return the width at which names are folded as far as can be."""
+        texts = [[str(column.header), *map(str, column.cells)] for column in rows.columns]
+        longest = [max(len(line) for text in column for line in text.splitlines() or [""]) for column in texts]
+        return sum(width if rows.columns[place].no_wrap else 1 for place, width in enumerate(longest)) + len(texts) - 1
 
     def _rows(self, *, narrow: bool) -> rich.table.Table:
         numbers = [column.holds == "number" for column in self.table.columns]
         best = {place for row in self.table.rows for place, cell in enumerate(row) if "best" in cell.marks}
         shown = plain_table()
         for column in self.table.columns:
-            if column.holds == "number":
-                header = column.header.replace(" ", "\n") if narrow else column.header
-                shown.add_column(header, justify="right", no_wrap=True, vertical="bottom")
-            else:
-                shown.add_column(column.header, overflow="fold", vertical="bottom")
+            header = column.header.replace(" ", "\n") if narrow and column.holds == "number" else column.header
+            shown.add_column(
+                header,
+                justify="right" if column.holds == "number" else "left",
+                no_wrap=column.holds in ("number", "key"),
+                overflow="fold",
+                vertical="bottom",
+            )
         for line in self.table.lines():
             if line.is_detail and narrow:
                 continue

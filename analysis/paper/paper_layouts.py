@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from analysis.display.document import Cell, Column, Paragraph, Record, Section, Table
-from analysis.display.text import UNDEFINED, listed, number
+from analysis.display.text import UNDEFINED, counted, listed, number
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.paper.paper_tables import (
@@ -110,6 +110,32 @@ def presets_section(rows: pd.DataFrame) -> Section:
     )
     table = Table("", (*_names("Variant"), *map(Column, headers)), tuple(body), note)
     return Section("direag-presets", "Table 2 under each preset", (table,))
+
+
+def overall(differences: pd.DataFrame, rate: float) -> str:
+    """Say over all runs how often DirEAG has a higher or a lower benefit than another method, and than which.
+
+    Examples
+    --------
+    >>> rows = {"method": "DirEAG", "other": ["A", "A", "B"], "metric": "benefit", "difference": [0.2, 0.1, -0.2]}
+    >>> print(overall(pd.DataFrame(rows | {"p_adjusted": [0.01, 0.6, 0.02]}), 0.05))
+    Of 3 comparisons by benefit, DirEAG is better in 1 (A 1 of 2) and worse in 1 (B 1 of 1), at a false-discovery rate of 5%. In 1 the questions do not tell them apart.
+    """  # noqa: E501 - one line is printed
+    rows = differences[(differences["method"] == REFERENCE_NAME) & (differences["metric"] == "benefit")]
+    if rows.empty:
+        return "Nothing to compare: no run has DirEAG and another method."
+    clear = rows["p_adjusted"] <= rate
+
+    def counts(told: "pd.Series[bool]") -> str:
+        n_of = rows.assign(told=told).groupby("other", sort=False)["told"].agg(["sum", "size"])
+        named = [f"{other} {n} of {size}" for other, n, size in n_of.itertuples() if n]
+        return f"{told.sum()} ({listed(named)})" if named else "none"
+
+    better, worse = (counts(clear & (sign * rows["difference"] > 0)) for sign in (1, -1))
+    return (
+        f"Of {counted(len(rows), 'comparison')} by benefit, DirEAG is better in {better} and worse in {worse}, at a "
+        f"false-discovery rate of {_percent(rate)}. In {(~clear).sum()} the questions do not tell them apart."
+    )
 
 
 def what_differs(differences: pd.DataFrame, rate: float) -> str:

@@ -12,7 +12,7 @@ from analysis.display.folders import versions, write_record
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.typeset import to_latex, to_longtable, to_markdown
 from analysis.paper.paper_claims import claims_section, paper_claims
-from analysis.paper.paper_layouts import differences_section, long_section, paper_section, presets_section
+from analysis.paper.paper_layouts import differences_section, long_section, overall, paper_section, presets_section
 from analysis.paper.paper_tables import (
     METHODS_TABLE,
     PRINTED_TABLES,
@@ -63,15 +63,16 @@ class PaperResults:
         return paper_claims(self.differences)
 
     @property
-    def verdict(self) -> Section:
-        """The claims as a table."""
-        return claims_section(self.claims, self.level)
+    def verdict(self) -> str:
+        """How often DirEAG is better or worse than another method."""
+        return overall(self.differences, 1 - self.level)
 
     @property
     def sections(self) -> list[Section]:
         """Claims, both tables and differences, for any printer."""
         tables = [paper_section(*pair, self.runs, self.level) for pair in self._pairs()]
-        return [self.verdict, *tables, differences_section(self.differences, self.runs, self.level)]
+        differences = differences_section(self.differences, self.runs, self.level)
+        return [claims_section(self.claims, self.level), *tables, differences]
 
     def _pairs(self) -> Iterator[tuple[PrintedTable, pd.DataFrame]]:
         return zip(PRINTED_TABLES, self.tables, strict=True)

@@ -219,7 +219,7 @@ def _metric_table(
         bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
         return Cell(number(row[name]), bounds, ("best",) if round(row[name], 3) == best[name] else ())
 
-    columns: dict[Column, Callable[[Record], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
+    columns: dict[Column, Callable[[Record], Cell | str]] = {Column("method", holds="key"): lambda row: row["method"]}
     for name in names:
         better = "more is better" if METRIC_WORDS[name].more_is_better else "less is better"
         columns[Column(METRIC_WORDS[name].header, better)] = partial(estimate, name)
@@ -256,7 +256,7 @@ def _first_methods(source: ReportSource, opening: Opening) -> Table:
         f"{source.about}: {source.run.design}; {source.run.fit_method.upper()}, preset {source.run.preset}",
         rows.to_dict("records"),
         {
-            Column("method", holds="name"): lambda row: row["method"],
+            Column("method", holds="key"): lambda row: row["method"],
             Column("accuracy"): lambda row: number(row["accuracy_of_all"]),
             Column("benefit"): lambda row: number(row["benefit"]),
             Column("ECE"): lambda row: number(row["ece"]),
@@ -281,9 +281,9 @@ def _difference_block(source: ReportSource, opening: Opening) -> Block:
         for _, rows in opening.differences.groupby("method", sort=False)
     ]
     columns: dict[Column, Callable[[Mapping[str, Record]], Cell | str]] = {
-        Column("against", holds="name"): lambda by_metric: by_metric["benefit"]["method"],
+        Column("against", holds="key"): lambda by_metric: by_metric["benefit"]["method"],
         Column("benefit", "above 0: better"): partial(difference, "benefit"),
-        Column("verdict", holds="name"): lambda by_metric: _difference_verdict(by_metric["benefit"]),
+        Column("verdict", holds="key"): lambda by_metric: _difference_verdict(by_metric["benefit"]),
         Column("accuracy", "above 0: better"): partial(difference, "accuracy_of_all"),
         Column("log score", "below 0: better"): partial(difference, "log_score"),
         Column("n", "labelled"): lambda by_metric: f"{by_metric['benefit']['n']:,}",

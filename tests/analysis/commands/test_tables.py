@@ -40,11 +40,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_console(runs: tuple[Path, Path]) -> None:
     text = succeed(*runs)
-    assert text.startswith("What the paper claims, counted over settings")
+    assert text.startswith("Of 4 comparisons by benefit, DirEAG is better in ")
+    assert "What the paper claims, counted over settings" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["printed", *["9-0-0"] * 4] in rows
     # The tables themselves are in --out.
     assert "sums" not in text
+    whole = succeed(*runs, "--all")
+    assert "sums, 50% & more" in whole.replace("50% & more, sums", "sums, 50% & more")
+    assert max(len(line) for line in whole.splitlines() if str(runs[0].parent) not in line) <= 80
 
 
 def test_latex_and_markdown(runs: tuple[Path, Path]) -> None:

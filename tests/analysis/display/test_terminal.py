@@ -37,7 +37,7 @@ def test_the_best_number_of_a_column_is_starred_and_bold():
 def test_details_stand_below_their_cells_while_there_is_room():
     table = Table("scores", COLUMNS, ROWS[:1])
     assert re.search(r"first +0\.500\* +0\.7\n +\[0\.400, 0\.600\]", printed(table))
-    narrow = printed(table, width=25)
+    narrow = printed(table, width=24)
     assert "[0.400" not in narrow
     assert re.search(r"log +\n.*score", narrow)
 
