@@ -127,7 +127,7 @@ class Adaptive:
         if questions.kind != answers:
             raise DirEAGError(
                 f"--policy: saw a policy for {answers} answers, and questions with {questions.kind} ones; expected "
-                "one kind. Give --answers, or make a policy of such questions."
+                f"one kind. Give --answers {answers}, or make a policy of such questions."
             )
         present = Counter(map(self._task.reports_as, self._task.slots(questions.problems[0])))
         for name, most in self._most.items():

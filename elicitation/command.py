@@ -119,16 +119,20 @@ def elicit_command(
     timeout: Annotated[float, typer.Option(help="Seconds that one reply may take in all.")] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a model every question under several prompts, and write an observation file.
+    """Ask a model, or several, every question under several prompts, and write an observation file.
 
-    The model is served by vLLM, started and stopped by this command, or by running servers (--base-url). After an
-    interruption the same command resumes the run: no reply is lost or asked for again.
+    The model is served by vLLM, started and stopped by this command, or by running servers (--base-url, or of each
+    level in --levels). After an interruption the same command resumes the run: no reply is lost or asked for again.
+    With --policy only those levels are asked that are worth their price: docs/ask-less.md.
 
     Files in the folder: observations.jsonl, for direag fit and evaluate; journal.jsonl, with every reply;
     manifest.json, with everything needed to repeat the run; and server.log.
 
     Example: direag elicit --questions svamp --model FOLDER --out run --limit 100
+
+    Example: direag elicit --questions new.jsonl --levels panel.toml --policy policy.json --out run
     """
+    decider = None if policy is None else _load(policy)
     asked = load_questions(
         questions,
         split=split,
@@ -136,7 +140,7 @@ def elicit_command(
         question_column=question_column,
         answer_column=answer_column,
         id_column=id_column,
-        kind=answers,
+        kind=answers or (None if decider is None else decider.predictor.answers),
     )
     preset = None if model is None else find_preset(model)
     seed = released_seed(preset, wording) if seed is None else seed
@@ -148,8 +152,9 @@ def elicit_command(
     sampling = sampling.model_copy(update=flags)
     of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
     served = model is not None and not base_url and batch is None
-    n_engines = sum([served, bool(base_url), batch is not None, replay is not None])
-    if n_engines > 1 or n_engines < 1 - of_levels or (batch is not None and of_levels) or (results and batch is None):
+    engines = [served, bool(base_url), batch is not None, replay is not None]
+    mixed = sum(engines) > 1 or (batch is not None and of_levels) or (results and batch is None)
+    if mixed or not (any(engines) or of_levels):
         raise DirEAGError(
             "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
             "there), --batch with --model (and --results), or --replay; or, without --batch, models in --levels. "
@@ -188,7 +193,7 @@ def elicit_command(
         seed,
         concurrency,
         LiveView(err),
-        policy=None if policy is None else _load(policy),
+        policy=decider,
         ask_at_once=ask_at_once,
     )
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)

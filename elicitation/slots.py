@@ -115,10 +115,8 @@ class Task:
             guesses = read_guesses(text, finish_reason, kind=self.kind)
             return guesses.status, [*guesses.answers] or [(None, None)]
         reading = read_reply(text, finish_reason, kind=self.kind, confident=holds == "pair")
-        if self.sampling_by_level[slot.level].lenient and reading.status in (
-            ParseStatus.NO_ANSWER,
-            ParseStatus.TRUNCATED,
-        ):
+        lenient = self.sampling_by_level[slot.level].lenient
+        if lenient and reading.status in (ParseStatus.NO_ANSWER, ParseStatus.TRUNCATED):
             reading = read_last_number(reply.text, confident=holds == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
 

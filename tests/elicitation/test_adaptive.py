@@ -265,6 +265,18 @@ def test_confidences_are_percentages_whatever_those_of_the_fit_were(
     assert runs.observations(tmp_path) == runs.observations(adaptive)
 
 
+def test_answers_are_those_of_the_policy_unless_told(policy: Policy, tmp_path: Path) -> None:
+    replace(policy, predictor=replace(policy.predictor, answers="text")).save(tmp_path / "policy.json")
+    (tmp_path / "new.jsonl").write_text('{"question": "Is 3 odd?"}\n')
+    asked = ("elicit", "--questions", tmp_path / "new.jsonl", "--out", tmp_path / "run")
+    with Stub() as stub:
+        by_policy = ("--policy", tmp_path / "policy.json", "--base-url", stub.url, "--model", "stub")
+        assert "Give --answers text" in refuse(*asked, *by_policy, "--answers", "numeric")
+        succeed(*asked, *by_policy)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["questions"]["kind"] == "text"
+
+
 def test_the_command_asks_by_the_file(policy: Policy, tmp_path: Path) -> None:
     policy.save(tmp_path / "policy.json")
     asked = (
