@@ -2,14 +2,16 @@ r"""Explain the answer to a question: what each report adds to each state, and t
 
 .. math::
 
-    \alpha(a) = \underbrace{\frac{\eta}{K + 1}}_{\text{prior}}
+    \alpha(a) &= \underbrace{\frac{\eta}{K + 1}}_{\text{prior}}
         + \sum_{l: a_l = a} \underbrace{w_l \tilde q_l}_{\text{report } l} \qquad
-    \alpha(\varnothing) = \frac{\eta}{K + 1} + \underbrace{\beta_0}_{\text{null base}}
-        + \sum_l \underbrace{\gamma w_l (1 - \tilde q_l)}_{\text{doubt of report } l}
+    \alpha(\varnothing) &= \frac{\eta}{K + 1} + \underbrace{\beta_0}_{\text{null base}}
+        + \sum_l \underbrace{\gamma w_l (1 - \tilde q_l)}_{\text{doubt of report } l} \\
+    P(a) &\propto \alpha(a)^{\kappa} \prod_{l: a_l = a} \underbrace{e^{v_l}}_{\text{vote factor}} \qquad
+    P(\varnothing) \propto \alpha(\varnothing)^{\kappa}
 
-Sharpness and votes act on the whole state. So a source's part of a state's support is its share of the state's
-concentration times the support. The parts add up in every posterior draw, and so do their means. The mean support is a
-mean of ratios, not the ratio of the mean concentrations.
+A report counts as :math:`\tilde q_l`, its calibrated confidence. Sharpness and votes act on the whole state. So a
+source's part of a state's support is its share of the state's concentration times the support. The parts add up in
+every posterior draw, and so do their means. The mean support is a mean of ratios, not the ratio of the means.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,6 +68,8 @@ class Explanation:
         Its final probability of being right.
     support, null_probability, change_probability : float
         As in :meth:`~bayes_direag.fits.fit.Fit.predict`.
+    sharpness : float
+        The power to which concentrations are raised; 1 if the fit has none.
     recalibration : str
         The method of the final calibration.
     labelled : bool
@@ -77,8 +81,9 @@ class Explanation:
     reports : DataFrame
         One row per usable report: ``number`` (of its level in the fit, from 1), ``level``, ``answer`` (canonical),
         ``stated`` (confidence in [0, 1], not clipped; ``stated_words`` and so on for further signals), ``calibrated``
-        (q~; 1 in variant count), ``weight_share`` (its level's share of the total weight), ``evidence`` (weight * q~,
-        for its answer), ``null_evidence`` (null_gain * weight * (1 - q~), for the null), their parts of the support as
+        (what the report counts as, q~; 1 in variant count), ``weight`` of its level, ``weight_share`` (its share of
+        the total weight), ``evidence`` (weight * q~, for its answer), ``null_evidence`` (null_gain * weight * (1 - q~),
+        for the null), ``vote_factor`` (by which it multiplies the odds of its answer), parts of the support as
         ``support_part`` and ``null_support_part``; ``answer_without`` and ``confidence_without``, the prediction of the
         same fit without this report; how often its level agrees with the others in the questions given to the fit,
         ``agreement``, and would by chance, ``chance_agreement`` (NaN if the fit does not look at it).
@@ -88,7 +93,9 @@ class Explanation:
     states : DataFrame
         One row per candidate, the selected one first, then by falling support; the last row is the null: ``answer``
         (missing for the null), ``n_reports`` that give it, ``evidence`` from reports, ``prior``, ``null_base``, and
-        their sum ``concentration``; ``support``; ``selected``; ``right`` (missing if not labelled).
+        their sum ``concentration``; ``sharpened``, that to the power of the sharpness; ``vote_factor``, the product
+        of those of its reports; ``support``, the share of ``sharpened * vote_factor``; ``selected``; ``right`` (missing
+        if not labelled).
     calibration : DataFrame
         One row per term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws.
         ``confidence = sigmoid(sum(coefficient * value))`` holds in every draw, so only approximately for the means.
@@ -114,6 +121,7 @@ class Explanation:
     support: float
     null_probability: float
     change_probability: float
+    sharpness: float
     recalibration: str
     labelled: bool
     gold_answer: str | None
@@ -131,16 +139,20 @@ class EvidenceParts:
     """The parts of one question's concentrations, in every posterior draw.
 
     ``level``, ``candidate`` (report,): those of each usable report. ``calibrated`` (sample, report): its calibrated
-    confidence, q~. ``weight_share`` (sample, report): its level's share of the total weight; NaN if all weights are 0.
-    ``concentration`` (sample, source, state): what each source (the reports, the prior, the null base) adds to each
-    state (the candidates, the null). ``state_support`` (sample, state).
+    confidence, q~. ``weight`` and ``weight_share`` (sample, report): those of its level, the share of the total weight;
+    NaN if all weights are 0. ``concentration`` (sample, source, state): what each source (the reports, the prior, the
+    null base) adds to each state (the candidates, the null). ``vote_factor`` (sample, report): that by which a report
+    multiplies the odds of its answer. ``sharpness`` (sample,). ``state_support`` (sample, state).
     """
 
     level: Int[np.ndarray, " report"]
     candidate: Int[np.ndarray, " report"]
     calibrated: Float[np.ndarray, "sample report"]
+    weight: Float[np.ndarray, "sample report"]
     weight_share: Float[np.ndarray, "sample report"]
     concentration: Float[np.ndarray, "sample source state"]
+    vote_factor: Float[np.ndarray, "sample report"]
+    sharpness: Float[np.ndarray, " sample"]
     state_support: Float[np.ndarray, "sample state"]
 
     @property
@@ -148,6 +160,12 @@ class EvidenceParts:
         """The part of each source in each state's support; the sum over sources is the support."""
         share = self.concentration / self.concentration.sum(axis=1, keepdims=True)
         return np.asarray(share * self.state_support[:, None, :])
+
+    @property
+    def state_vote_factor(self) -> Float[np.ndarray, "sample state"]:
+        """The product of the vote factors of the reports of each state; 1 for the null."""
+        gives = self.candidate[:, None] == np.arange(self.concentration.shape[2])
+        return np.where(gives, self.vote_factor[:, :, None], 1.0).prod(axis=1)
 
     @classmethod
     def of(cls, fit: Fit, question: Observations) -> "EvidenceParts":
@@ -157,7 +175,7 @@ class EvidenceParts:
         parameters, reports = sampled_parameters(fit.tree, question.slots), fit.reports(question)
         stated, label = reports.logit_confidence[0, level], None if reports.label is None else reports.label[0, level]
         calibrated = 1 / (1 + odds_against(stated, level, parameters))
-        given, doubt, _ = worth(stated, level, label, parameters)
+        given, doubt, vote = worth(stated, level, label, parameters)
         weight = parameters.weight
         with np.errstate(invalid="ignore"):
             weight_share = weight[:, level] / weight.sum(axis=1, keepdims=True)
@@ -167,7 +185,17 @@ class EvidenceParts:
         concentration[:, -2, :] = parameters.prior_strength[:, None] / (n_candidates + 1)
         concentration[:, -1, -1] = parameters.null_base
         state_support = supports(reports, parameters)[:, 0, [*range(n_candidates), -1]]
-        return cls(level, candidate, calibrated.T, weight_share, concentration, state_support)
+        return cls(
+            level,
+            candidate,
+            calibrated.T,
+            weight[:, level],
+            weight_share,
+            concentration,
+            np.ones_like(given.T) if vote is None else np.exp(vote.T),
+            np.ones(len(weight)) if parameters.sharpness is None else np.asarray(parameters.sharpness),
+            state_support,
+        )
 
 
 def with_and_without_each(question: Observations) -> Observations:
@@ -234,6 +262,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         support=float(selected["support"]),
         null_probability=float(selected["null_probability"]),
         change_probability=float(selected.get("change_probability", np.nan)),
+        sharpness=float(parts.sharpness.mean()),
         recalibration=fit.recalibration.method,
         labelled=labelled,
         gold_answer=canonical(question.questions[0].gold_answer, question.kind),
@@ -300,11 +329,13 @@ def _reports(
             "stated": question.confidence[0, parts.level],
             **{f"stated_{name}": question.signals[name][0, parts.level] for name in question.signal_names[1:]},
             **_estimated("calibrated", parts.calibrated, interval_level),
+            "weight": parts.weight.mean(axis=0),
             "weight_share": parts.weight_share.mean(axis=0),
             **_estimated("evidence", parts.concentration[place], interval_level),
             **_estimated("null_evidence", parts.concentration[:, report, -1], interval_level),
             **_estimated("support_part", parts.support[place], interval_level),
             **_estimated("null_support_part", parts.support[:, report, -1], interval_level),
+            "vote_factor": parts.vote_factor.mean(axis=0),
             "answer_without": _text(map(_or_none, without["answer"])),
             "confidence_without": without["confidence"].to_numpy(),
         }
@@ -352,6 +383,8 @@ def _state_table(parts: EvidenceParts, question: Observations, order: list[int],
             "prior": by_source[-2],
             "null_base": by_source[-1],
             **_estimated("concentration", parts.concentration.sum(axis=1), interval_level),
+            "sharpened": (parts.concentration.sum(axis=1) ** parts.sharpness[:, None]).mean(axis=0),
+            "vote_factor": parts.state_vote_factor.mean(axis=0),
             **_estimated("support", parts.support.sum(axis=1), interval_level),
             "right": pd.array([*right, not right.any()] if question.labelled[0] else [pd.NA] * len(order), "boolean"),
         }

@@ -140,7 +140,7 @@ def explanation_blocks(explanation: Explanation) -> Iterator[Block]:
     yield Paragraph(_headline(explanation))
     yield Paragraph(what_decided(explanation))
     if len(explanation.reports):
-        yield _reports_table(explanation)
+        yield _reports_table(explanation, with_agreement=bool(explanation.reports["agreement"].notna().any()))
     if len(explanation.unusable):
         yield _unusable_table(explanation)
     yield _states_table(explanation)
@@ -158,7 +158,7 @@ def _headline(explanation: Explanation) -> str:
     return f"{line}\n{shortened(explanation.question, _LONGEST_QUESTION)}" if explanation.question else line
 
 
-def _reports_table(explanation: Explanation) -> Table:
+def _reports_table(explanation: Explanation, *, with_agreement: bool) -> Table:
     decimals = _decimals(explanation)
 
     def without(row: Record) -> Cell:
@@ -170,13 +170,13 @@ def _reports_table(explanation: Explanation) -> Table:
 
     n_levels = len(explanation.reports) + len(explanation.unusable)
     caption = (
-        "says: stated confidence. q~: what that counts as, after calibration. weight share: of its level, in the "
-        "weight of all. evidence: weight x q~, for its answer. to null: null_gain x weight x (1 - q~). support: what "
-        "its evidence adds to the support of its answer. without it: the probability of the answer without this "
-        "report, and that answer if it is another."
+        "says: stated confidence. counts as: the same after calibration. evidence: weight x what it counts as, for its "
+        "answer. to null: null_gain x weight x the rest."
     )
-    known = explanation.reports["agreement"].notna().any()
-    if known:
+    if _has_votes(explanation):
+        caption += " vote: by how much it multiplies the odds of its answer as well."
+    caption += " without it: the probability of the answer without this report, and that answer if it is another."
+    if with_agreement:
         caption += " agrees: how often its level agrees with most others, over all questions, and would by chance."
     if explanation.n_samples > 1:
         caption += f"\nBelow a mean over the draws: its {explanation.interval_level:.0%} interval."
@@ -188,13 +188,13 @@ def _reports_table(explanation: Explanation) -> Table:
             Column("level", holds="name"): lambda row: row["level"],
             Column("answer", holds="name"): lambda row: shortened(row["answer"], 16),
             Column("says"): lambda row: "\n".join(_stated_signals(row)),
-            Column("q~"): lambda row: _posterior_cell(row, "calibrated"),
-            Column("weight\nshare"): lambda row: number(row["weight_share"], 2),
+            Column("counts\nas"): lambda row: _posterior_cell(row, "calibrated", "{:.0%}".format),
+            Column("weight"): lambda row: number(row["weight"], decimals),
             Column("evidence"): lambda row: number(row["evidence"], decimals),
             Column("to\nnull"): lambda row: number(row["null_evidence"], decimals),
-            Column("support"): lambda row: _posterior_cell(row, "support_part"),
+            **({Column("vote"): _factor("vote_factor")} if _has_votes(explanation) else {}),
             Column("without\nit"): without,
-            **({Column("agrees\n(by chance)"): _agreement} if known else {}),
+            **({Column("agrees\n(by chance)"): _agreement} if with_agreement else {}),
         },
         caption,
     )
@@ -228,9 +228,9 @@ def _states_table(explanation: Explanation) -> Table:
         return lambda row: number(row[name], decimals)
 
     caption = (
-        "prior: prior_strength, shared evenly. base: null_base. support: concentration as a share of all, sharpened "
-        "and multiplied by votes where the fit has them. The candidate with the most is selected (bold), never the "
-        "null. Only ratios of concentrations mean something; their common scale is the preset's."
+        f"prior: prior_strength, shared evenly. base: null_base. support: the share of {_product(explanation)} in that "
+        "of all states. The candidate with the most is selected (bold), never the null. Only ratios of sums mean "
+        "something; their common scale is the preset's."
     )
     if explanation.n_samples > 1:
         caption += (
@@ -248,11 +248,33 @@ def _states_table(explanation: Explanation) -> Table:
             Column("evidence"): figure("evidence"),
             Column("+ prior"): figure("prior"),
             Column("+ base"): figure("null_base"),
-            Column("= concentration"): figure("concentration"),
+            Column("= sum"): figure("concentration"),
+            **{Column(header): _factor(name) for name, header in _multiplied(explanation).items()},
             Column("support"): lambda row: _posterior_cell(row, "support"),
         },
         caption,
     )
+
+
+def _multiplied(explanation: Explanation) -> dict[str, str]:
+    """Return the columns of the states, by header, that lead from the sum to the support; empty if it is a share."""
+    headers = {} if explanation.sharpness == 1 else {"sharpened": f"sum^{explanation.sharpness:.2f}"}
+    return headers | ({"vote_factor": "x votes"} if _has_votes(explanation) else {})
+
+
+def _has_votes(explanation: Explanation) -> bool:
+    return bool((explanation.reports["vote_factor"] != 1).any())
+
+
+def _product(explanation: Explanation) -> str:
+    """Say of what support is the share."""
+    headers = _multiplied(explanation)
+    return " ".join([*([] if "sharpened" in headers else ["sum"]), *headers.values()])
+
+
+def _factor(name: str) -> Callable[[Record], str]:
+    """Return what shows a column with two decimals, or three digits of large numbers."""
+    return lambda row: f"{row[name]:.2f}" if row[name] < 100 else f"{row[name]:.3g}"
 
 
 def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
@@ -293,10 +315,10 @@ def _answer_or_null(answer: str | float, width: int) -> str:
     return shortened(answer, width) if isinstance(answer, str) else NULL
 
 
-def _posterior_cell(row: Record, name: str) -> Cell:
+def _posterior_cell(row: Record, name: str, form: Callable[[float], str] = "{:.2f}".format) -> Cell:
     """Return a mean, with its interval below if there are several draws."""
     mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    return Cell(f"{mean:.2f}", "" if math.isnan(low) else f"{low:.2f}\N{EN DASH}{high:.2f}")
+    return Cell(form(mean), "" if math.isnan(low) else f"{form(low)}\N{EN DASH}{form(high)}")
 
 
 def _stated_signals(row: Record) -> Iterator[str]:
@@ -310,9 +332,8 @@ def _stated(stated: float) -> str:
 
 
 def _decimals(explanation: Explanation) -> int:
-    """Return the number of decimals that shows about three digits of the total concentration."""
-    total = explanation.states["concentration"].sum()
-    return 3 if total < 10 else 2 if total < 100 else 1
+    """Return the number of decimals of concentrations."""
+    return 2 if explanation.states["concentration"].sum() < 100 else 1
 
 
 #: Face colour, hatch, and colour of the number, by what a segment comes from; their lightness differs too.
@@ -325,9 +346,9 @@ _LOOKS = {
 _ROW, _KEY_LINE, _AROUND = 0.34, 0.19, 1.05  # inches: a bar, a line of the key, the axis and the legend
 _THICKNESS, _BELOW = 0.62, 0.4  # of a row: a bar, and how far below its middle the interval stands
 _NARROWEST_NUMBERED = 0.025
-#: Columns of the key: where texts begin and numbers end, in units of the axis above; left of 0 is below its labels.
-_TEXTS = {"": -0.22, "level": -0.185, "answer": 0.22}
-_NUMBERS = {"says": 0.54, "counts as": 0.67, "weight share": 0.82, "without it": 1.0}
+#: Where the key begins, in units of the axis above, whose labels are left of 0; and the width of a letter.
+_LEFT, _LETTER = -0.22, 0.0125
+_LONGEST_IN_KEY = 34
 
 
 def explanation_figure(explanation: Explanation) -> "Figure":
@@ -336,7 +357,7 @@ def explanation_figure(explanation: Explanation) -> "Figure":
     The numbers in the segments lead to the key below; a segment too narrow for a number stands in the order of the key.
     """
     bars = _AROUND + _ROW * (len(explanation.states) + 1)
-    key = _KEY_LINE * (len(explanation.reports) + 1.5)
+    key = _KEY_LINE * (len(explanation.reports) + len(explanation.states) + 4)
     with figure_style():
         figure = headed_figure(_figure_title(explanation), _caption(explanation), bars + key, width=7.4)
         upper, lower = figure.subplots(2, 1, height_ratios=[bars, key])
@@ -355,12 +376,14 @@ def _figure_title(explanation: Explanation) -> str:
 def _caption(explanation: Explanation) -> str:
     n, n_levels = len(explanation.reports), len(explanation.reports) + len(explanation.unusable)
     level, draws = f"{explanation.interval_level:.0%}", explanation.n_samples
-    sentences = [f"Support: how probable a state is, prior included. {n} of {n_levels} levels have a usable report."]
+    sentences = [f"{n} of {n_levels} levels have a usable report."]
     if n:
+        votes = "Vote: by how much it multiplies the odds of its answer. " if _has_votes(explanation) else ""
         sentences.append(
-            "Counts as: its stated confidence after calibration. Weight share: its level's, in the weight of all. "
-            "Without it: the probability of the answer without this report."
+            "Counts as: its stated confidence after calibration. Evidence: weight x what it counts as, for its answer. "
+            f"{votes}Without it: the probability of the answer without this report."
         )
+    sentences.append(f"Support: the share of {_product(explanation)}; a bar is divided like its sum.")
     if draws > 1:
         sentences.append(f"Means over {draws} posterior draws; lines: {level} intervals.")
     this = "this one among them" if explanation.learned_from else "not this one"
@@ -436,29 +459,22 @@ def _add_legend(axes: "Axes", explanation: Explanation) -> None:
 
 
 def _draw_key(axes: "Axes", explanation: Explanation) -> None:
+    """Draw the tables of the reports and the states, without intervals."""
     axes.set_axis_off()
-    rows = [
-        (
-            str(report["number"]),
-            shortened(report["level"], 34),
-            shortened(report["answer"], 22),
-            _stated(report["stated"]),
-            f"{100 * report['calibrated']:.0f}%",
-            f"{report['weight_share']:.2f}",
-            _probability_without(report["answer_without"], report["confidence_without"], explanation.answer),
-        )
-        for report in explanation.reports.to_dict("records")
-    ]
-    columns = _TEXTS | _NUMBERS
-    lines = [tuple(columns), *rows] if rows else []
-    for line, cells in enumerate(lines):
-        for cell, (header, place) in zip(cells, columns.items(), strict=True):
-            side = "left" if header in _TEXTS else "right"
-            axes.text(place, line, plain(cell), ha=side, va="center", fontsize=8, color="black" if line else "0.35")
+    of_reports = [_reports_table(explanation, with_agreement=False)] if len(explanation.reports) else []
+    line = 0
+    for table in (*of_reports, _states_table(explanation)):
+        headers = [column.header.replace("\n", " ") for column in table.columns]
+        rows = [[shortened(cell.text.replace("\n", " "), _LONGEST_IN_KEY) for cell in row] for row in table.rows]
+        by_column = list(zip(headers, *rows, strict=True))
+        widths = [max(map(len, cells)) + 2 for cells in by_column]
+        letter = min(_LETTER, (1 - _LEFT) / sum(widths))
+        size, ends = 8 * letter / _LETTER, _LEFT + letter * np.cumsum([0, *widths])
+        for column, cells, start, end in zip(table.columns, by_column, ends[:-1], ends[1:], strict=True):
+            side, at = ("left", start) if column.holds == "name" else ("right", end - 2 * letter)
+            for place, cell in enumerate(cells):
+                shade = "black" if place else "0.35"
+                axes.text(at, line + place, plain(cell), ha=side, va="center", fontsize=size, color=shade)
+        line += len(rows) + 2
     axes.set_xlim(0, 1)
-    axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
-
-
-def _probability_without(answer: str | float, confidence: float, selected: str | None) -> str:
-    other = "" if answer == selected or not isinstance(answer, str) else f"{shortened(answer, 10)}, "
-    return f"{other}{probability(confidence)}"
+    axes.set_ylim(line - 1.5, -0.5)

@@ -145,6 +145,24 @@ def test_every_figure_is_that_of_the_printed_equations(variant: Variant, observa
         _check_reports(found, reports, draws_of(fit), fit.preset.eps)
 
 
+def test_support_is_the_share_of_sharpened_concentration_times_votes(observations: Observations) -> None:
+    votes = [0.9, -0.3, 0.0, 1.4, 0.2]
+    fit = made_fit(observations, natural(len(LEVEL_NAMES), sharpness=1.7, vote=votes))
+    (draw,) = draws_of(fit)
+    for row, problem_id in enumerate(observations.problem_id):
+        found, reports = explain(fit, observations, problem_id), brute_force.reports_of(observations, row)
+        states = found.states
+        product = states["sharpened"] * states["vote_factor"]
+        np.testing.assert_allclose(product / product.sum(), states["support"], rtol=1e-12)
+        assert by_answer(found, "support") == pytest.approx(
+            brute_force.support(brute_force.scores(reports, draw, fit.preset.eps)), rel=1e-12
+        )
+        np.testing.assert_allclose(states["sharpened"], states["concentration"] ** 1.7, rtol=1e-12)
+        assert found.sharpness == pytest.approx(1.7)
+        np.testing.assert_allclose(found.reports["vote_factor"], np.exp([votes[level] for level, *_ in reports]))
+        np.testing.assert_allclose(found.reports["evidence"], found.reports["weight"] * found.reports["calibrated"])
+
+
 def test_how_often_its_levels_agree_with_the_others(observations: Observations, one_draw: Fit) -> None:
     fit = made_fit(observations.with_agreement(), natural(len(LEVEL_NAMES)))
     expected = observations.with_agreement().agreement

@@ -106,7 +106,7 @@ class TestText:
         assert "learned from 1 question; a question of this name among them" in text
         assert "right answer yes; the selected one is right. Not used for anything above." in text
         for row in found.reports.to_dict("records"):
-            assert f" {row['evidence']:.2f} {row['null_evidence']:.2f} {row['support_part']:.2f} " in text
+            assert f" {row['weight']:.2f} {row['evidence']:.2f} {row['null_evidence']:.2f} " in text
 
     def test_a_single_draw_has_no_intervals_and_its_formula_can_be_checked(
         self, one_draw: Fit, observations: Observations
@@ -119,6 +119,23 @@ class TestText:
         assert f"{found.confidence:.3f} = sigmoid(0.300 + 1.200 x logit of the support, {score})" in text
         plain = explain(made_fit(observations, natural(N_LEVELS), recalibration="none"), observations, "agreed")
         assert "the support itself; this fit has no recalibration" in one_line(shown(plain))
+
+    def test_the_product_can_be_followed_where_votes_decide(self, one_draw: Fit, observations: Observations) -> None:
+        voting = made_fit(observations, natural(N_LEVELS, sharpness=1.3, vote=[0.1 * k for k in range(N_LEVELS)]))
+        found = explain(voting, observations, "agreed")
+        key = [text.get_text() for text in explanation_figure(found).axes[1].texts]
+        text = shown(found)
+        assert max(map(len, text.splitlines())) <= 80
+        assert "support: the share of sum^1.30 x votes in that of all states" in one_line(text)
+        assert "x votes" in key
+        for row in found.states.to_dict("records"):
+            for figure in (row["sharpened"], row["vote_factor"]):
+                cell = f"{figure:.2f}" if figure < 100 else f"{figure:.3g}"
+                assert cell in text
+                assert cell in key
+        additive = shown(explain(one_draw, observations, "agreed"))
+        assert "support: the share of sum in that of all states" in one_line(additive)
+        assert "vote" not in additive
 
     def test_how_often_levels_agree(self, fit: Fit, observations: Observations) -> None:
         looking = made_fit(observations.with_agreement(), natural(N_LEVELS))
