@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, TypeAdapter
 
+from bayes_direag.data.groups import group_of
 from bayes_direag.errors import DirEAGError
 from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task
@@ -98,7 +99,7 @@ class Adaptive:
 
     def turns(self, slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> Iterator[tuple[Slot, ...]]:
         """Yield which slots of a question to ask, each time after the earlier ones have an outcome."""
-        left = {name: iter([slot for slot in slots if self._task.reports_as(slot) == name]) for name in self._most}
+        left = {name: iter([slot for slot in slots if self._learned_as(slot) == name]) for name in self._most}
         asked = [next(left[name]) for name in self._first]
         if asked:
             yield tuple(asked)
@@ -109,12 +110,17 @@ class Adaptive:
 
     def spending(self, outcomes: Mapping[Slot, Outcome]) -> Spending:
         """Return what has been asked and spent so far, of what all reports on these questions cost."""
-        asked = Counter(map(self._task.reports_as, outcomes))
+        asked = Counter(map(self._learned_as, outcomes))
         n = len({slot.problem.problem_id for slot in outcomes} | self._steps.keys())
         full = {name: n * most for name, most in self._most.items()}
         price, full_price = (sum((n * self._price[name] for name, n in each.items()), 0.0) for each in (asked, full))
         handed_over = tuple(sorted(name for name, step in self._steps.items() if step.hand_over))
         return Spending(asked.total(), sum(full.values()), price, full_price, handed_over)
+
+    def _learned_as(self, slot: Slot) -> str:
+        """Return the name under which the fit has learned the slot's reports: of its group, or else of its level."""
+        level, group = self._task.level_of(slot)
+        return group or group_of(self._policy.predictor.groups, level) or level
 
     def _next_after_nothing(self) -> str | None:
         """Return the level to ask if those that are asked at once give no answer."""
@@ -129,7 +135,7 @@ class Adaptive:
                 f"--policy: saw a policy for {answers} answers, and questions with {questions.kind} ones; expected "
                 f"one kind. Give --answers {answers}, or make a policy of such questions."
             )
-        present = Counter(map(self._task.reports_as, self._task.slots(questions.problems[0])))
+        present = Counter(map(self._learned_as, self._task.slots(questions.problems[0])))
         for name, most in self._most.items():
             if present[name] < most:
                 raise DirEAGError(

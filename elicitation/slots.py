@@ -120,9 +120,9 @@ class Task:
             reading = read_last_number(reply.text, confident=holds == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
 
-    def reports_as(self, slot: Slot) -> str:
-        """Return the name under which a fit learns the slot's reports: that of its group, or else of its level."""
-        return self.protocol.levels[slot.level].group or self._place(slot, 0)[1]
+    def level_of(self, slot: Slot) -> tuple[str, str | None]:
+        """Return the name of the level of the slot's reports, and their group."""
+        return self._place(slot, 0)[1], self.protocol.levels[slot.level].group
 
     def _place(self, slot: Slot, rank: int) -> tuple[int, str]:
         """Return the number and name of an observation's level."""

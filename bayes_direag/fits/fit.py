@@ -58,9 +58,6 @@ from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Var
 if TYPE_CHECKING:
     import pyarrow
 
-#: With fewer new questions a change of the reports would hardly be found.
-_FEWEST_COMPARED = 50
-
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
 
@@ -341,8 +338,8 @@ class Fit:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.
 
         Questions that the fit has seen, and unanswered ones, do not count. Labels are not used. With at least 50 new
-        questions it is tested whether their reports have changed, unless some given questions were fitted to: then the
-        labelled ones are of the same batch, and perhaps not chosen at random.
+        questions it is tested whether their reports have changed, unless they have fewer reports, or some given
+        questions were fitted to: then the labelled ones are of the same batch, and perhaps not chosen at random.
 
         Raises
         ------
@@ -365,7 +362,7 @@ class Fit:
             Size.of(new),
             interval_level=interval_level,
             rng=np.random.default_rng([int(self.tree.attrs["seed"]), 3]),
-            drift=Drift.between(self.fitted, new) if is_apart and len(new) >= _FEWEST_COMPARED else None,
+            drift=Drift.unasked(self.fitted, new) if is_apart else None,
         )
 
     def drift(self, observations: Source, *, alarm_rate: float = 0.05, seed: int = 0) -> Drift:

@@ -212,6 +212,12 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
     assert all(names == [f"sample_{place}" for place in range(len(names))] for names in asked)
     assert {*map(len, asked)} == {1, 2, 3, 4}
     assert summary.spending.all_reports == 240
+    ungrouped = replace(protocol, levels=(replace(protocol.levels[0], group=None),))
+    by_form = replace(policy, predictor=replace(predictor, levels=("sample",), groups="{group}_{n}"))
+    elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "by form", ONCE, policy=by_form)
+    assert [record["decision"] for record in records(tmp_path / "by form")] == [
+        record["decision"] for record in records(tmp_path / "run")
+    ]
     fewer = replace(protocol, n_samples=3)
     with pytest.raises(DirEAGError, match="asks up to 4 reports of 'runs', and 3 of runs; expected as many"):
         elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", ONCE, policy=policy)

@@ -219,6 +219,16 @@ def test_without_anything_to_compare_nothing_is_said(pool):
     assert "cannot be compared" in found.text()
 
 
+def test_a_remark_takes_many_questions_with_as_many_reports(pool):
+    labelled, new = halves(pool, 100)
+    assert Drift.unasked(labelled, new).p_value == Drift.between(labelled, new).p_value
+    assert Drift.unasked(labelled, new.select(slice(49))) is None
+    level = np.arange(new.n_levels)
+    assert Drift.unasked(labelled, new.without(np.tile(level < 1, (100, 1)))) is not None
+    assert Drift.unasked(labelled, new.without(np.tile(level < 2, (100, 1)))) is None
+    assert Drift.unasked(labelled, new.select(slice(0))) is None
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0, np.nan, 1e-5])
 def test_alarm_rates_that_cannot_be(pool, rate):
     with pytest.raises(DirEAGError, match="expected a share from 0"):
