@@ -25,7 +25,7 @@ from analysis.report.source import read_source
 from analysis.runs.evaluated_run import EVALUATION_FOLDER, FITS, MANIFEST, TABLES, EvaluatedRun
 from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
@@ -294,7 +294,8 @@ def _chosen_methods(
     unknown = [name for name in methods if name not in EVALUATED_METHODS]
     if unknown or not methods:
         seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
-        raise DirEAGError(f"{seen}; expected some of {', '.join(EVALUATED_METHODS)}.")
+        meant = did_you_mean(unknown[0], EVALUATED_METHODS) if unknown else ""
+        raise DirEAGError(f"{seen}.{meant} Expected some of {', '.join(EVALUATED_METHODS)}.")
     return tuple(dict.fromkeys(methods))
 
 

@@ -1,6 +1,7 @@
 """The command line, ``direag``: finds the commands of all packages by their entry points, and loads the given one."""
 
 import gc
+import inspect
 import io
 import os
 import signal
@@ -17,8 +18,9 @@ import typer
 from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
+from bayes_direag.commands.help import Command, help_text, option_groups, typed_wrong
 from bayes_direag.commands.options import err, out
-from bayes_direag.errors import DirEAGError, shortened
+from bayes_direag.errors import DirEAGError, did_you_mean, shortened
 from bayes_direag.packages import take
 
 #: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
@@ -43,18 +45,39 @@ class FrontDoor(TyperGroup):
         take(commands[cmd_name].module.partition(".")[0])
         function = commands[cmd_name].load()
         text, _, example = str(function.__doc__).rpartition("Example: ")
-        command = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-        command.command(cmd_name, help=text, epilog=f"Example: {example}")(function)
+        command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        command.command(cmd_name, cls=Command, help=text, epilog=f"Example: {example}")(function)
         return typer.main.get_command(command)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the given command, or say which one may have been meant."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
+            near = did_you_mean(args[0], names)
+            raise DirEAGError(f"there is no command {args[0]!r}.{near} See direag --help.")
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: the first paragraph of each command, then the options."""
+        commands = {}
+        for name in self.list_commands(ctx):
+            first, *_ = inspect.cleandoc(self.get_command(ctx, name).help).split("\n\n")
+            commands[name] = " ".join(first.split())
+        formatter.write(help_text("direag COMMAND [OPTIONS]", self, {"Commands": commands, **option_groups(self, ctx)}))
+
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Run the command line, whatever characters standard output takes."""
+        """Run the command line, whatever characters standard output takes; without a word, print the help."""
+        given = settings.pop("args", args[0] if args else None)
+        typed, alone = sys.argv[1:] if given is None else list(given), settings.pop("standalone_mode", True)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
         try:
-            return super().main(*args, **settings)
-        except Exception:
+            status = super().main(typed or ["--help"], standalone_mode=False, **settings)
+        except Exception as error:
+            if hasattr(error, "format_message"):
+                err.print(typed_wrong(error))
+                sys.exit(2)
             platform = _unusable_platform()
             if platform is not None:
                 err.print(f"direag: {platform}")
@@ -62,6 +85,9 @@ class FrontDoor(TyperGroup):
             err.print(shortened(traceback.format_exc(), 20_000), end="")
             err.print("direag: this is a fault of direag itself. Please report the lines above.")
             sys.exit(70)
+        if alone:
+            sys.exit(status)
+        return status
 
     def invoke(self, ctx: Any) -> Any:
         """Run the given command."""
@@ -116,9 +142,6 @@ app = typer.Typer(
     name="direag",
     cls=FrontDoor,
     epilog="Example: direag quickstart",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 

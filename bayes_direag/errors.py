@@ -1,5 +1,7 @@
 """The errors that a user can cause and correct, which the command line prints as one line; and warnings."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -7,6 +9,18 @@ def shortened(message: str, most: int = 4000) -> str:
     """Return a message whose middle is left out if it is longer than that many characters."""
     half = most // 2
     return message if len(message) <= most else f"{message[:half]} [...] {message[-half:]}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a sentence, after a space, with the known name that is nearest to one that is not; empty if none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("majorty", ["vanilla", "majority"]), did_you_mean("x", ["vanilla"])
+    (' Did you mean majority?', '')
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 class DirEAGError(Exception):

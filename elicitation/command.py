@@ -24,15 +24,27 @@ if TYPE_CHECKING:
     from bayes_direag.fits.policy import Policy
     from elicitation.server import ServedEngine
 
+#: Groups of options in the help of a command.
+_WHICH, _HOW, _SERVER, _INSTEAD = "Which questions", "How they are asked", "The server", "Instead of a server"
+
 StructuredOption = Annotated[
-    bool, typer.Option(help="Force the form of the final line (vLLM); not comparable with unconstrained replies.")
+    bool,
+    typer.Option(
+        help="Force the form of the final line (vLLM); not comparable with unconstrained replies.", rich_help_panel=_HOW
+    ),
 ]
 LenientOption = Annotated[
-    bool, typer.Option(help="Without a final line, guess as the released code does: the last number.")
+    bool,
+    typer.Option(help="Without a final line, guess as the released code does: the last number.", rich_help_panel=_HOW),
 ]
 OverridesOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Override a sampling setting: temperature=0.2, top_k=none.",
+        rich_help_panel=_HOW,
+    ),
 ]
 ConcurrencyOption = Annotated[
     int | None,
@@ -40,16 +52,26 @@ ConcurrencyOption = Annotated[
         min=1,
         help="Number of concurrent requests at each server. By default what a server that is started here takes, at "
         "most 256, and 64 at a running one.",
+        rich_help_panel=_SERVER,
     ),
 ]
 VllmPythonOption = Annotated[
-    Path | None, typer.Option(help="Python of the environment with vLLM. By default, the vllm command is used.")
+    Path | None,
+    typer.Option(
+        help="Python of the environment with vLLM. By default, the vllm command is used.", rich_help_panel=_SERVER
+    ),
 ]
 VllmArgsOption = Annotated[
-    str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
+    str,
+    typer.Option(
+        metavar="ARGS",
+        help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.",
+        rich_help_panel=_SERVER,
+    ),
 ]
 ReadyWithinOption = Annotated[
-    float, typer.Option(help="Seconds to wait for a started server to be ready, after the download.")
+    float,
+    typer.Option(help="Seconds to wait for a started server to be ready, after the download.", rich_help_panel=_SERVER),
 ]
 
 
@@ -65,35 +87,68 @@ def elicit_command(
         list[str] | None, typer.Option(metavar="URL", help="A running server, as http://127.0.0.1:8000/v1; repeatable.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="Use the replies of this journal instead of asking a model.")
+        Path | None,
+        typer.Option(help="Use the replies of this journal instead of asking a model.", rich_help_panel=_INSTEAD),
     ] = None,
     batch: Annotated[
-        Path | None, typer.Option(help="Write the requests to this file, for a batch service, instead of asking.")
+        Path | None,
+        typer.Option(
+            help="Write the requests to this file, for a batch service, instead of asking.", rich_help_panel=_INSTEAD
+        ),
     ] = None,
     results: Annotated[
-        list[Path] | None, typer.Option(help="With --batch: a file of results from the service; repeatable.")
+        list[Path] | None,
+        typer.Option(help="With --batch: a file of results from the service; repeatable.", rich_help_panel=_INSTEAD),
     ] = None,
     protocol: Annotated[
-        ProtocolName, typer.Option(help="steered: five levels. samples: five samples. topk: one list of five.")
+        ProtocolName,
+        typer.Option(
+            metavar="NAME",
+            help="steered: five levels. samples: five samples. topk: one list of five.",
+            rich_help_panel=_HOW,
+        ),
     ] = "steered",
     wording: Annotated[
-        Wording, typer.Option(help="ours, or released: prompts and sampling of the released code of the paper.")
+        Wording,
+        typer.Option(
+            metavar="NAME",
+            help="ours, or released: prompts and sampling of the released code of the paper.",
+            rich_help_panel=_HOW,
+        ),
     ] = "ours",
     form: Annotated[
-        ReplyForm, typer.Option(help="text: a reply with a final line. json: a JSON object; not to be mixed with text.")
+        ReplyForm,
+        typer.Option(
+            metavar="FORM",
+            help="text: a reply with a final line. json: a JSON object; not to be mixed with text.",
+            rich_help_panel=_HOW,
+        ),
     ] = "text",
     lenient: LenientOption = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a named benchmark.")] = None,
-    question_column: Annotated[str | None, typer.Option(help="Column with the questions, in a file.")] = None,
-    answer_column: Annotated[str | None, typer.Option(help="Column with the gold answers, in a file.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column with the names of questions, in a file.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.", rich_help_panel=_WHICH)
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a named benchmark.", rich_help_panel=_WHICH)] = None,
+    question_column: Annotated[
+        str | None, typer.Option(help="Column with the questions, in a file.", rich_help_panel=_WHICH)
+    ] = None,
+    answer_column: Annotated[
+        str | None, typer.Option(help="Column with the gold answers, in a file.", rich_help_panel=_WHICH)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column with the names of questions, in a file.", rich_help_panel=_WHICH)
+    ] = None,
     answers: AnswersOption = None,
     levels: Annotated[
-        Path | None, typer.Option(help="TOML file with your own levels or wording; a level may name its model.")
+        Path | None,
+        typer.Option(
+            help="TOML file with your own levels or wording; a level may name its model.", rich_help_panel=_HOW
+        ),
     ] = None,
-    examples: Annotated[Path | None, typer.Option(help="TOML file with example turns to show first.")] = None,
+    examples: Annotated[
+        Path | None, typer.Option(help="TOML file with example turns to show first.", rich_help_panel=_HOW)
+    ] = None,
     overrides: OverridesOption = None,
     structured: StructuredOption = False,
     policy: Annotated[
@@ -112,11 +167,15 @@ def elicit_command(
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     key_variable: Annotated[
-        str, typer.Option(help="Environment variable with the API key for --base-url.")
+        str, typer.Option(help="Environment variable with the API key for --base-url.", rich_help_panel=_SERVER)
     ] = "OPENAI_API_KEY",
     ready_within: ReadyWithinOption = 1800.0,
-    patience: Annotated[float, typer.Option(help="Seconds to retry a request after it has failed.")] = 120.0,
-    timeout: Annotated[float, typer.Option(help="Seconds that one reply may take in all.")] = 900.0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to retry a request after it has failed.", rich_help_panel=_SERVER)
+    ] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that one reply may take in all.", rich_help_panel=_SERVER)
+    ] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a model, or several, every question under several prompts, and write an observation file.

@@ -12,23 +12,34 @@ from analysis.commands.options import ListMethodsOption, ResamplesOption, named_
 from bayes_direag.commands import options
 from bayes_direag.model.settings import FitMethod
 
+#: A group of options in the help.
+_METHODS = "Methods"
+
 
 def evaluate_command(
     observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
     test: Annotated[Path | None, typer.Option(help="Evaluate on these instead of cross-fitting.")] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="Several samples a question, for self_consistency and answer_entropy.")
+        Path | None,
+        typer.Option(
+            help="Several samples a question, for self_consistency and answer_entropy.", rich_help_panel=_METHODS
+        ),
     ] = None,
-    topk: Annotated[Path | None, typer.Option(help="One list of guesses a question, for topk.")] = None,
+    topk: Annotated[
+        Path | None, typer.Option(help="One list of guesses a question, for topk.", rich_help_panel=_METHODS)
+    ] = None,
     fit_method: Annotated[
         FitMethod, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
     ] = "map",
     preset: options.PresetOption = "bayes",
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
-    methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: one of each kind.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names, separated by commas. Left out: one of each kind.", rich_help_panel=_METHODS),
+    ] = None,
     vanilla_level: Annotated[
-        str | None, typer.Option(help="Level of method vanilla, if not the one so called.")
+        str | None, typer.Option(help="Level of method vanilla, if not the one so called.", rich_help_panel=_METHODS)
     ] = None,
     answers: options.AnswersOption = None,
     column: options.ColumnOption = None,

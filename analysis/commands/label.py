@@ -41,16 +41,18 @@ def label_command(
 
     Example: direag label new.jsonl --n 30 --out labels.csv --page label.html
     """
-    from bayes_direag.data.files import read_table
-    from bayes_direag.data.labelling import likely_kind, questions_to_label
-    from bayes_direag.data.labels import Labels, read_labels, write_labels
-    from bayes_direag.data.observations import Observations
-
     options.require_suffix(target, ".csv")
     options.check_file(target, observations)
     columns = options.chosen_columns(column, scale, groups, equal)
-    reports = read_table(observations, columns)
-    questions = Observations.of_table(reports, answers or likely_kind(reports))
+    with options.progress() as step:
+        step(f"reading {observations}")
+        from bayes_direag.data.files import read_table
+        from bayes_direag.data.labelling import likely_kind, questions_to_label
+        from bayes_direag.data.labels import Labels, read_labels, write_labels
+        from bayes_direag.data.observations import Observations
+
+        reports = read_table(observations, columns)
+        questions = Observations.of_table(reports, answers or likely_kind(reports))
     if page is not None:
         options.require_suffix(page, ".html", ".htm", option="--page")
         options.check_file(page, observations, option="--page")

@@ -14,7 +14,7 @@ from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import scored_rows
 from bayes_direag.data.files import as_records
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +91,10 @@ def _rows_of_method(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
     """Return the method's predictions by problem_id."""
     has = run.predictions["method"].unique().tolist()
     if method not in has:
-        raise DirEAGError(f"{name} has no method {method!r}; expected one of {', '.join(has)}. Name it with --method.")
+        meant = did_you_mean(method, has)
+        raise DirEAGError(
+            f"{name} has no method {method!r}; expected one of {', '.join(has)}.{meant} Name it with --method."
+        )
     return run.predictions[run.predictions["method"] == method].set_index("problem_id")
 
 

@@ -24,7 +24,7 @@ from analysis.methods.rules import (
 )
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.methods.votes import BOOSTED_STACK, LEVEL_LOGISTIC, VOTE_LOGISTIC
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 
@@ -137,8 +137,8 @@ def chosen_curve_methods(names: Sequence[str]) -> tuple[str, ...]:
     """Return the named methods in the order of the registry, each once; ``default`` stands for the default methods."""
     unknown = [name for name in names if name not in CURVE_METHODS and name != _DEFAULT]
     if unknown or not names:
-        seen = f"unknown method {unknown[0]!r}" if unknown else "no method"
-        raise DirEAGError(f"saw {seen}; expected some of {_DEFAULT}, {', '.join(CURVE_METHODS)}.")
+        seen = f"unknown method {unknown[0]!r}.{did_you_mean(unknown[0], CURVE_METHODS)}" if unknown else "no method."
+        raise DirEAGError(f"saw {seen} Expected some of {_DEFAULT}, {', '.join(CURVE_METHODS)}.")
     wanted = {*names, *(DEFAULT_CURVE if _DEFAULT in names else ())}
     return tuple(name for name in CURVE_METHODS if name in wanted)
 

@@ -15,7 +15,7 @@ from analysis.methods.calibrations import CLIP
 from analysis.methods.method import Answerer, Answers, FixedRule, Method, stated_confidence
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import LevelError
+from bayes_direag.errors import LevelError, did_you_mean
 
 #: The rule that takes the answer and confidence of one level, and the default name of that level.
 VANILLA = "vanilla"
@@ -27,8 +27,8 @@ def vanilla(observations: Observations, level_name: str) -> Answers:
     """Select the answer of one named level, with the confidence stated there."""
     if level_name not in observations.level_names:
         raise LevelError(
-            f"no level is called {level_name!r}; expected one of {', '.join(observations.level_names)}. "
-            "Name one of these."
+            f"no level is called {level_name!r}.{did_you_mean(level_name, observations.level_names)} Expected one of "
+            f"{', '.join(observations.level_names)}. Name one of these."
         )
     level = observations.level_names.index(level_name)
     confidence = np.clip(stated_confidence(observations)[:, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)

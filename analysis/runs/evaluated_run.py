@@ -17,7 +17,7 @@ from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, cluster_column, scored_rows
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
@@ -185,7 +185,8 @@ def require_method(method: str, methods: list[str]) -> None:
     """Raise DirEAGError unless the method is among those that were evaluated."""
     if method not in methods:
         raise DirEAGError(
-            f"saw method {method!r}, not evaluated here; expected one of {', '.join(methods)}. Choose one of these."
+            f"saw method {method!r}, not evaluated here; expected one of {', '.join(methods)}."
+            f"{did_you_mean(method, methods)} Choose one of these."
         )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import FitFile, check_file, out
+from bayes_direag.commands.options import FitFile, check_file, out, progress
 
 
 def export_command(
@@ -16,9 +16,11 @@ def export_command(
 
     Example: direag export fit.nc --out predictor.json
     """
-    from bayes_direag.fits.fit import Fit
-
     check_file(target, fit)
-    learned = Fit.load(fit)
-    learned.export(target)
+    with progress() as step:
+        step(f"reading {fit}")
+        from bayes_direag.fits.fit import Fit
+
+        learned = Fit.load(fit)
+        learned.export(target)
     out.print(f"{target}: {learned!r}, all draws, {target.stat().st_size / 2**10:,.0f} KiB.", soft_wrap=True)

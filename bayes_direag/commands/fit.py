@@ -11,6 +11,8 @@ from bayes_direag.commands.show import show_fit, show_quality
 from bayes_direag.errors import UncheckedWarning
 from bayes_direag.model.settings import Variant
 
+_FURTHER = "Further questions"
+
 
 def fit_command(
     observations: options.ObservationsFile,
@@ -22,6 +24,7 @@ def fit_command(
         typer.Option(
             metavar="VARIANT",
             help="What counts. count: votes. level: votes by level. confidence: also stated confidences.",
+            rich_help_panel=options.MODEL,
         ),
     ] = "confidence",
     answers: options.AnswersOption = None,
@@ -32,19 +35,32 @@ def fit_command(
     labels: options.LabelsOption = None,
     unlabelled: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Further questions: how levels agree there counts, labels do not."),
+        typer.Option(
+            metavar="FILE",
+            help="Further questions: how levels agree there counts, labels do not.",
+            rich_help_panel=_FURTHER,
+        ),
     ] = None,
     also: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Labelled questions of an older set, of another task or month."),
+        typer.Option(
+            metavar="FILE",
+            help="Labelled questions of an older set, of another task or month.",
+            rich_help_panel=_FURTHER,
+        ),
     ] = None,
     also_counts: Annotated[
-        float, typer.Option("--also-counts", help="How many questions the older ones count as, together.")
+        float,
+        typer.Option(
+            "--also-counts", help="How many questions the older ones count as, together.", rich_help_panel=_FURTHER
+        ),
     ] = 100.0,
     partial: Annotated[
         bool,
         typer.Option(
-            "--partial", help="New questions may have fewer reports than these: learn from parts of the reports too."
+            "--partial",
+            help="New questions may have fewer reports than these: learn from parts of the reports too.",
+            rich_help_panel=_FURTHER,
         ),
     ] = False,
     recalibration: options.RecalibrationOption = None,

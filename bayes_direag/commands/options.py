@@ -19,10 +19,18 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
 
+#: Groups of options in the help of a command, beside the common ones.
+READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
+
 ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", metavar="OBS")]
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
 AnswersOption = Annotated[
-    AnswerKind | None, typer.Option(help="How answers are compared. By default inferred from the gold answers.")
+    AnswerKind | None,
+    typer.Option(
+        metavar="KIND",
+        help="numeric, choice or text: how answers are compared. By default inferred from the gold answers.",
+        rich_help_panel=READING,
+    ),
 ]
 ColumnOption = Annotated[
     list[str] | None,
@@ -32,27 +40,40 @@ ColumnOption = Annotated[
         help="Name of a column, as level=model; level=model,prompt are two, confidence= is none, and with a row a "
         "question answer={level}_answer is one a level. Fields: question, level, answer, confidence, gold, correct, "
         "cluster, group.",
+        rich_help_panel=READING,
     ),
 ]
 ScaleOption = Annotated[
-    ConfidenceScale | None, typer.Option(help="Whether confidences are percentages (0 to 100) or fractions (0 to 1).")
+    ConfidenceScale | None,
+    typer.Option(
+        metavar="UNIT",
+        help="percent (0 to 100) or fraction (0 to 1): what confidences are in.",
+        rich_help_panel=READING,
+    ),
 ]
 GroupsOption = Annotated[
     str | None,
     typer.Option(
-        metavar="PATTERN", help="The form of the names of levels that are runs of one model: '{group}_run{n}'."
+        metavar="PATTERN",
+        help="The form of the names of levels that are runs of one model: '{group}_run{n}'.",
+        rich_help_panel=READING,
     ),
 ]
 EqualOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help='File of equal answers, one cluster per line: {"answers": ["Nile", "Nile River"]}.'
+        metavar="FILE",
+        help='File of equal answers, one cluster per line: {"answers": ["Nile", "Nile River"]}.',
+        rich_help_panel=READING,
     ),
 ]
 LabelsOption = Annotated[
     Path | None,
     typer.Option(
-        "--labels", metavar="FILE", help="Labels of OBS in a table of their own, as `direag label` makes it (CSV)."
+        "--labels",
+        metavar="FILE",
+        help="Labels of OBS in a table of their own, as `direag label` makes it (CSV).",
+        rich_help_panel=READING,
     ),
 ]
 MethodOption = Annotated[
@@ -68,28 +89,49 @@ PresetOption = Annotated[
         help="bayes: the recommended model. paper: the paper's equations. release: its released code.",
     ),
 ]
-ChainsOption = Annotated[int, typer.Option("--chains", min=2, help="nuts: number of independent chains.")]
-WarmupOption = Annotated[int, typer.Option("--warmup", min=1, help="nuts: steps of warm-up in each chain.")]
-DrawsOption = Annotated[int, typer.Option("--draws", min=25, help="nuts: draws of each chain after warm-up.")]
+ChainsOption = Annotated[
+    int, typer.Option("--chains", min=2, help="Number of independent chains.", rich_help_panel=SAMPLING)
+]
+WarmupOption = Annotated[
+    int, typer.Option("--warmup", min=1, help="Steps of warm-up in each chain.", rich_help_panel=SAMPLING)
+]
+DrawsOption = Annotated[
+    int, typer.Option("--draws", min=25, help="Draws of each chain after warm-up.", rich_help_panel=SAMPLING)
+]
 AcceptOption = Annotated[
-    float, typer.Option("--target-accept", help="nuts: acceptance rate; nearer 1 means fewer divergences.")
+    float,
+    typer.Option(
+        "--target-accept", help="Acceptance rate; nearer 1 means fewer divergences.", rich_help_panel=SAMPLING
+    ),
 ]
 WeightedOption = Annotated[
-    bool, typer.Option("--allow-weighted", help="nuts: sample even if the preset weights questions unequally.")
+    bool,
+    typer.Option(
+        "--allow-weighted", help="Sample even if the preset weights questions unequally.", rich_help_panel=SAMPLING
+    ),
 ]
 RecalibrationOption = Annotated[
     RecalibrationMethod | None,
     typer.Option(
         metavar="METHOD",
         help="The final calibration: platt, release, temperature, isotonic or none. By default that of the preset.",
+        rich_help_panel=MODEL,
     ),
 ]
 OutOfFoldOption = Annotated[
-    int | None, typer.Option(help="Folds of the final calibration; 0 calibrates on the questions fitted to.")
+    int | None,
+    typer.Option(
+        help="Folds of the final calibration; 0 calibrates on the questions fitted to.", rich_help_panel=MODEL
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset, as weight.start=0; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Override the preset, as weight.start=0; may be repeated.",
+        rich_help_panel=MODEL,
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Show everything, not the result and one table alone.")]

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.commands.options import FitFile, JsonOption, out, plain_table, titled
+from bayes_direag.commands.options import FitFile, JsonOption, out, plain_table, progress, titled
 from bayes_direag.data.records import Status
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
@@ -260,9 +260,12 @@ def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
 
     Example: direag show fit.nc
     """
-    from bayes_direag.fits.fit import Fit
+    with progress() as step:
+        step(f"reading {fit}")
+        from bayes_direag.fits.fit import Fit
 
-    show_fit(Fit.load(fit), fit, as_json=as_json)
+        learned = Fit.load(fit)
+    show_fit(learned, fit, as_json=as_json)
 
 
 def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:

@@ -22,7 +22,7 @@ from bayes_direag.data.equality import in_question, merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import Question, Status
-from bayes_direag.errors import DirEAGError, LevelError
+from bayes_direag.errors import DirEAGError, LevelError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas
@@ -553,8 +553,9 @@ class Observations:
         line = self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
         place = "" if self.table.path is None or line is None else f"{self.table.path}, line {line}, field level_name: "
         return LevelError(
-            f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename the "
-            "level if it is one of these; otherwise remove its observations, or fit again with it."
+            f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}."
+            f"{did_you_mean(name, known)} Rename the level if it is one of these; otherwise remove its observations, "
+            "or fit again with it."
         )
 
     def to_frame(self) -> "pandas.DataFrame":

@@ -63,7 +63,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.model.settings import Preset, RawParameter, RecalibrationSettings
 
 
@@ -72,7 +72,9 @@ def preset(name: "str | Preset") -> Preset:
     if isinstance(name, Preset):
         return name
     if name not in PRESETS:
-        raise DirEAGError(f"unknown preset {name!r}; expected one of {', '.join(PRESETS)}.")
+        raise DirEAGError(
+            f"unknown preset {name!r}; expected one of {', '.join(PRESETS)}.{did_you_mean(name, PRESETS)}"
+        )
     return PRESETS[name]
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
@@ -320,8 +320,10 @@ def _validated(fields: dict[str, Any], what: str) -> Preset:
         field = ".".join(path) if path else "the settings together"
         match first["type"]:
             case "extra_forbidden":
-                known = ", ".join(name for name in parent if name != path[-1])
-                raise DirEAGError(f"{what}: there is no setting {field!r}; expected one of {known}.") from None
+                known = [name for name in parent if name != path[-1]]
+                meant = did_you_mean(path[-1], known)
+                text = f"{what}: there is no setting {field!r}; expected one of {', '.join(known)}.{meant}"
+                raise DirEAGError(text) from None
             case "value_error":
                 raise DirEAGError(f"{what}: {field}: {first['ctx']['error']}.") from None
             case _:

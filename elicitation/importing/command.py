@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import AnswersOption, err, out
+from bayes_direag.commands.options import AnswersOption, err, out, progress
 from bayes_direag.data.answers import infer_kind
 from bayes_direag.data.columns import ConfidenceScale
 from bayes_direag.data.files import write_questions
@@ -62,19 +62,21 @@ def import_command(
     asked = None if questions is None else load_questions(questions, id_column=id_column, kind=answers)
     if any(level is None for level, _ in paths) and any(level for level, _ in paths):
         raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, or for none. Name them all.")
-    imported = import_logs(
-        form,
-        [path if level is None else (level, path) for level, path in paths],
-        questions=asked,
-        scorers=scorer or (),
-        kind=answers,
-        pattern=pattern,
-        scale=scale,
-    )
-    from bayes_direag.data.observations import Observations  # here, as NumPy would slow down the help
+    with progress() as step:
+        step("reading logs")
+        imported = import_logs(
+            form,
+            [path if level is None else (level, path) for level, path in paths],
+            questions=asked,
+            scorers=scorer or (),
+            kind=answers,
+            pattern=pattern,
+            scale=scale,
+        )
+        from bayes_direag.data.observations import Observations  # here, as NumPy would slow down the help
 
-    observations = Observations.from_questions(imported.questions, imported.kind)
-    write_questions(imported.questions, target)
+        observations = Observations.from_questions(imported.questions, imported.kind)
+        write_questions(imported.questions, target)
     levels = {report.level: report.level_name for question in imported.questions for report in question.observations}
     unanswered = sum(all(report.answer is None for report in question.observations) for question in imported.questions)
     unlabelled = sum(question.gold_answer is None for question in imported.questions)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -34,8 +35,60 @@ def test_the_commands():
 def test_help_has_an_example_that_runs_this_command(command):
     text = succeed(*filter(None, [command, "--help"]))
     assert f"Example: direag {command or ''}" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search("<|…", text)
     if command is not None:
         assert all(option.help for option in typer.main.get_command(app).get_command(None, command).params)
+
+
+@pytest.mark.parametrize("command", ["fit", "elicit"])
+def test_what_is_needed_comes_first_and_what_is_common_next(command):
+    text = succeed(command, "--help")
+    titles = [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ]+", line)]
+    assert titles[:2] == ["What it needs", "Options"]
+    assert len(titles) > 4
+    needed, common = text.split("What it needs\n")[1].split("\nOptions\n")
+    assert "--out" in needed
+    assert {"--seed", "--json", "--help"} <= set(re.findall("--[a-z]+", common.split("\n\n")[0]))
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["evalute"], "there is no command 'evalute'. Did you mean evaluate? See direag --help."),
+        (
+            ["evaluate", "--metods", "x"],
+            "No such option: --metods. Did you mean --methods? See direag evaluate --help.",
+        ),
+        (["evaluate"], "Missing argument 'OBS'. See direag evaluate --help."),
+        (["show", "fit.nc", "--nope"], "No such option: --nope. See direag show --help."),
+        (
+            ["fit", "o", "--out", "f", "--method", "nust"],
+            "Invalid value for '--method': 'nust' is not one of 'map', 'nuts'.",
+        ),
+    ],
+)
+def test_what_is_typed_wrong_is_one_line_with_what_may_have_been_meant(typed, says):
+    assert refuse(*typed).startswith(f"direag: {says}")
+
+
+def test_near_names_are_named(tmp_path, observations, fitted):
+    options = ["--out", tmp_path / "r"]
+    assert "'majorty'. Did you mean majority?" in refuse("evaluate", observations, *options, "--methods", "majorty")
+    assert "Did you mean map_bayes?" in refuse("learning-curve", observations, *options, "--methods", "map_byes")
+    assert "Did you mean vanilla?" in refuse(
+        "evaluate", observations, *options, "--methods", "vanilla", "--vanilla-level", "vanila"
+    )
+    assert "Did you mean weight?" in refuse("fit", observations, *options, "--set", "wieght.start=0")
+    renamed = tmp_path / "renamed.jsonl"
+    renamed.write_text(observations.read_text().replace('"confident"', '"confidnt"'))
+    assert "Did you mean confident?" in refuse("predict", fitted[0], renamed, "--out", tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(("words", "completed"), [("direag eva", "evaluate"), ("direag fit --pre", "--preset")])
+def test_tab_completes(words, completed):
+    asked = {"_DIREAG_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert CliRunner().invoke(app, env=asked).stdout.split() == [completed]
 
 
 @pytest.mark.parametrize("command", ["evaluate", "learning-curve"])

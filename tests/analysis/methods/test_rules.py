@@ -103,7 +103,7 @@ def test_vanilla_is_one_level_with_its_confidence_clipped():
     assert answers[0] == ("12", 1 - 1e-6)
     assert [answer for answer, _ in answers[1:]] == [None, None]
     assert np.isnan([confidence for _, confidence in answers[1:]]).all()
-    with pytest.raises(LevelError, match="'vanila'; expected one of level 0, level 1"):
+    with pytest.raises(LevelError, match=r"'vanila'\. Expected one of level 0, level 1"):
         vanilla(observations, "vanila")
 
 
