@@ -15,7 +15,7 @@ INTERVAL_LEVEL = 0.9
 _HALVINGS = 14
 _LARGEST_FACTOR, _SMALLEST_FACTOR = 1e2, 1e-8
 #: What a level of mean price costs along the curve of a forecast, in the unit of benefit.
-_CURVE = np.geomspace(3e-5, 0.2, 14)
+_CURVE = np.geomspace(1e-6, 0.2, 14)
 
 
 class Part(NamedTuple):

@@ -5,7 +5,8 @@
 A split makes policies at several budgets from a partial fit to its labelled questions, and tries them on up to 800
 others. Every rule's one parameter is swept, and its curve interpolated, from nothing asked on:
 
-- ``gain``: the policies, each with its own final calibration of questions on which asking stops;
+- ``gain``: the policies, each with its own final calibration of questions on which asking stops; below the smallest
+  budget, that one's policy at higher prices, down to one report a question;
 - ``fixed``: the levels that were best on the labelled questions, one more each time, asked in every question;
 - ``threshold``: these levels in this order, until the probability of the answer is above a threshold;
 - ``consistency``: levels in the order of the file, until it is probable enough that the commonest answer stays the
@@ -37,8 +38,8 @@ BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
 SHARES = (0.1, 0.2, 0.3, 0.5)
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 1.0)
 FACTORS = np.geomspace(1e-5, 1, 26)
-#: Reports a question that the smallest budget is for; with less than one, most questions are not answered.
-FEWEST = 1.2
+#: Reports a question that the smallest budget is for; with less than one, some questions would not be answered.
+FEWEST = 1.05
 MOST_TRIED, LOSS = 800, 0.01
 
 Curve = list[tuple[float, float]]
@@ -80,15 +81,19 @@ def curves(fit: Fit, ordinary: Fit, new: Observations) -> tuple[dict[str, Curve]
     """Return the share of calls and benefit of each rule, the benefit of all reports, and the policies' figures."""
     questions = new.align(fit.level_names)
     labelled, tried = fit._replay, replayed(fit, questions)
+    budgets = sorted({max(each, FEWEST / questions.n_levels) for each in BUDGETS})
     policies = []
-    for budget in (each for each in BUDGETS if each * questions.n_levels >= FEWEST):
+    for budget in budgets:
         policy = fit.policy(budget=budget)
         forecast, rows = policy.forecast.iloc[0], policy.replay(questions).set_index("asked")
         own, every = rows.loc["policy"], float(rows.loc["all", "benefit"])
         about = {name: own[name] - forecast[name] for name in ("share", "accuracy")}
         policies.append({"share": own["share"], "benefit": own["benefit"], "off": own["confidence"] - own["accuracy"]})
         policies[-1] |= {f"forecast_{name}": error for name, error in about.items()}
+        if budget == budgets[0]:
+            cheaper = rows.loc[["curve"]].query("share < @own.share")
     found: dict[str, Curve] = {"gain": [(row["share"], row["benefit"]) for row in policies]}
+    found["gain"] += zip(cheaper["share"], cheaper["benefit"], strict=True)
     price = np.ones(len(fit.level_names))
     steps = [numbers for _, numbers in labelled.by_number(price, np.inf)]
     found["fixed"] = [point(tried, tried.fixed(numbers)) for numbers in steps]
