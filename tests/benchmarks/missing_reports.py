@@ -50,7 +50,7 @@ def measured(observations: Observations, n: int, n_draws: int, preset: str) -> p
 def picture(table: pd.DataFrame, n: int) -> Figure:
     """Draw the bias by the number of reports: a thin line a file, a thick one the mean over files."""
     n_files, how_many = table["file"].nunique(), [*KEPT, 0]
-    title = "With fewer reports an ordinary fit says too much; a partial one does not"
+    title = "With fewer reports an ordinary fit says too much"
     caption = (
         f"Mean probability less the share of right answers of {n_files} panels (thin) and their mean (thick), fitted "
         f"to {n} questions with all reports, and tried on up to {MOST} others of which this many reports are kept."
