@@ -248,6 +248,23 @@ def _canonical(columns: Sequence[Coded], kind: AnswerKind) -> tuple[tuple[str, .
     return tuple(texts), [code[column.code] for code, column in zip(codes, columns, strict=True)]
 
 
+def spellings(table: LongTable, kind: AnswerKind) -> list[dict[str, str]]:
+    """Return how the reports on each question spell its canonical answers: as most of them, of several as the first."""
+    said = table.texts("answer")
+    texts, (code,) = _canonical((said,), kind)
+    row = np.flatnonzero(code >= 0)
+    answer = table.question[row] * len(texts) + code[row]
+    distinct, first, count = np.unique(
+        answer * len(said.values) + said.code[row], return_index=True, return_counts=True
+    )
+    answer = distinct // max(len(said.values), 1)
+    found: list[dict[str, str]] = [{} for _ in range(len(table))]
+    for place in np.lexsort([-first, count, answer]).tolist():  # what comes last stays
+        question, number = divmod(int(answer[place]), len(texts))
+        found[question][texts[number]] = said.values[distinct[place] % len(said.values)]
+    return found
+
+
 def _judged(
     candidate: Int[np.ndarray, "problem level"],
     flag: Int[np.ndarray, "problem level"],

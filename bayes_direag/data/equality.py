@@ -96,13 +96,14 @@ def merged(table: LongTable, kind: AnswerKind, same_answer: SameAnswer) -> LongT
         question = table.record(number)
         same = in_question(same_answer, question)
         said = {row: text for row in rows.tolist() if (text := canonical(answer[row], kind)) is not None}
+        given = {text: answer[row] for row, text in reversed(said.items())}
         spelling, gold = _spelling(Counter(said.values()), same), canonical(question.gold_answer, kind)
         right = set() if gold is None else {kept for text, kept in spelling.items() if same(text, gold)}
         flagged = {spelling[text] for row, text in said.items() if correct[row] is not None}
         for row, text in said.items():
-            answer[row] = spelling[text]
-            if gold is not None and answer[row] not in flagged:
-                correct[row] = answer[row] in right
+            answer[row] = given[spelling[text]]
+            if gold is not None and spelling[text] not in flagged:
+                correct[row] = spelling[text] in right
     return replace(table, columns={**table.columns, "answer": Coded.of(answer), "correct": Coded.of(correct)})
 
 

@@ -28,6 +28,7 @@ from bayes_direag.fits.few_reports import EnoughReports, FewReports
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.policy import Policy
 from bayes_direag.fits.policy_making import make_policy, out_of_fold_replay
+from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import observations_of
@@ -77,7 +78,7 @@ class Fit:
     >>> observations = simulate_observations(n=200, seed=1)
     >>> fit = fit_map(observations.select(slice(0, 150)))
     >>> fit.predict(observations.select(slice(150, 200))).columns.tolist()[:6]
-    ['problem_id', 'answer', 'confidence', 'support', 'null_probability', 'n_candidates']
+    ['problem_id', 'answer', 'answer_as_given', 'confidence', 'support', 'null_probability']
     """
 
     tree: xr.DataTree
@@ -237,10 +238,11 @@ class Fit:
         -------
         DataFrame
             One row per question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final
-            probability (missing where no report is usable); ``confidence``, the probability that it is right;
-            ``support``, the same before the final calibration; ``null_probability``, that no candidate is right;
-            ``n_candidates``, distinct answers; ``n_used``, usable reports; ``few_reports``, whether these are fewer
-            than at least 95 % of the fitted questions had: then the probability is too high, unless the fit is
+            probability (missing where no report is usable); ``answer_as_given``, its spelling in most reports (of
+            several, in the first); ``confidence``, the probability that it is right; ``support``, the same before the
+            final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct answers;
+            ``n_used``, usable reports; ``few_reports``, whether these are fewer than at least 95 % of the fitted
+            questions had: then the probability is too high, unless the fit is
             partial. For an unanswered question confidence and support are NaN, and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the confidence: ``confidence_low``
@@ -258,20 +260,10 @@ class Fit:
         aligned = self.aligned(observations)
         parameters = sampled_parameters(self.tree, aligned.slots)
         columns = predict(self.reports(aligned), parameters, self.recalibration, interval_level)
-        pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         n_used, fitted = aligned.usable.sum(axis=1), self.enough_reports
         if warn and not self.partial and (few := FewReports.of(n_used, fitted.enough)):
             warnings.warn(few.remark(len(n_used), fitted), FewReportsWarning, stacklevel=2)
-        return pd.DataFrame(
-            {
-                "problem_id": pd.Series(aligned.problem_id, dtype="str"),
-                "answer": pd.Series([answers[k] if k >= 0 else None for answers, k in pairs], dtype="str"),
-                **columns,
-                "n_candidates": aligned.n_candidates,
-                "n_used": n_used,
-                "few_reports": n_used < fitted.enough,
-            }
-        )
+        return selected_table(aligned, columns, n_used < fitted.enough)
 
     def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
@@ -313,9 +305,9 @@ class Fit:
         -------
         DataFrame
             For each question, in order, one row per candidate, the most probable first, and a row for the null:
-            ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws, and
-            ``few_reports`` of the question, as in :meth:`predict`. The probabilities of a question sum to 1. A question
-            without candidates has a row for the null alone.
+            ``problem_id``, ``answer`` (missing for the null), ``answer_as_given``, ``probability``, the mean over the
+            posterior draws, and ``few_reports`` of the question, as in :meth:`predict`. The probabilities of a question
+            sum to 1. A question without candidates has a row for the null alone.
 
         Raises
         ------
@@ -325,14 +317,7 @@ class Fit:
         aligned = self.aligned(observations)
         parameters = sampled_parameters(self.tree, aligned.slots)
         probability = distribution(self.reports(aligned), parameters, self.recalibration)
-        few_reports, rows = aligned.usable.sum(axis=1) < self.enough_reports.enough, []
-        questions = zip(aligned.problem_id, aligned.candidates, probability, few_reports, strict=True)
-        for name, answers, states, few in questions:
-            order = np.argsort(-states[: len(answers)], kind="stable")
-            rows += [(name, answers[place], states[place], few) for place in order] + [(name, None, states[-1], few)]
-        table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability", "few_reports"])
-        types = {"problem_id": "str", "answer": "str", "probability": "float64", "few_reports": "bool"}
-        return table.astype(types)
+        return candidate_table(aligned, probability, aligned.usable.sum(axis=1) < self.enough_reports.enough)
 
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.

@@ -9,6 +9,7 @@ so a predictor gives the predictions of the fit.
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,10 +175,12 @@ class Predictor:
         place = values.pop("candidate")
         defined = {name: None if value != value else value for name, value in values.items()}
         answer, n_used = given.candidates[place] if place >= 0 else None, len(given.level)
+        spelled = Counter(text for candidate, text in given.texts if candidate == answer).most_common(1)
         if not self.partial and (few := FewReports.of(np.array([n_used]), self.enough_reports.enough)):
             warnings.warn(few.remark(1, self.enough_reports), FewReportsWarning, stacklevel=2)
         return {
             "answer": answer,
+            "answer_as_given": spelled[0][0] if spelled else None,
             **defined,
             "n_candidates": len(given.candidates),
             "n_used": n_used,
@@ -192,7 +195,7 @@ class Predictor:
             )
         read = [self._read(place, report) for place, report in enumerate(reports)]
         self._check_levels(reports, [level for level, *_ in read])
-        by_signal = zip(*(percents for _, _, percents, _ in read), strict=True)
+        by_signal = zip(*(percents for _, _, percents, *_ in read), strict=True)
         for column in by_signal if self.scale is None else ():
             stated = [percent for percent in column if percent is not None]
             if stated and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
@@ -202,19 +205,20 @@ class Predictor:
                 )
         no_signals = (None,) * len(self.signals)
         usable = [
-            (level, text, no_signals if self.levels[level] in self.voting else percents)
-            for level, text, percents, is_stated in read
+            (level, text, no_signals if self.levels[level] in self.voting else percents, given)
+            for level, text, percents, is_stated, given in read
             if text is not None and (self.levels[level] in self.voting or is_stated)
         ]
         used = sorted(usable, key=lambda report: report[0])
-        candidates = sorted({text for _, text, _ in used})
+        candidates = sorted({text for _, text, *_ in used})
         number = {text: place for place, text in enumerate(candidates)}
-        percent = np.array([percents for *_, percents in used], float).reshape(-1, len(self.signals))
+        percent = np.array([percents for _, _, percents, _ in used], float).reshape(-1, len(self.signals))
         confidence = logit_signals([*percent.T / 100], self.eps)
-        label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
-        candidate = np.array([number[text] for _, text, _ in used], int)
+        label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, *_ in used], int)
+        candidate = np.array([number[text] for _, text, *_ in used], int)
+        texts = [(text, given) for _, text, *_, given in read if text is not None]
         arrays = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
-        return Read(arrays, [level for level, _, _ in used], candidates, [level for level, *_ in read])
+        return Read(arrays, [level for level, *_ in used], candidates, texts, [level for level, *_ in read])
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
@@ -228,8 +232,10 @@ class Predictor:
                 raise _report_error("a level occurs twice", f"reports[{place}]", self.levels[level], expected, remedy)
             seen.add(key)
 
-    def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, tuple[float | None, ...], bool]:
-        """Return a report's level number, its canonical answer, its signals, and whether it states any confidence."""
+    def _read(
+        self, place: int, report: Mapping[str, object]
+    ) -> tuple[int, str | None, tuple[float | None, ...], bool, str]:
+        """Return a report's level number, canonical answer, signals, whether any is stated, and its answer as given."""
 
         def unusable(field: str, seen: object, expected: str, remedy: str) -> ObservationError:
             return _report_error("this value cannot be used", f"reports[{place}]{field}", seen, expected, remedy)
@@ -270,7 +276,7 @@ class Predictor:
         except ValueError:  # of an integer of thousands of digits, or half a character
             raise unusable(".answer", answer, "text that can be written", "Correct it.") from None
         is_stated = any(value is not None for value in signals.values())
-        return self.levels.index(str(name)), text, tuple(percents), is_stated
+        return self.levels.index(str(name)), text, tuple(percents), is_stated, str(answer)
 
     def _group(self, report: Mapping[str, object]) -> object:
         """Return the group of a report, if it has one."""
@@ -286,6 +292,8 @@ class Read(NamedTuple):
     level: list[int]
     #: The distinct answers, in string order.
     candidates: list[str]
+    #: The readable answers, canonical and as given, in the order of the reports.
+    texts: list[tuple[str, str]]
     #: The level of every report, usable or not.
     asked: list[int]
 

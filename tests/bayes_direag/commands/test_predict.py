@@ -37,7 +37,7 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
 def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):
     path = tmp_path / "predictions.csv"
     assert "81 questions, 1 of them unanswered." in succeed("predict", fitted[0], questions, "--out", path)
-    table = pd.read_csv(path, dtype={"problem_id": "str", "answer": "str"})
+    table = pd.read_csv(path, dtype={"problem_id": "str", "answer": "str", "answer_as_given": "str"})
     pd.testing.assert_frame_equal(table, expected, check_exact=True)
     shown = json.loads(succeed("predict", fitted[0], questions, "--out", tmp_path / "p.parquet", "--json"))
     assert {name: shown[name] for name in ("n", "unanswered")} == {"n": 81, "unanswered": 1}
@@ -70,7 +70,7 @@ def test_every_candidate(tmp_path, fitted, questions):
         "predict", fitted[0], questions, "--out", path, "--candidates"
     )
     table = pd.read_csv(path, dtype={"answer": "str"})
-    assert table.columns.tolist() == ["problem_id", "answer", "probability", "few_reports"]
+    assert table.columns.tolist() == ["problem_id", "answer", "answer_as_given", "probability", "few_reports"]
     assert table["answer"].isna().sum() == table["problem_id"].nunique() == 81
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
 

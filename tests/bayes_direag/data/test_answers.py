@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_direag.data.answers import _CANONICAL, AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.data.arrays import spellings
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
@@ -292,6 +293,8 @@ def test_a_function_joins_answers_both_ways_and_on_through_others():
     np.testing.assert_array_equal(apart.correct[0], [False, False, False, True, False])
     np.testing.assert_array_equal(joined.correct[0], [True, True, True, True, False])
     np.testing.assert_array_equal(joined.labelled, [True, False])
+    given = spellings(joined.table, "text")
+    assert given[0]["nile"] in {row["answer"] for row in ROWS}
 
 
 def test_a_file_joins_in_its_question_or_in_all(cluster_file):

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
@@ -42,8 +43,8 @@ def natural(fit: Fit) -> dict[str, object]:
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
     table = fit.predict(simulated)
-    few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used", "few_reports"]
-    assert table.columns.tolist() == few
+    of_answer = ["problem_id", "answer", "answer_as_given", "confidence", "support", "null_probability"]
+    assert table.columns.tolist() == [*of_answer, "n_candidates", "n_used", "few_reports"]
     values, final = natural(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():
         own = brute_force.reports_of(simulated, i)
@@ -56,6 +57,28 @@ def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations
         null = brute_force.null_probability(support, row["answer"], row["confidence"])
         np.testing.assert_allclose(row["null_probability"], null, rtol=1e-10, atol=1e-14)
         assert (row["n_candidates"], row["n_used"]) == (len(support) - 1, len(own))
+
+
+def test_answers_are_also_spelled_as_the_reports_spell_them(fit: Fit, simulated: Observations) -> None:
+    said = {"a": ["3 eggs", "3.0", "3.0", "7", None], "b": ["$1,218", "1218.0", "no", "1218.0", "1,218"], "c": ["?"]}
+    records = [
+        {"problem_id": name, "level": simulated.level_names[level], "answer": answer, "confidence": 80}
+        for name, answers in said.items()
+        for level, answer in enumerate(answers)
+    ]
+    table = fit.predict(records)
+    assert table["answer"].fillna("").tolist() == ["3", "1218", ""]
+    assert table["answer_as_given"].fillna("").tolist() == ["3.0", "1218.0", ""]
+    candidates = fit.predict_candidates(records).fillna("")
+    assert dict(zip(candidates["answer"], candidates["answer_as_given"], strict=True)) == {
+        **{"3": "3.0", "7": "7", "1218": "1218.0", "": ""}
+    }
+    spelled = fit.predict(simulated)
+    for row, question in zip(spelled.itertuples(), simulated.questions, strict=True):
+        given = [report.answer for report in question.observations if report.answer is not None]
+        same = [text for text in given if canonical(text, "numeric") == row.answer]
+        assert row.answer_as_given == max(same, key=same.count)
+    np.testing.assert_array_equal(fit.predict(fit.fitted)["answer_as_given"], fit.predict(fit.fitted)["answer"])
 
 
 def test_no_gold_answer_is_looked_at_in_prediction(fit: Fit, simulated: Observations) -> None:

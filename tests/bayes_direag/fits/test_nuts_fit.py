@@ -232,6 +232,7 @@ class TestPredictions:
         few = [
             "problem_id",
             "answer",
+            "answer_as_given",
             "confidence",
             "support",
             "null_probability",
@@ -239,7 +240,7 @@ class TestPredictions:
             "n_used",
             "few_reports",
         ]
-        assert nuts.predict(labelled).columns.tolist() == [*few[:3], *spread, *few[3:]]
+        assert nuts.predict(labelled).columns.tolist() == [*few[:4], *spread, *few[4:]]
 
     def test_parameters_are_means_and_standard_deviations_over_draws(self, nuts: Fit) -> None:
         table = nuts.parameters()

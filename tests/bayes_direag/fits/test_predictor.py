@@ -43,7 +43,7 @@ def exported(fit: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-EXACT = {"answer", "n_candidates", "n_used"}
+EXACT = {"answer", "answer_as_given", "n_candidates", "n_used"}
 
 
 def agrees(fit: Fit, new: Observations, path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Predictions as tables: a row for each question, or for each candidate of each question."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Shaped
+
+from bayes_direag.data.arrays import spellings
+from bayes_direag.data.observations import Observations
+
+
+def selected_table(
+    questions: Observations,
+    selected: Mapping[str, Shaped[np.ndarray, " problem"]],
+    few_reports: Bool[np.ndarray, " problem"],
+) -> pd.DataFrame:
+    """Return the columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`; ``selected`` has the candidate."""
+    columns = dict(selected)
+    pairs = zip(questions.candidates, columns.pop("candidate"), strict=True)
+    answers = [candidates[place] if place >= 0 else None for candidates, place in pairs]
+    return pd.DataFrame(
+        {
+            "problem_id": pd.Series(questions.problem_id, dtype="str"),
+            "answer": pd.Series(answers, dtype="str"),
+            "answer_as_given": pd.Series(_as_given(questions, range(len(questions)), answers), dtype="str"),
+            **columns,
+            "n_candidates": questions.n_candidates,
+            "n_used": questions.usable.sum(axis=1),
+            "few_reports": few_reports,
+        }
+    )
+
+
+def candidate_table(
+    questions: Observations,
+    probability: Float[np.ndarray, "problem state"],
+    few_reports: Bool[np.ndarray, " problem"],
+) -> pd.DataFrame:
+    """Return the columns of :meth:`Fit.predict_candidates <bayes_direag.fits.fit.Fit.predict_candidates>`."""
+    rows: list[tuple[int, str | None, float]] = []
+    for row, (answers, states) in enumerate(zip(questions.candidates, probability, strict=True)):
+        order = np.argsort(-states[: len(answers)], kind="stable")
+        rows += [*((row, answers[place], states[place]) for place in order), (row, None, states[-1])]
+    place, answer, probabilities = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    return pd.DataFrame(
+        {
+            "problem_id": pd.Series([questions.problem_id[row] for row in place], dtype="str"),
+            "answer": pd.Series(answer, dtype="str"),
+            "answer_as_given": pd.Series(_as_given(questions, place, answer), dtype="str"),
+            "probability": np.array(probabilities, float),
+            "few_reports": few_reports[np.array(place, int)],
+        }
+    )
+
+
+def _as_given(questions: Observations, rows: Sequence[int], answers: Sequence[str | None]) -> list[str | None]:
+    """Return how reports spell canonical answers to some questions; as they are, where texts are not known."""
+    given = spellings(questions.table, questions.kind)
+    pairs = zip(questions.row[list(rows)].tolist(), answers, strict=True)
+    return [None if answer is None else given[row].get(answer, answer) for row, answer in pairs]
