@@ -5,13 +5,21 @@ y are their gold answers, or None if X has them. In :class:`~bayes_direag.Observ
 a question. A frame in long form has one row per report, and scikit-learn splits it row by row: give ``GroupKFold`` its
 column of questions as ``groups``, or make ``Observations`` of the frame. ``GroupKFold`` with
 ``groups=observations.cluster_number`` keeps clusters together.
+
+``predict`` is about answers: which one is selected. ``predict_proba`` is about correctness: whether that one is right.
+scikit-learn's own scorers by name compare either with y, the gold answers. So those that take probabilities
+(``neg_log_loss``, ``roc_auc`` ...) cannot work, and ``accuracy`` calls an answer wrong if gold is not spelled in
+canonical form. :meth:`DirEAG.scorer` makes scorers that work.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from sklearn.base import BaseEstimator
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -24,11 +32,14 @@ from bayes_direag.fits.sources import observations_of
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, RecalibrationMethod, SamplingSettings, Variant
 
+Metric = Literal["benefit", "accuracy", "neg_brier_score", "neg_log_loss", "roc_auc"]
+
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]
     """A fit by :func:`~bayes_direag.fit_map` or :func:`~bayes_direag.fit_nuts` as an estimator.
 
-    It is not a scikit-learn classifier, because every question has its own candidates.
+    It is not a scikit-learn classifier, because every question has its own candidates: :meth:`predict` returns answers,
+    :meth:`predict_proba` whether they are right.
 
     Parameters
     ----------
@@ -45,6 +56,8 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     ----------
     fit_ : Fit
         The fit.
+    classes_ : array of bool
+        What the columns of :meth:`predict_proba` stand for: False, the selected answer is wrong, and True, it is right.
 
     Examples
     --------
@@ -95,6 +108,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
                 self.fit_ = fit_nuts(observations, sampling=self.sampling, **common)
             case _:
                 raise DirEAGError(f"DirEAG: there is no method {self.method!r}; expected map or nuts.")
+        self.classes_ = np.array([False, True])
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " question"]:  # noqa: N803
@@ -105,7 +119,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Float[np.ndarray, "question 2"]:  # noqa: N803
         """Return the probabilities that each selected answer is wrong and that it is right; 1 and 0 without an answer.
 
-        ``fit_.predict_candidates`` gives the probabilities of all candidates.
+        The columns are ``classes_``. ``fit_.predict_candidates`` gives the probabilities of all candidates.
         """
         right = self._fitted.predict(X)["confidence"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
@@ -116,15 +130,57 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         A question without a selected answer counts 0; unlabelled questions are left out. X and y are as in :meth:`fit`.
         Raises DirEAGError if no question is labelled.
         """
-        observations = _labelled(X, y, self._fitted.tree.attrs["answers"])
+        return _SCORES["benefit"](*self._judged(X, y))
+
+    @staticmethod
+    def scorer(metric: Metric) -> Callable[..., float]:
+        """Return a scorer of selected answers and their probabilities, for ``scoring=`` of scikit-learn's tools.
+
+        It takes a fitted estimator, or a pipeline that ends in one, with X and perhaps y as in :meth:`score`. More is
+        better.
+
+        Parameters
+        ----------
+        metric
+            ``benefit``, ``accuracy``, ``neg_brier_score``, ``neg_log_loss``, or ``roc_auc`` of whether an answer is
+            right by its probability; NaN if all are right, or none is.
+
+        Raises
+        ------
+        DirEAGError
+            For another metric; the scorer itself, if no question is labelled.
+
+        Examples
+        --------
+        >>> from bayes_direag import DirEAG, simulate_observations
+        >>> from sklearn.model_selection import cross_val_score
+        >>> observations = simulate_observations(n=200, seed=1)
+        >>> cross_val_score(DirEAG(), observations, scoring=DirEAG.scorer("neg_brier_score"), cv=2).round(2)
+        array([-0.18, -0.17])
+        """
+        if metric not in _SCORES:
+            raise DirEAGError(
+                f"DirEAG.scorer: there is no metric {metric!r}; expected one of {', '.join(_SCORES)}, each of whether "
+                "the selected answers are right. Others would need a probability for each gold answer."
+            )
+
+        def scored(estimator: Any, X: Any, y: Any = None) -> float:  # noqa: N803
+            if isinstance(estimator, Pipeline):
+                X, estimator = estimator[:-1].transform(X), estimator[-1]  # noqa: N806
+            return _SCORES[metric](*estimator._judged(X, y))
+
+        return scored
+
+    def _judged(self, X: Any, y: Any) -> tuple[Bool[np.ndarray, " question"], Float[np.ndarray, " question"]]:  # noqa: N803
+        """Return whether the answer to each labelled question is right, and its probability; 0 without an answer."""
+        observations = _labelled(X, y, self._fitted.answers)
         known = observations[observations.labelled]
         if not len(known):
             raise DirEAGError(
                 f"score: saw {len(observations)} questions, none with a gold answer; expected some. Give y."
             )
         table = self._fitted.predict(known, warn=False)
-        right, confidence = known.is_right(table["answer"]), table["confidence"].fillna(0.0)
-        return float(np.mean(right - (right - confidence) ** 2))
+        return known.is_right(table["answer"]), table["confidence"].fillna(0.0).to_numpy()
 
     @property
     def _fitted(self) -> Fit:
@@ -136,6 +192,20 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
+
+
+def _roc_auc(right: Bool[np.ndarray, " question"], probability: Float[np.ndarray, " question"]) -> float:
+    return float(roc_auc_score(right, probability)) if 0 < right.mean() < 1 else float("nan")
+
+
+#: The metrics of scorers, from whether answers are right and their probabilities.
+_SCORES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "benefit": lambda right, probability: float(np.mean(right - (right - probability) ** 2)),
+    "accuracy": lambda right, _: float(np.mean(right)),
+    "neg_brier_score": lambda right, probability: -float(np.mean((right - probability) ** 2)),
+    "neg_log_loss": lambda right, probability: -float(log_loss(right, probability, labels=[False, True])),
+    "roc_auc": _roc_auc,
+}
 
 
 def _labelled(X: Any, y: Any, answers: AnswerKind | None) -> Observations:  # noqa: N803

@@ -481,7 +481,7 @@ class Fit:
     @classmethod
     def from_draws(
         cls,
-        draws: MCMC | Draws | Mapping[str, ArrayLike],
+        draws: MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike],
         observations: Observations,
         *,
         preset: str | Preset = "bayes",
@@ -499,7 +499,8 @@ class Fit:
         ----------
         draws
             A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
-            diagnostics), or the raw parameters by site, ``weight_raw`` and so on, with leading axes chain and draw.
+            diagnostics), a tree of ArviZ, or the raw parameters by site, ``weight_raw`` and so on, with leading axes
+            chain and draw.
         observations
             The questions that the model was conditioned on; of unlabelled ones only the agreement of the levels counts.
         preset, variant

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jax.typing import ArrayLike
@@ -81,15 +82,20 @@ class Draws(NamedTuple):
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
 
     @classmethod
-    def of(cls, draws: "MCMC | Draws | Mapping[str, ArrayLike]", shapes: dict[str, tuple[int, ...]]) -> "Draws":
+    def of(
+        cls, draws: "MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]", shapes: dict[str, tuple[int, ...]]
+    ) -> "Draws":
         """Take raw parameters of these shapes, and statistics, NaN where not collected.
 
         Raises DirEAGError if a site is missing, or has another shape.
         """
+        fields: Mapping[str, ArrayLike] = {}
         if isinstance(draws, Draws):
             samples: Mapping[str, ArrayLike] = sites(draws.raw)
+        elif isinstance(draws, MCMC):
+            samples, fields = draws.get_samples(group_by_chain=True), draws.get_extra_fields(group_by_chain=True)
         else:
-            samples = draws.get_samples(group_by_chain=True) if isinstance(draws, MCMC) else draws
+            samples, fields = _of_tree(draws) if isinstance(draws, xr.DataTree) else (draws, {})
         expected = sites(shapes)
         missing = [site for site in expected if site not in samples]
         if missing:
@@ -102,7 +108,6 @@ class Draws(NamedTuple):
                     f"draws: site '{name}_raw' has shape {values.shape}; expected {('chain', 'draw', *shapes[name])}, "
                     "with the same chains and draws in every site. Take those of these observations, by chain."
                 )
-        fields = draws.get_extra_fields(group_by_chain=True) if isinstance(draws, MCMC) else {}
         return draws if isinstance(draws, Draws) else cls(raw, statistics_of(fields, first))
 
 
@@ -313,6 +318,21 @@ def statistics_of(
     stats = {name: np.asarray(fields.get(field, missing)) for field, name in NUMPYRO_STATISTICS.items()}
     depth = np.floor(np.log2(np.maximum(stats["n_steps"], 1))) + 1
     return stats | {"lp": -stats["lp"], "tree_depth": depth.astype(stats["n_steps"].dtype)}
+
+
+def _of_tree(tree: xr.DataTree) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike]]:
+    """Return the sites of a tree of ArviZ, the unconstrained ones if there are any, and NumPyro's statistics."""
+    group = "unconstrained_posterior" if "unconstrained_posterior" in tree.children else "posterior"
+    found = {
+        name: {
+            str(site): values.transpose("chain", "draw", ..., missing_dims="ignore").to_numpy()
+            for site, values in (tree[name].data_vars.items() if name in tree.children else ())
+        }
+        for name in (group, "sample_stats")
+    }
+    stats = found["sample_stats"]
+    fields = {field: stats[name] for field, name in NUMPYRO_STATISTICS.items() if name in stats}
+    return found[group], fields | ({"potential_energy": -stats["lp"]} if "lp" in stats else {})
 
 
 def _for_each_chain[Chain, Result](

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import brier_score_loss
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -85,6 +86,35 @@ def test_it_is_searched_piped_and_cross_validated(simulated: Observations) -> No
     of_records = cross_val_score(COUNT, records, [one["gold_answer"] for one in records], cv=KFold(2))
     np.testing.assert_allclose(cross_val_score(COUNT, train, cv=KFold(2)), of_records)
     assert cross_val_predict(COUNT, train, cv=2, method="predict_proba").shape == (60, 2)
+
+
+def test_scorers_judge_selected_answers(simulated: Observations) -> None:
+    train, test = simulated[:60], simulated[60:]
+    model = clone(COUNT).fit(train)
+    assert model.classes_.tolist() == [False, True]
+    right, probability = test.is_right(model.predict(test)), model.predict_proba(test)[:, 1]
+    expected = {
+        "benefit": model.score(test),
+        "accuracy": right.mean(),
+        "neg_brier_score": -brier_score_loss(right, probability),
+        "neg_log_loss": np.log(np.where(right, probability, 1 - probability)).mean(),
+        "roc_auc": np.mean([(a > b) + (a == b) / 2 for a in probability[right] for b in probability[~right]]),
+    }
+    gold = [f"{question.gold_answer} eggs" for question in test.questions]
+    hidden = [question.model_dump(mode="json") | {"gold_answer": None} for question in test.questions]
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    for metric, value in expected.items():
+        score = DirEAG.scorer(metric)
+        assert score(model, test) == score(pipeline, test) == pytest.approx(value)
+        assert score(model, hidden, gold) == pytest.approx(value)
+    alike = test[np.flatnonzero(right)]
+    assert np.isnan(DirEAG.scorer("roc_auc")(model, alike))
+    search = GridSearchCV(COUNT, {"recalibration": ["platt"]}, scoring=DirEAG.scorer("neg_log_loss"), cv=KFold(2))
+    assert search.fit(train).best_score_ < 0
+    with pytest.raises(
+        DirEAGError, match=r"no metric 'f1_macro'; expected one of benefit, .*a probability for each gold"
+    ):
+        DirEAG.scorer("f1_macro")
 
 
 class OnNumbers(DirEAG):

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats
 
 from bayes_direag.data.observations import Observations
@@ -318,6 +319,21 @@ class TestRuns:
 
 
 class TestFromDraws:
+    def test_a_tree_of_arviz(self, nuts: Fit, labelled: Observations) -> None:
+        raw = nuts.tree["unconstrained_posterior"].to_dataset()
+        turned = xr.Dataset({name: values.transpose(..., "draw", "chain") for name, values in raw.items()})
+        made = xr.DataTree.from_dict({"posterior": turned, "sample_stats": nuts.tree["sample_stats"].to_dataset()})
+        expected = Fit.from_draws({str(name): values.to_numpy() for name, values in raw.items()}, labelled)
+        for tree in (made, nuts.tree):
+            again = Fit.from_draws(tree, labelled)
+            pd.testing.assert_frame_equal(again.predict(labelled), expected.predict(labelled))
+            for name in ("diverging", "energy", "step_size", "n_steps", "tree_depth", "acceptance_rate", "lp"):
+                np.testing.assert_allclose(
+                    again.tree["sample_stats"][name], nuts.tree["sample_stats"][name], rtol=1e-10
+                )
+        with pytest.raises(DirEAGError, match="there is no site 'weight_raw'"):
+            Fit.from_draws(xr.DataTree(), labelled)
+
     def test_a_missing_site_is_named(self, labelled: Observations) -> None:
         message = "there is no site 'weight_centre_raw'; expected weight_raw, weight_centre_raw, weight_spread_raw"
         with pytest.raises(DirEAGError, match=message):
