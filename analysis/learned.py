@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from analysis.display.document import LeftOut, Picture
+from analysis.display.document import LeftOut, Picture, Record
 from analysis.display.glossary import PARAMETERS
 from analysis.display.style import (
     REFERENCE,
@@ -30,7 +30,7 @@ from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.posterior import prior_draws, sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import IDENTITY, LogisticRecalibration, distribution, odds_against
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
+#: Number of draws of a prior, and the parameters that only mean something in units of the total weight.
+_PRIOR_DRAWS, _RELATIVE = 2000, ("prior_strength", "null_base")
 
 #: Points of a curve, from 0 to 1 in steps of half a percent.
 GRID = np.linspace(0, 1, 201)
@@ -73,15 +76,38 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the identified quantities that all levels share, with the coefficients of a logistic final calibration."""
+    """Return the identified quantities that all levels share, with the coefficients of a logistic final calibration.
+
+    ``prior_low``, ``prior_high``: the interval of the prior.
+    """
     natural, relative = fit.draws().droplevel("level", axis=1), fit.draws("relative").droplevel("level", axis=1)
     shown = ("slope", "null_gain", "sharpness", "vote_slope")
     draws = {name: natural[name] for field in shown for name in map(str, natural) if name.partition("[")[0] == field}
-    draws |= {f"{name} / total weight": relative[name] for name in ("prior_strength", "null_base")}
+    draws |= {f"{name} / total weight": relative[name] for name in _RELATIVE}
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
         draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in fit.recalibration.coefficients}
     table = pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str")})
-    return table.assign(**draw_columns(pd.DataFrame(draws).to_numpy(), level, "value"))
+    table = table.assign(**draw_columns(pd.DataFrame(draws).to_numpy(), level, "value"))
+    ends = np.quantile(_shared_prior(fit, list(draws)), [(1 - level) / 2, (1 + level) / 2], axis=1)
+    return table.assign(prior_low=ends[0], prior_high=ends[1])
+
+
+def _shared_prior(fit: Fit, quantities: Sequence[str]) -> Float[np.ndarray, "quantity draw"]:
+    """Draw quantities that all levels share from their priors."""
+    import jax
+
+    data = fit.likelihood_data
+    drawn = prior_draws(data, n_draws=_PRIOR_DRAWS, key=jax.random.key(0))
+    values = {f"{name} / total weight": drawn[name] / drawn["weight"].sum(axis=-1) for name in _RELATIVE}
+    scale = fit.preset.recalibration.prior_scale(fit.n_questions)
+    normal = np.random.default_rng(0).standard_normal(_PRIOR_DRAWS)
+    values |= {f"recalibration {name}": value + scale * normal for name, value in IDENTITY.items()}
+    rows = []
+    for quantity in quantities:
+        field = quantity.partition("[")[0]
+        place = [name for name in quantities if name.partition("[")[0] == field].index(quantity)
+        rows.append(values[quantity] if quantity in values else drawn[field].reshape(_PRIOR_DRAWS, -1)[:, place])
+    return np.stack(rows)
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
@@ -160,6 +186,9 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
 
 _GREEN = "#009E73"
 
+#: A prior is drawn as far from the posterior as this many times the posterior's width.
+_FAR = 2.0
+
 #: Values of shared quantities that change nothing.
 _REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
     f"recalibration {name}": value for name, value in IDENTITY.items()
@@ -226,7 +255,8 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
     keys = [re.split(r" /|\[", name)[0].replace(" ", "_") for name in quantities["quantity"]]
     meaning = " ".join(f"{key}: {PARAMETERS[key]}." for key in dict.fromkeys(keys))
     spread = _spread(quantities, interval_level, "Dots and bars")
-    caption = f"{about} {spread} Dashed: the value that changes nothing. {meaning}"
+    prior = f"Grey: {interval_level:.0%} interval of the prior."
+    caption = f"{about} {spread} {prior} Dashed: the value that changes nothing. {meaning}"
     with figure_style():
         figure = headed_figure("Learned quantities that all levels share", caption, 0.4 + 0.62 * len(quantities))
         panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
@@ -235,14 +265,22 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
             at = _REFERENCE_VALUES.get(name)  # None for the slope of one of several signals
             if at is not None:
                 _dashed(axes, at)
+            axes.hlines(0, row["prior_low"], row["prior_high"], color="0.85", linewidth=9, zorder=0)
             forest(axes, pd.DataFrame([row], columns=["value", "low", "high"]), colour=RIGHT)
             row_labels(axes, [name])
-            axes.margins(x=0.15)
-            if row["value"] >= 0 and not row["low"] < 0:
-                axes.set_xlim(left=0)
+            axes.set_xlim(*_reach(row))
             axes.locator_params(axis="x", nbins=6)
         panels[-1].set_xlabel("value, without a unit; each row has its own scale")
     return figure
+
+
+def _reach(row: Record) -> tuple[float, float]:
+    """Return the ends of an axis for a posterior and its prior, of which a part far from the posterior is left out."""
+    low, high = (row["value"], row["value"]) if np.isnan(row["low"]) else (row["low"], row["high"])
+    far = _FAR * (high - low) or np.inf
+    left, right = max(min(low, row["prior_low"]), low - far), min(max(high, row["prior_high"]), high + far)
+    edge = 0.08 * (right - left)
+    return (0.0 if left >= 0 else left - edge), right + edge
 
 
 def recalibration_figure(

@@ -13,7 +13,7 @@ from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG, headed_figure, plain
+from analysis.display.style import REFERENCE, RIGHT, WRONG, fitting, headed_figure, plain
 from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
@@ -113,14 +113,15 @@ def learning_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
         f"Dashed: prior. Filled: posterior, after {fit.n_questions} labelled questions. "
         "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
         "prior. Values are on the raw scale; each panel has its own height.",
-        1.25 * n_rows,
+        1.35 * n_rows,
         width=7.6,
     )
     axes = figure.subplots(n_rows, _COLUMNS, squeeze=False).ravel()
     rows = parameters.iloc[:n].assign(label=parameter_labels(parameters)).to_dict("records")
     for axis, values, row in zip(axes, draws.T, rows, strict=False):
         _draw_densities(axis, values, row["prior_mean"], row["prior_sd"])
-        axis.set_title(f"{plain(row['label'])}\ncontraction {row['contraction']:.2f}", fontsize=8)
+        name = fitting(row["label"], 0.8 * figure.get_figwidth() / _COLUMNS, points=8.0)
+        axis.set_title(f"{name}\ncontraction {row['contraction']:.2f}", fontsize=8)
     for axis in axes[n:]:
         axis.remove()
     return figure

@@ -124,6 +124,8 @@ def _mean_cell(mean: float, error: float, in_best_group: bool) -> Cell:
     return Cell(f"{number(mean)}{spread}", marks=("best",) if in_best_group else ())
 
 
+#: Marks are moved aside by at most this factor, so that their bars are told apart.
+_ASIDE = 1.12
 #: Inches that a line of text is high.
 _LABEL_HEIGHT = 0.155
 
@@ -144,8 +146,9 @@ def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: flo
     """Draw benefit, accuracy, log score, NLL and smECE of every method against the number of labels."""
     looks = _looks(summary["method"].unique().tolist())
     caption = (
-        f"{about} Mean over splits; ↓ less is better, ↑ more. Filled marks: the best with so many labels, and every "
-        f"method that the {interval_level:.0%} interval of the paired difference does not show to be worse. Dotted: "
+        f"{about} Mean over splits, with bars of one standard error either way; ↓ less is better, ↑ more. Filled "
+        "marks, and with the most labels a star: the best with so many labels, and every method that the "
+        f"{interval_level:.0%} interval of the paired difference does not show to be worse. Dotted: "
         f"without recalibration, dashed: isotonic, beta, Venn-Abers, solid: all others. {EXPLAINED}"
     )
     tables = shown_metrics(summary)
@@ -181,25 +184,28 @@ def spread_out(place: Float[np.ndarray, " label"], gap: float) -> Float[np.ndarr
 
 
 def _draw_panel(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: float) -> None:
-    counts = rows["n_labels"].unique()
+    counts, methods = rows["n_labels"].unique(), rows["method"].unique().tolist()
     ends = []
-    for method in rows["method"].unique().tolist():
+    for method, aside in zip(methods, np.linspace(1 / _ASIDE, _ASIDE, len(methods) + 2)[1:-1], strict=True):
         shown, look = rows[rows["method"] == method], looks[method]
-        n, mean = shown["n_labels"].to_numpy(float), shown["mean"].to_numpy(float)
+        n, mean = aside * shown["n_labels"].to_numpy(float), shown["mean"].to_numpy(float)
+        error = shown["standard_error"].to_numpy(float)
         axes.plot(n, mean, color=look.colour, linestyle=look.line, linewidth=1.4)
+        axes.vlines(n, mean - error, mean + error, color=look.colour, linewidth=0.8, alpha=0.6)
         face = np.where(shown["in_best_group"], look.colour, "white")
         axes.scatter(n, mean, s=26, marker=look.marker, color=face.tolist(), edgecolor=look.colour, zorder=3)
         if len(defined := np.flatnonzero(~np.isnan(mean))):
-            ends.append((method, n[defined[-1]], mean[defined[-1]]))
+            star = " *" if shown["in_best_group"].to_numpy()[defined[-1]] else ""
+            ends.append((method, f"{method}{star}", n[defined[-1]], mean[defined[-1]]))
     axes.set_xscale("log")
     axes.set_xticks(counts, [str(n) for n in counts])
     axes.minorticks_off()
-    axes.set_xlim(counts.min() / 1.15, counts.max() * 1.15)
+    axes.set_xlim(counts.min() / 1.25, counts.max() * 1.25)
     low, high = axes.get_ylim()
-    places = spread_out(np.array([(value - low) / (high - low) for _, _, value in ends]), _LABEL_HEIGHT / height)
-    for (method, n, value), place in zip(ends, places, strict=True):
+    places = spread_out(np.array([(value - low) / (high - low) for *_, value in ends]), _LABEL_HEIGHT / height)
+    for (method, name, n, value), place in zip(ends, places, strict=True):
         axes.annotate(
-            method,
+            name,
             (n, value),
             (1.05, place),
             textcoords="axes fraction",

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import expit, logit
+from scipy.stats import norm
 
 from analysis.learned import (
     GRID,
@@ -82,6 +83,23 @@ class TestSeveralDraws:
         table = shared_quantities(fit).set_index("quantity")["value"]
         assert table["sharpness"] == pytest.approx(fit.tree["posterior"]["sharpness"].mean().item())
         assert "vote_slope" not in table
+
+    def test_their_priors(self):
+        fit = good_fit()
+        table = shared_quantities(fit, 0.8).set_index("quantity")[["prior_low", "prior_high"]]
+        undrawn = fit.tree.copy()
+        del undrawn["posterior_predictive"]
+        prior = Fit(undrawn).with_predictive().tree["prior"].to_dataset().squeeze("chain")
+        expected = {name: prior[name] for name in ("slope", "null_gain", "sharpness")}
+        expected["null_base / total weight"] = prior["null_base"] / prior["weight"].sum("level")
+        for name, drawn in expected.items():
+            low, high = table.loc[name]
+            # Shares of 1000 other draws: four standard errors.
+            assert float((drawn < low).mean()) == pytest.approx(0.1, abs=0.038)
+            assert float((drawn > high).mean()) == pytest.approx(0.1, abs=0.038)
+        scale = fit.preset.recalibration.prior_scale(fit.n_questions)
+        expected_ends = 1 + scale * norm.ppf([0.1, 0.9])
+        assert table.loc["recalibration slope"].tolist() == pytest.approx(expected_ends.tolist(), abs=0.15 * scale)
 
     def test_recalibration(self, several):
         intercept, slope = (draws(several, name, "recalibration") for name in ("intercept", "slope"))
@@ -228,7 +246,9 @@ def test_what_levels_share_each_on_its_own_scale(several):
     figure = shared_figure(table, ABOUT, 0.8)
     assert_stands_alone(figure, ABOUT)
     for axes, (_, row) in zip(figure.axes, table.iterrows(), strict=True):
-        assert axes.collections[1].get_offsets().tolist() == [[row["value"], 0]]
+        prior, _, dot = axes.collections
+        assert dot.get_offsets().tolist() == [[row["value"], 0]]
+        assert prior.get_segments()[0][:, 0].tolist() == [row["prior_low"], row["prior_high"]]
         low, high = axes.get_xlim()
         assert low <= min(row["low"], 0 if row["low"] >= 0 else row["low"])
         assert high > row["high"]
