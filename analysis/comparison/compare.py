@@ -166,11 +166,11 @@ def _check_arguments(
     if runs and fits:
         raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
     if runs and observations is not None:
-        raise DirEAGError("--obs: saw evaluation folders; expected it with fits. Leave it out.")
+        raise DirEAGError("observations (--obs): saw evaluation folders; expected them with fits. Leave them out.")
     if fits and method is not None:
-        raise DirEAGError(f"--method {method}: saw fits; expected it with evaluation folders. Leave it out.")
+        raise DirEAGError(f"method={method!r} (--method): saw fits; expected it with evaluation folders. Leave it out.")
     if observations is not None and len(fits) != 2:
         raise DirEAGError(
-            f"--obs: saw {len(fits)} fits; expected two, whose predictions can be set side by side. Name two, or leave "
-            "it out."
+            f"observations (--obs): saw {len(fits)} fits; expected two, whose predictions can be set side by side. "
+            "Name two, or leave the observations out."
         )

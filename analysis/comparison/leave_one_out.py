@@ -170,7 +170,7 @@ def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
         if "loo" not in fit.tree.children:
             raise DirEAGError(
                 f"{name} is a {fit.method.upper()} fit, a single point, which has no leave-one-out figures; expected "
-                "NUTS fits, or questions to predict (--obs). Fit with --method nuts."
+                "NUTS fits, or questions to predict (--obs). Fit with fit_nuts (direag fit --method nuts)."
             )
         asked = [(one.fingerprint, one.left_out["problem"].to_numpy().tolist()) for one in (first, fit)]
         if asked[0] != asked[1]:
@@ -183,5 +183,6 @@ def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
             raise DirEAGError(
                 f"{name} weighs questions unequally (null_target_weight {fit.preset.null_target_weight}), which is not "
                 "a probability model, so its leave-one-out density is none either; expected weight 1. Fit it with "
-                "--set null_target_weight=1, or say --allow-weighted to see the figures all the same."
+                "null_target_weight 1 (--set null_target_weight=1), or say allow_weighted (--allow-weighted) to see "
+                "the figures all the same."
             )

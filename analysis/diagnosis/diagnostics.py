@@ -132,8 +132,8 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
     sampling = fit.sampling
     if sampling is None:
         raise DirEAGError(
-            "this fit is a MAP, a single draw, which has no diagnostics; expected a NUTS fit. Fit again with --method "
-            "nuts (fit_nuts)."
+            "this fit is a MAP, a single draw, which has no diagnostics; expected a NUTS fit. Fit again with fit_nuts "
+            "(direag fit --method nuts)."
         )
     if not 0 < interval_level < 1:
         raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")

@@ -93,7 +93,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKi
             "the kind of answers cannot be inferred without gold answers",
             path=path,
             expected="at least one gold_answer, or a declared kind",
-            remedy="Declare the kind with --answers numeric, choice or text; in Python answers='numeric'.",
+            remedy="Declare the kind: answers='numeric', 'choice' or 'text' (on the command line --answers numeric).",
         )
     if all(canonical(gold, "numeric") is not None for gold in golds):
         return "numeric"

@@ -133,8 +133,8 @@ class Overview:
                     field="confidence" if name == NUMBER else f"confidences.{name}",
                     seen=largest,
                     expected="percentages, 0 to 100",
-                    remedy="If they are fractions, give --scale fraction (in Python scale='fraction'). If they are "
-                    "percentages, give --scale percent.",
+                    remedy="If they are fractions, say scale='fraction' (on the command line --scale fraction). If "
+                    "they are percentages, say scale='percent'.",
                 )
 
 
@@ -293,7 +293,7 @@ def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int
             field="gold_answer",
             seen=question.gold_answer,
             expected=f"an unambiguous {kind} answer",
-            remedy="Correct it, or declare another kind with --answers.",
+            remedy="Correct it, or declare another kind, such as answers='text' (on the command line --answers text).",
         )
     return ObservationError(
         f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "

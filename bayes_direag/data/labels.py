@@ -95,9 +95,8 @@ class Labels:
             odd = [row for row in rows if canonical(row.label, kind) is None]
             if 0 < 5 * len(odd) <= len(rows):
                 expected = f"a {kind} answer, as the others are"
-                raise self._refusal(
-                    "this is unlike the others", odd[0], expected, "Correct it, or declare --answers text."
-                )
+                remedy = "Correct it, or declare answers='text' (on the command line --answers text)."
+                raise self._refusal("this is unlike the others", odd[0], expected, remedy)
         every = [*golds, *(row.label or "" for row in rows)]
         return infer_kind(every) if every else "text"
 
@@ -140,7 +139,9 @@ class Labels:
             elif answer is not None:
                 known.setdefault(answer, Known(frozenset({answer}), row.label))
             else:
-                remedy = "Correct it, or declare another kind of answers (--answers, in Python answers=)."
+                remedy = (
+                    "Correct it, or declare another kind, such as answers='text' (on the command line --answers text)."
+                )
                 raise self._refusal(f"this cannot be read as {kind}", row, f"one {kind} answer", remedy)
             if len(known) > 1:
                 raise self.contradiction(row)

@@ -104,8 +104,8 @@ class Observation(_Record):
         _PLAIN,
         Words(
             "a whole number from 0, once a question",
-            "Number the levels 0, 1, 2 ..., the same way in every question. To read names of levels, give --column "
-            "level=NAME, where NAME is that of the column.",
+            "Number the levels 0, 1, 2 ..., the same way in every question. To read names of levels, give the "
+            "name of their column: level='NAME' (on the command line --column level=NAME).",
         ),
     ]
     level_name: Text = None
@@ -248,7 +248,7 @@ def question_from_record(
             seen=sorted(record),
             expected="observations (this project's form) or outputs (the released implementation's)",
             remedy="Check that this is an observation file and not, for example, a question set; if it has a line a "
-            "report, name its columns (--column level=NAME).",
+            "report, name its columns: level='NAME' (on the command line --column level=NAME).",
         )
     try:
         return Question.model_validate(record)

@@ -135,6 +135,4 @@ def _zeros_and_ones(observations: Observations, columns: list[int]) -> list[str]
     if not found:
         return []
     named = ", ".join(observations.level_names[columns[place]] for place in found)
-    return [
-        f"All confidences of these levels are 0% or 1%: {named}. If they are fractions, say scale='fraction' (--scale)."
-    ]
+    return [f"All confidences of these levels are 0% or 1%: {named}. If they are fractions, say scale='fraction'."]

@@ -109,7 +109,7 @@ class Abstention:
                 f"them with a wrong answer. It holds for new questions of the same kind."
             )
             if self.source == "fit":
-                text += " Labelled questions that the fit has not seen (--labelled) would make it exact."
+                text += " Labelled questions that the fit has not seen (labelled=, --labelled) would make it exact."
         if self.n_clustered:
             text += f" One question of each cluster counts; {self.n_clustered} more new ones belong to these clusters."
         if self.n_not_new:

@@ -43,8 +43,8 @@ class FewReports(NamedTuple):
         return (
             f"{self.n:,} of {n:,} question{'s' if n > 1 else ''} {have} {_range(self.fewest, self.most)} {reports}, "
             f"where the fitted ones had {_range(fitted.enough, fitted.most)}. Such probabilities are mostly too high: "
-            "where we measured it, by 24 points with one report, 12 with two and 5 with four. Fit with --partial (in "
-            "Python partial=True)."
+            "where we measured it, by 24 points with one report, 12 with two and 5 with four. Fit with "
+            "partial=True (on the command line --partial)."
         )
 
 

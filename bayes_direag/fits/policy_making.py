@@ -40,7 +40,8 @@ def out_of_fold_replay(
     if not predictor.partial or len(predictor.parameters.weight) > 1:
         raise DirEAGError(
             f"saw {'a' if predictor.partial else 'no'} partial fit, {predictor!r}; expected a partial MAP, whose "
-            "probabilities hold for questions that lack reports. Fit with --partial (in Python partial=True)."
+            "probabilities hold for questions that lack reports. Fit with partial=True (on the command line "
+            "--partial)."
         )
     cluster = labelled.cluster_number
     n_units = len(labelled) if cluster is None else len(np.unique(cluster))

@@ -160,8 +160,8 @@ class TestRefusals:
             (["map", "map"], [], "one of them twice"),
             (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
             (["map", "nuts", "near"], [], "map is a MAP fit, a single point"),
-            (["nuts", "near", "third"], ["--obs", "others.jsonl"], "--obs: saw 3 fits; expected two"),
-            (["map", "nuts"], ["--method", "direag"], "--method direag: saw fits"),
+            (["nuts", "near", "third"], ["--obs", "others.jsonl"], "observations (--obs): saw 3 fits; expected two"),
+            (["map", "nuts"], ["--method", "direag"], "method='direag' (--method): saw fits"),
         ],
     )
     def test_fits(
@@ -173,7 +173,7 @@ class TestRefusals:
     def test_folders(self, home: Path, runs: tuple[Path, Path]) -> None:
         assert "saw evaluation.json" in refuse(*runs, "--out", runs[0])
         assert "a folder, among files" in refuse(home / "map.nc", runs[0])
-        assert "--obs: saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
+        assert "observations (--obs): saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
         assert "has no method 'nuts'" in refuse(*runs, "--method", "nuts")
         assert "one of them twice" in refuse(runs[0], runs[0].parent / "." / runs[0].name)
 

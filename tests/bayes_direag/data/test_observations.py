@@ -147,7 +147,12 @@ def named(*levels):
             "level_name",
             "level 2 has the name of another level; saw 'low'",
         ),
-        ([question(str(row), *[("9", 0.9)] * 5, gold="9") for row in range(4)], None, "confidence", "--scale fraction"),
+        (
+            [question(str(row), *[("9", 0.9)] * 5, gold="9") for row in range(4)],
+            None,
+            "confidence",
+            "scale='fraction' (on the command line --scale fraction)",
+        ),
     ],
 )
 def test_contradictions_between_questions_are_errors(tmp_path, questions, line, field, said):

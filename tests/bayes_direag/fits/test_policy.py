@@ -210,7 +210,7 @@ def test_prices_are_numbers_from_0_on(fit: Fit) -> None:
 
 
 def test_an_ordinary_fit_has_none() -> None:
-    with pytest.raises(DirEAGError, match=r"saw no partial fit, .*; expected a partial MAP.* Fit with --partial"):
+    with pytest.raises(DirEAGError, match=r"saw no partial fit, .*; expected a partial MAP.* Fit with partial=True"):
         fit_map(QUESTIONS.select(slice(40)), variant="count", preset="paper").policy(budget=0.3)
 
 
