@@ -155,7 +155,13 @@ def elicit_command(
         Path | None, typer.Option(help="Ask level by level, while it is worth the price, by a file of `direag policy`.")
     ] = None,
     ask_at_once: Annotated[
-        int, typer.Option(min=1, help="With --policy: ask the first N levels of a question at once, to take less time.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --policy: ask the first N levels of a question at once, to take less time.",
+            rich_help_panel=_HOW,
+        ),
     ] = 1,
     seed: Annotated[
         int | None,

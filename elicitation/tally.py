@@ -76,6 +76,7 @@ class Tally:
 
     def __init__(self, n_total: int, n_questions: int, kind: AnswerKind) -> None:
         self.n_total, self.n_questions = n_total, n_questions
+        self._n_spared, self._n_slots = 0, n_total / max(n_questions, 1)  # of a question
         self.settled = self.questions_done = self.resumed = self.asked = self.tokens = 0
         self.statuses: Counter[ParseStatus] = Counter()
         self.unknown_reasons: Counter[str] = Counter()
@@ -107,6 +108,7 @@ class Tally:
         """Count a question that is done, although this many of its slots were not asked."""
         self.questions_done += 1
         self.n_total -= n_spared
+        self._n_spared += n_spared
 
     @property
     def seconds(self) -> float:
@@ -115,9 +117,13 @@ class Tally:
 
     @property
     def seconds_left(self) -> float | None:
-        """The remaining time at the pace of this session; None before its first settled slot."""
+        """The remaining time at the pace of this session; None before its first settled slot.
+
+        As large a share of the slots will be spared as in the questions that are done.
+        """
         done = self.settled - self._settled_before
-        return self.seconds / done * (self.n_total - self.settled) if done else None
+        spared = self._n_spared / (self.questions_done * self._n_slots) if self.questions_done else 0.0
+        return self.seconds / done * (1 - spared) * (self.n_total - self.settled) if done else None
 
     @property
     def accuracy(self) -> float:

@@ -36,14 +36,14 @@ def shown(view_of: Any, terminal: bool) -> str:
 
 def tally() -> Tally:
     """Return the counts of one question with two levels, the first right, the second unreadable."""
-    counts = Tally(5, 2, "numeric")
+    counts = Tally(4, 2, "numeric")
     problem = runs.questions(2).problems[1]
     good = Observation.model_validate({"level": 0, "level_name": "low", "answer": "$4", "confidence": 80})
     bad = Observation.model_validate({"level": 1, "level_name": "high", "answer": None, "confidence": None})
     counts.add_outcome(Slot(problem, 0, 0), Outcome(ParseStatus.REPAIRED, (good,)))
     counts.begin()
     counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
-    counts.finish_question(1)
+    counts.finish_question(0)
     key = Key("sum-001", 0, 0, 0)
     counts.add_generation(
         Entry(
@@ -85,6 +85,17 @@ def test_time_left_is_told_at_the_pace_of_this_session(monkeypatch: pytest.Monke
     clock = iter([0.0, 0.0, *[30.0] * 20])
     monkeypatch.setattr("elicitation.tally.time.monotonic", lambda: next(clock))
     assert dict(facts_of(tally()))["time left"] == "1:00"
+
+
+def test_slots_that_are_spared_are_neither_waited_for_nor_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elicitation.tally.time.monotonic", iter([0.0, *[30.0] * 20]).__next__)
+    counts, problem = Tally(15, 3, "numeric"), runs.questions(1).problems[0]
+    report = Observation(level=0, answer="4", confidence=80)
+    for level in range(2):
+        counts.add_outcome(Slot(problem, level, 0), Outcome(ParseStatus.OK, (report,)))
+    counts.finish_question(3)  # of five
+    facts = dict(facts_of(counts))
+    assert (facts["replies"], facts["time left"]) == ("2/12", "1:00")
 
 
 def test_a_console_that_is_no_terminal_gets_plain_lines() -> None:
