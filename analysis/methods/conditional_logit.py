@@ -2,11 +2,11 @@ r"""Conditional logit over a question's candidates and null (log-linear pooling)
 
 .. math::
 
-    u_i(a) &= \sum_{l: a_{il} = a} \big( v + v_l + (s + s_l) \operatorname{logit} q_{il} \big) \\
+    u_i(a) &= \sum_{l: a_{il} = a} \Big( v + v_l + \sum_k (s_k + s_{lk}) \operatorname{logit} q_{ilk} \Big) \\
     u_i(\varnothing) &= c, \qquad P_i = \operatorname{softmax}(u_i)
 
-with a standard normal prior on every coefficient. Each level has coefficients (v_l, s_l) in addition to the shared ones
-(v, s), so that levels are partially pooled when labels are few.
+over the signals k of confidence, with a standard normal prior on every coefficient. Each level has coefficients
+(v_l, s_l) in addition to the shared ones (v, s), so that levels are partially pooled when labels are few.
 
 Source: McFadden (1974), Conditional logit analysis of qualitative choice behavior. Genest and Zidek (1986),
 doi:10.1214/ss/1177013825, on log-linear pooling.
@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, Method, stated_logit
+from analysis.methods.method import Answerer, Answers, Method, stated_logits
 from bayes_direag.data.observations import Observations
 
 _Coefficients = Float[np.ndarray, " feature"]
@@ -51,15 +51,15 @@ def _answer(observations: Observations, *, coefficient: _Coefficients) -> Answer
 
 
 def _features(observations: Observations) -> Float[np.ndarray, "problem state feature"]:
-    """Return the features of the coefficients: shared vote and slope, vote and slope of each level, and the null.
+    """Return the features of the coefficients: shared vote and slopes, vote and slopes of each level, and the null.
 
     The state axis has room for the most candidates of any question.
     """
     candidate = np.arange(observations.n_candidates.max(initial=0))[:, None]
     vote = (observations.candidate[:, None, :] == candidate).astype(float)
-    slope = vote * stated_logit(observations, CLIP)[:, None, :]
-    shared = np.stack([vote.sum(axis=2), slope.sum(axis=2)], axis=2)
-    feature = np.pad(np.concatenate([shared, vote, slope], axis=2), ((0, 0), (0, 1), (0, 1)))
+    by_level = [vote, *(vote * logits[:, None, :] for logits in stated_logits(observations, CLIP))]
+    shared = np.stack([feature.sum(axis=2) for feature in by_level], axis=2)
+    feature = np.pad(np.concatenate([shared, *by_level], axis=2), ((0, 0), (0, 1), (0, 1)))
     feature[:, -1, -1] = 1.0
     return feature
 

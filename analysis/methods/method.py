@@ -107,12 +107,17 @@ class Method:
         return not isinstance(self.learn, FixedRule)
 
 
-def stated_logit(observations: Observations, eps: float) -> Float[np.ndarray, "problem level"]:
-    """Return the logits of the stated confidences, clipped to ``[eps, 1 - eps]``; 0 if none is stated."""
-    return clipped_logit(np.nan_to_num(observations.confidence, nan=0.5), eps)
+def stated_logits(observations: Observations, eps: float) -> Float[np.ndarray, "signal problem level"]:
+    """Return the logits of every signal of confidence, clipped to ``[eps, 1 - eps]``; 0 if it is not stated."""
+    return clipped_logit(np.nan_to_num(np.stack([*observations.signals.values()]), nan=0.5), eps)
+
+
+def stated_signals(observations: Observations) -> Float[np.ndarray, "signal problem level"]:
+    """Return every signal of confidence: one half for a report without it, NaN without a usable report."""
+    stated = np.stack([*observations.signals.values()])
+    return np.where(observations.usable & np.isnan(stated), 0.5, stated)
 
 
 def stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
-    """Return the stated confidences: one half for a report that only votes, NaN without a usable report."""
-    votes = observations.usable & np.isnan(observations.confidence)
-    return np.where(votes, 0.5, observations.confidence)
+    """Return the stated number alone, the first signal, as :func:`stated_signals` does."""
+    return np.asarray(stated_signals(observations)[0])

@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, Method, stated_confidence, stated_logit
+from analysis.methods.method import Answerer, Answers, Method, stated_logits, stated_signals
 from analysis.methods.rules import majority
 from bayes_direag.data.observations import Observations
 
 _SPREADS = ("mean", "max", "min", "sd")
 
-#: The columns of :func:`vote_features`.
+#: The columns of :func:`vote_features`; the last eight again for each further signal.
 VOTE_FEATURES: tuple[str, ...] = (
     "share",
     "margin",
@@ -33,7 +33,7 @@ def vote_features(observations: Observations) -> _Features:
     """Return features of each question's votes, relative to its majority answer.
 
     The majority's share of the usable levels, and its margin over the runner-up; numbers of distinct answers and of
-    unusable levels; and mean, maximum, minimum and standard deviation of the stated confidences for and against the
+    unusable levels; and of each signal of confidence mean, maximum, minimum and standard deviation for and against the
     majority answer. What is undefined is NaN.
 
     Examples
@@ -43,20 +43,25 @@ def vote_features(observations: Observations) -> _Features:
     >>> features[:, VOTE_FEATURES.index("share")].tolist()
     [0.6, 1.0, 0.8]
     """
-    usable, candidate, stated = observations.usable, observations.candidate, stated_confidence(observations)
+    usable, candidate = observations.usable, observations.candidate
     n_usable = usable.sum(axis=1)
     chosen = majority(observations).candidate
     votes = (candidate[:, :, None] == np.arange(observations.n_levels)).sum(axis=1)
     of_chosen = np.arange(observations.n_levels) == chosen[:, None]
     most, second = (np.where(side, votes, 0).max(axis=1) for side in (of_chosen, ~of_chosen))
     for_majority = usable & (candidate == chosen[:, None])
+    against_majority = usable & ~for_majority
     columns = [
         most / n_usable,
         (most - second) / n_usable,
         observations.n_candidates.astype(float),
         (~usable).sum(axis=1).astype(float),
-        *_spreads(stated, for_majority),
-        *_spreads(stated, usable & ~for_majority),
+        *(
+            spread
+            for stated in stated_signals(observations)
+            for side in (for_majority, against_majority)
+            for spread in _spreads(stated, side)
+        ),
     ]
     return np.stack(columns, axis=1)
 
@@ -73,10 +78,10 @@ def _spreads(
 
 
 def level_features(observations: Observations) -> _Features:
-    """Return 1 for each level that gives the majority answer, -1 for another answer; then the same times its logit."""
+    """Return 1 for each level of the majority answer, -1 for another; then the same times the logit of each signal."""
     agrees = observations.candidate == majority(observations).candidate[:, None]
     side = np.where(observations.usable, np.where(agrees, 1.0, -1.0), 0.0)
-    return np.asarray(np.hstack([side, side * stated_logit(observations, CLIP)]))
+    return np.asarray(np.hstack([side, *(side * stated_logits(observations, CLIP))]))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Vote features against a count by hand, question by question; the classifiers against what they minimise."""
 
+import dataclasses
 import statistics
 from collections import Counter
 
@@ -9,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+from analysis.methods.conditional_logit import CONDITIONAL_LOGIT
 from analysis.methods.rules import majority
 from analysis.methods.votes import (
     BOOSTED_STACK,
@@ -129,3 +131,19 @@ class TestClassifiers:
         for name in ("level_logistic", "boosted_stack"):
             assert said[name][0] > 0.9
             assert said[name][1] < 0.1
+
+
+@pytest.mark.parametrize("learner", [*CLASSIFIERS.values(), CONDITIONAL_LOGIT.learn])
+def test_every_signal_is_seen(learner) -> None:
+    """Confidences that say nothing, beside a signal that knows who is right."""
+    rng = np.random.default_rng(6)
+    everything = simulate_observations(400, seed=6)
+    right = (everything.candidate >= 0) & np.take_along_axis(everything.correct_candidate, everything.candidate, axis=1)
+    noisy_truth = np.where(right, 0.7, 0.3) + rng.uniform(-0.25, 0.25, right.shape)
+    signals = {"number": np.full(right.shape, 0.6), "words": np.where(everything.usable, noisy_truth, np.nan)}
+    both = dataclasses.replace(everything, signals=signals)
+    areas = []
+    for known in (both.of_signals(["number"]), both):
+        found = learner(known.select(slice(0, 200)), 0)(known.select(slice(200, 400)))
+        areas.append(roc_auc_score(found.is_right(known.select(slice(200, 400))), found.confidence))
+    assert areas[1] > areas[0] + 0.05
