@@ -14,7 +14,7 @@ from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import REFERENCE, RIGHT, WRONG, fitting, headed_figure, plain
-from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
+from bayes_direag.fits.convergence import ESS_PER_CHAIN, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
@@ -164,7 +164,7 @@ def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
         f"Do the chains agree? The {len(worst)} of {n} raw parameters with the fewest effective draws",
         f"{n_chains} chains of {n_draws} draws. Left: every draw; chains should look alike and overlap. Right: where a "
         "chain's draws rank among all, minus where they would if chains agreed; lines should stay in the grey "
-        f"{_BAND:.0%} band. Expected: R-hat below {RHAT_LIMIT}, more than {ESS_LIMIT:.0f} effective draws.",
+        f"{_BAND:.0%} band. Expected: R-hat below {RHAT_LIMIT}, more than {ESS_PER_CHAIN:.0f} effective draws a chain.",
         1.25 * len(worst),
         width=7.6,
     )
@@ -221,7 +221,7 @@ def _draw_ranks(axis: "Axes", values: Float[np.ndarray, "chain draw"], ess: floa
     for chain, ranks in enumerate(relative):
         share = np.searchsorted(np.sort(ranks), grid, side="right") / len(ranks)
         axis.plot(grid, share - grid, linewidth=1.2, linestyle=_LINES[chain % len(_LINES)])
-    half = np.sqrt(np.log(2 / (1 - _BAND)) * len(values) / (2 * np.fmax(ess, ESS_LIMIT)))
+    half = np.sqrt(np.log(2 / (1 - _BAND)) * len(values) / (2 * np.fmax(ess, ESS_PER_CHAIN * len(values))))
     axis.axhspan(-half, half, color="#DDDDDD", zorder=0, linewidth=0)
     axis.axhline(0, color=REFERENCE, linewidth=0.8)
     largest = max(np.abs(axis.get_ylim()))

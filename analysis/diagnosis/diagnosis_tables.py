@@ -7,7 +7,7 @@ from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import WEIGHTED, FitChecks, direction_in_words, tail_in_words
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Status, Table, Verdict, judged
 from analysis.display.text import UNDEFINED, listed, number, percent
-from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
+from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_PER_CHAIN, MAX_TREE_DEPTH, RHAT_LIMIT, is_apart
 
 _PAIRS_SHOWN, _WORST_SHOWN = 5, 5
 
@@ -38,26 +38,27 @@ def diagnosis_blocks(checks: FitChecks, title: str, *, everything: bool = True) 
 
 def parameter_table(checks: FitChecks, title: str, n_worst: int | None = None) -> Table:
     """Tabulate how well the chains agree on each parameter, or the worst ones, and what the labels taught."""
-    table = checks.parameters
+    table, enough = checks.parameters, ESS_PER_CHAIN * len(checks.chains)
     if n_worst is not None:
         table = table.sort_values("rhat", ascending=False, na_position="first", kind="stable").head(n_worst)
     pooled = table["parameter"].str.endswith("_spread").any()
     offsets = " weight, bias: a level's offset from the centre, in units of the spread." if pooled else ""
     return Table.of(
         title,
-        table.assign(label=parameter_labels(table)).to_dict("records"),
+        table.assign(label=parameter_labels(table), apart=is_apart(table)).to_dict("records"),
         {
             Column("parameter", holds="name"): lambda row: row["label"],
-            Column("R-hat"): lambda row: judged(row["rhat"], 3, fine=row["rhat"] < RHAT_LIMIT),
-            Column("bulk\nESS"): lambda row: judged(row["ess_bulk"], 0, fine=row["ess_bulk"] > ESS_LIMIT),
-            Column("tail\nESS"): lambda row: judged(row["ess_tail"], 0, fine=row["ess_tail"] > ESS_LIMIT),
+            Column("R-hat"): lambda row: judged(row["rhat"], 3, fine=not row["apart"]),
+            Column("bulk\nESS"): lambda row: judged(row["ess_bulk"], 0, fine=row["ess_bulk"] > enough),
+            Column("tail\nESS"): lambda row: judged(row["ess_tail"], 0, fine=row["ess_tail"] > enough),
             Column("MCSE\n/ sd"): lambda row: number(row["mcse_relative"]),
             Column("contraction"): lambda row: number(row["contraction"], 2),
             Column("prior\nz"): lambda row: number(row["z_score"], 1, signed=True),
         },
-        f"Expected: R-hat below {RHAT_LIMIT}, ESS (effective number of draws) above {ESS_LIMIT:.0f}. MCSE / sd: "
-        "Monte-Carlo error of the mean in posterior sds. contraction: share of the prior's variance that the labels "
-        "have removed. prior z: posterior mean in prior sds from the prior's. All on the scale that is sampled (raw)."
+        f"Expected: R-hat below {RHAT_LIMIT} or what chance explains, ESS (effective number of draws) above "
+        f"{enough:.0f}. MCSE / sd: Monte-Carlo error of the mean in posterior sds. contraction: share of the prior's "
+        "variance that the labels have removed. prior z: posterior mean in prior sds from the prior's. All on the "
+        "scale that is sampled (raw)."
         f"{offsets}",
         "`direag diagnose FIT --out FOLDER`",
     )

@@ -39,7 +39,7 @@ from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import ESS_LIMIT, chain_statistics, convergence, sampled_draws
+from bayes_direag.fits.convergence import ESS_PER_CHAIN, chain_statistics, convergence, sampled_draws
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Diagnosis(FitChecks, Result):
         rows = self.parameters
         place = np.arange(len(rows))[::-1]
         with axes_or_new(ax) as axes:
-            axes.axvline(ESS_LIMIT, color=REFERENCE, linewidth=1)
+            axes.axvline(ESS_PER_CHAIN * len(self.chains), color=REFERENCE, linewidth=1)
             axes.plot(rows["ess_bulk"], place, "o", color=RIGHT, label="bulk")
             axes.plot(rows["ess_tail"], place, "s", color=WRONG, label="tail")
             axes.set_xlim(left=0)

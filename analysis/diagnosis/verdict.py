@@ -18,7 +18,14 @@ from analysis.diagnosis.checks import (
 from analysis.diagnosis.identifiability import CommonScale, FlatDirection, parameter_labels
 from analysis.display.document import Status
 from bayes_direag.data.remarks import level_remarks
-from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT, SamplerSummary
+from bayes_direag.fits.convergence import (
+    BFMI_LIMIT,
+    ESS_PER_CHAIN,
+    MAX_TREE_DEPTH,
+    RHAT_LIMIT,
+    SamplerSummary,
+    is_apart,
+)
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings
@@ -155,7 +162,7 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
     """Judge convergence and the statistics of the chains; NaN counts as failure."""
     labels = parameter_labels(parameters)
     yield _rhat(parameters, labels, sampling)
-    yield _ess(parameters, labels, sampling)
+    yield _ess(parameters, labels, sampling, ESS_PER_CHAIN * len(chains))
     yield _divergences(parameters, chains, sampling)
     slow, least = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy(), chains["bfmi"].to_numpy().min()
     if chains["bfmi"].isna().all():
@@ -278,11 +285,19 @@ def tail_in_words(tail: float) -> str:
 
 
 def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Finding:
-    rhat = parameters["rhat"]
-    apart = ~(rhat < RHAT_LIMIT).to_numpy()
+    rhat, apart = parameters["rhat"], is_apart(parameters)
     if not apart.any():
-        return _fine("R-hat", f"The chains agree: R-hat is at most {rhat.max():.3f} (below {RHAT_LIMIT}).")
-    where = int(np.argmax(np.where(rhat.isna(), np.inf, rhat)))
+        where = int(rhat.argmax())
+        largest = f"{rhat.iloc[where]:.3f}"
+        if rhat.iloc[where] < RHAT_LIMIT:
+            return _fine("R-hat", f"The chains agree: R-hat is at most {largest} (below {RHAT_LIMIT}).")
+        return _warning(
+            "R-hat",
+            f"Too few draws to tell whether the chains agree: R-hat of {labels.iloc[where]} is {largest}; below "
+            f"{RHAT_LIMIT} expected, but of {len(rhat)} parameters chance alone takes it to "
+            f"{parameters['rhat_by_chance'].iloc[where]:.3f}. To be sure, fit again with {_longer(sampling)}.",
+        )
+    where = int(np.argmax(np.where(apart, rhat.fillna(np.inf), -np.inf)))
     seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.4g}"
     cause = " (draws that do not move or are not finite, or a single chain)" if seen == "undefined" else ""
     return _failure(
@@ -293,14 +308,14 @@ def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSetting
     )
 
 
-def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Finding:
+def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings, enough: float) -> Finding:
     smallest = parameters[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
-    few = ~(smallest > ESS_LIMIT).to_numpy()
+    few = ~(smallest > enough).to_numpy()
     if not few.any():
         error = parameters["mcse_relative"].max()
         return _fine(
             "draws",
-            f"There are enough independent draws: at least {smallest.min():.0f} (above {ESS_LIMIT:.0f}) of every "
+            f"There are enough independent draws: at least {smallest.min():.0f} (above {enough:.0f}) of every "
             f"parameter. The Monte-Carlo error of a mean is at most {error:.0%} of its posterior standard deviation.",
         )
     where = int(np.argmin(np.where(smallest.isna(), -np.inf, smallest)))
@@ -308,12 +323,12 @@ def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings
     if np.isnan(seen):
         number, advice = "an undefined number", _longer(sampling)
     else:
-        needed = sampling.n_draws * min(max(1.25 * ESS_LIMIT / seen, 1.5), 10.0)
+        needed = sampling.n_draws * min(max(1.25 * enough / seen, 1.5), 10.0)
         number, advice = f"{seen:.0f}", f"--draws {int(-(-needed // 500) * 500)}"
     return _failure(
         "draws",
         f"There are too few independent draws of {few.sum()} of {len(labels)} parameters: {number} of "
-        f"{labels.iloc[where]}; above {ESS_LIMIT:.0f} expected. Fit again with {advice}.",
+        f"{labels.iloc[where]}; above {enough:.0f} expected. Fit again with {advice}.",
     )
 
 

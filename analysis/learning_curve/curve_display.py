@@ -15,7 +15,7 @@ from analysis.display.text import counted, interval, number
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled, suffix_of
 from analysis.scores.scoring import SELECTION_SCORES
-from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, SamplerSummary
+from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_PER_CHAIN, RHAT_LIMIT, SamplerSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,8 +114,9 @@ def sampling_note(results: pd.DataFrame) -> str:
     summaries = map(SamplerSummary._make, fits[list(SamplerSummary._fields)].itertuples(index=False))
     n_poor = sum(not summary.converged for summary in summaries)
     return (
-        f"{n_poor} of {len(fits)} NUTS fits did not converge (an R-hat of {RHAT_LIMIT} or more, {ESS_LIMIT:.0f} or "
-        f"fewer effective draws, a BFMI of {BFMI_LIMIT} or less, or divergences).\n"
+        f"{n_poor} of {len(fits)} NUTS fits did not converge (an R-hat of {RHAT_LIMIT} or more that chance does not "
+        f"explain, {ESS_PER_CHAIN:.0f} or fewer effective draws a chain, a BFMI of {BFMI_LIMIT} or less, or "
+        "divergences).\n"
     )
 
 

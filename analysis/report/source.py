@@ -60,8 +60,8 @@ def _of_map(variant: str, parameters: pd.DataFrame) -> Convergence:
 
 def _of_nuts(variant: str, folds: Iterable[str], folder: Path) -> Convergence:
     summaries = [sampler_summary(Fit.load(folder / f"{variant}-{fold}.nc")) for fold in folds]
-    rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
-    worst = SamplerSummary(rhat.max(), size.min(), bfmi.min(), divergences.sum())
+    chains, rhat, n_apart, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
+    worst = SamplerSummary(int(chains.max()), rhat.max(), n_apart.sum(), size.min(), bfmi.min(), divergences.sum())
     return Convergence(variant, len(summaries), sum(summary.converged for summary in summaries), str(worst))
 
 

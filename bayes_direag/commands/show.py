@@ -121,6 +121,7 @@ class FitSummary(TypedDict):
     chains: NotRequired[int]
     draws: NotRequired[int]
     largest_rhat: NotRequired[float]
+    n_apart: NotRequired[int]
     smallest_ess: NotRequired[float]
     smallest_bfmi: NotRequired[float]
     divergences: NotRequired[float]
@@ -179,8 +180,8 @@ def _optimised(fit: "Fit") -> dict[str, Any]:
 def _sampled(fit: "Fit") -> dict[str, Any]:
     from bayes_direag.fits.convergence import sampler_summary
 
-    summary, sizes = sampler_summary(fit), fit.tree["posterior"].sizes
-    return {"converged": summary.converged, "chains": sizes["chain"], "draws": sizes["draw"], **summary._asdict()}
+    summary = sampler_summary(fit)
+    return {"converged": summary.converged, "draws": fit.tree["posterior"].sizes["draw"], **summary._asdict()}
 
 
 def summary_table(fit: "Fit", title: str) -> Group:
@@ -218,8 +219,15 @@ def summary_table(fit: "Fit", title: str) -> Group:
     if sampled:
         from bayes_direag.fits.convergence import SamplerSummary
 
-        worst = summary["largest_rhat"], summary["smallest_ess"], summary["smallest_bfmi"], summary["divergences"]
-        rows["converged"] = f"{converged}: {SamplerSummary(*worst)}"
+        worst = SamplerSummary(
+            summary["chains"],
+            summary["largest_rhat"],
+            summary["n_apart"],
+            summary["smallest_ess"],
+            summary["smallest_bfmi"],
+            summary["divergences"],
+        )
+        rows["converged"] = f"{converged}: {worst}"
         rows["draws"] = f"{summary['draws']} of each of {summary['chains']} chains"
     else:
         gradient, n_steps = summary["projected_gradient"], summary["newton_steps"]

@@ -5,14 +5,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jaxtyping import Bool, Float
 
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.selection import IsotonicRecalibration
 
-#: A fit has converged if R-hat is below, effective draws and BFMI are above these limits, and no draw diverged.
+#: A fit has converged if R-hat is below (or chance explains it), effective draws for each chain and BFMI are above
+#: these limits, and no draw diverged. 100 draws a chain are 50 of each of its halves (Vehtari et al. 2021).
 RHAT_LIMIT = 1.01
-ESS_LIMIT = 400.0
+ESS_PER_CHAIN = 100.0
 BFMI_LIMIT = 0.3
+
+#: The probability that chance makes an R-hat of perfect chains larger than ``rhat_by_chance``, for any parameter.
+_FALSE_ALARM = 0.05
 
 #: The depth at which numpyro's NUTS cuts a trajectory, at 2**10 - 1 steps.
 MAX_TREE_DEPTH = 10
@@ -23,15 +28,22 @@ class SamplerSummary(NamedTuple):
 
     Attributes
     ----------
+    chains : int
+        Number of chains.
     largest_rhat, smallest_ess : float
         Over all parameters, including those of the final calibration; the smaller of bulk and tail ESS.
+    n_apart : int
+        Number of parameters on which the chains do not agree: R-hat is not below :data:`RHAT_LIMIT`, and larger than
+        chance makes it.
     smallest_bfmi : float
         Over all chains.
     divergences : float
         Number of divergent draws in all chains.
     """
 
+    chains: int
     largest_rhat: float
+    n_apart: int
     smallest_ess: float
     smallest_bfmi: float
     divergences: float
@@ -40,7 +52,9 @@ class SamplerSummary(NamedTuple):
     def of(cls, parameters: pd.DataFrame, chains: pd.DataFrame) -> "SamplerSummary":
         """Summarise the tables of :func:`convergence` and :func:`chain_statistics`."""
         return cls(
+            len(chains),
             float(parameters["rhat"].to_numpy(float).max()),  # NaN if any is NaN
+            int(is_apart(parameters).sum()),
             float(parameters[["ess_bulk", "ess_tail"]].to_numpy(float).min()),
             float(chains["bfmi"].to_numpy(float).min()),
             chains["divergences"].to_numpy().sum().item(),
@@ -50,19 +64,25 @@ class SamplerSummary(NamedTuple):
     def converged(self) -> bool:
         """Whether all figures are within the limits; NaN is not."""
         return (
-            self.largest_rhat < RHAT_LIMIT
-            and self.smallest_ess > ESS_LIMIT
+            self.n_apart == 0
+            and self.smallest_ess > ESS_PER_CHAIN * self.chains
             and self.smallest_bfmi > BFMI_LIMIT
             and self.divergences == 0
         )
 
     def __str__(self) -> str:
         """Return the figures, each with its limit."""
+        by_chance = "" if self.n_apart or self.largest_rhat < RHAT_LIMIT else ", or by chance: too few draws to tell"
         return (
-            f"R-hat at most {self.largest_rhat:.3f} (below {RHAT_LIMIT}), effective draws at least "
-            f"{self.smallest_ess:.0f} (above {ESS_LIMIT:.0f}), BFMI at least {self.smallest_bfmi:.2f} (above "
-            f"{BFMI_LIMIT}), {self.divergences} divergences (none)"
+            f"R-hat at most {self.largest_rhat:.3f} (below {RHAT_LIMIT}{by_chance}), effective draws at least "
+            f"{self.smallest_ess:.0f} (above {ESS_PER_CHAIN * self.chains:.0f}), BFMI at least "
+            f"{self.smallest_bfmi:.2f} (above {BFMI_LIMIT}), {self.divergences} divergences (none)"
         )
+
+
+def is_apart(parameters: pd.DataFrame) -> Bool[np.ndarray, " parameter"]:
+    """Return on which parameters of :func:`convergence` chance does not explain that the chains differ; NaN counts."""
+    return ~(parameters["rhat"] < np.fmax(parameters["rhat_by_chance"], RHAT_LIMIT)).to_numpy()
 
 
 def sampler_summary(fit: Fit) -> SamplerSummary:
@@ -91,10 +111,11 @@ def convergence(draws: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         One row per parameter (and level): ``parameter``, ``level``; ``rhat``, rank-normalised and split, the larger of
-        its bulk and folded versions; ``ess_bulk`` and ``ess_tail``, effective draws over all chains for the location
-        and for the 5 % and 95 % quantiles; ``mcse``, the Monte-Carlo standard error of the mean; ``mcse_relative``,
-        that error in posterior standard deviations. NaN for draws that are not finite, for a parameter that does not
-        move, and, as to R-hat, for a single chain.
+        its bulk and folded versions; ``rhat_by_chance``, which chains without fault exceed for any parameter of the
+        table with a probability of 5 %: see :func:`rhat_by_chance`; ``ess_bulk`` and ``ess_tail``, effective draws over
+        all chains for the location and for the 5 % and 95 % quantiles; ``mcse``, the Monte-Carlo standard error of the
+        mean; ``mcse_relative``, that error in posterior standard deviations. NaN for draws that are not finite, for a
+        parameter that does not move, and, as to the R-hats, for a single chain.
 
     References
     ----------
@@ -110,6 +131,7 @@ def convergence(draws: pd.DataFrame) -> pd.DataFrame:
         error = mcse(values, method="mean", **axes)
         figures = {
             "rhat": rhat(values, **axes),
+            "rhat_by_chance": rhat_by_chance(values),
             "ess_bulk": ess(values, method="bulk", **axes),
             "ess_tail": ess(values, method="tail", prob=(0.05, 0.95), **axes),
             "mcse": error,
@@ -117,6 +139,38 @@ def convergence(draws: pd.DataFrame) -> pd.DataFrame:
         }
     table = pd.DataFrame(figures, draws.columns)
     return table.where(np.isfinite(table)).reset_index()
+
+
+def rhat_by_chance(values: Float[np.ndarray, "chain draw parameter"]) -> Float[np.ndarray, " parameter"]:
+    r"""Return the R-hats that chains without fault exceed, for any of the parameters, with a probability of 5 %.
+
+    Let each of the :math:`m` half chains have :math:`n` draws that count as :math:`n_e` independent ones. The variance
+    of their means, in terms of the variance within, is then :math:`F / n_e`, with :math:`F` of
+    :math:`m - 1` and :math:`m (n_e - 1)` degrees of freedom, and
+
+    .. math:: \hat R^2 = \frac{n-1}{n} + \frac{F}{n_e}.
+
+    Both R-hats of each parameter, bulk and folded, count as independent, which is cautious. The effective draws are
+    those of each chain by itself, so that chains in different places do not excuse themselves: the fewer of the draws
+    and of their distances from the median. NaN for a single chain.
+
+    Source: Gelman and Rubin (1992), doi:10.1214/ss/1177011136, on :math:`F`; Vehtari et al. (2021) on ranks, by which
+    draws of any distribution are nearly normal.
+    """
+    from arviz_stats import ess
+    from scipy.stats import f
+
+    n_chains, n_draws, n_parameters = values.shape
+    if n_chains == 1:
+        return np.full(n_parameters, np.nan)
+    n_half, half_chains = n_draws // 2, 2 * n_chains
+    distances = np.abs(values - np.median(values, axis=(0, 1)))
+    sizes = [ess(chain[None], chain_axis=0, draw_axis=1) for part in (values, distances) for chain in part]
+    independent = np.reshape(sizes, (2, n_chains, n_parameters)).sum(axis=1).min(axis=0) / half_chains
+    independent = np.minimum(independent, n_half)
+    level = (1 - _FALSE_ALARM) ** (1 / (2 * n_parameters))
+    quantile = f.ppf(level, half_chains - 1, half_chains * (independent - 1))
+    return np.asarray(np.sqrt((n_half - 1) / n_half + quantile / independent))
 
 
 def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:

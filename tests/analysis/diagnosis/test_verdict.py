@@ -55,7 +55,7 @@ def test_tails_and_labels_in_words():
 
 class TestSampling:
     def parameters(self, *names: str, rhat: float = 1.0, ess: float = 900.0) -> pd.DataFrame:
-        figures = {"rhat": rhat, "ess_bulk": ess, "ess_tail": ess, "mcse_relative": 0.02}
+        figures = {"rhat": rhat, "rhat_by_chance": 1.02, "ess_bulk": ess, "ess_tail": ess, "mcse_relative": 0.02}
         level = pd.Series([None] * len(names), dtype="str")
         return pd.DataFrame({"parameter": pd.Series(names, dtype="str"), "level": level}).assign(**figures)
 
@@ -71,9 +71,9 @@ class TestSampling:
     @pytest.mark.parametrize(
         ("rhat", "ess", "bfmi", "failing"),
         [
-            (1.0099, 401, 0.31, []),
-            (1.01, 900, 1.0, ["R-hat"]),
-            (1.0, 400, 1.0, ["draws"]),
+            (1.0099, 201, 0.31, []),
+            (1.02, 900, 1.0, ["R-hat"]),
+            (1.0, 200, 1.0, ["draws"]),
             (1.0, 900, 0.3, ["energy"]),
             (np.nan, np.nan, np.nan, ["R-hat", "draws", "energy"]),
         ],
@@ -82,6 +82,10 @@ class TestSampling:
         found = self.texts(self.parameters("slope", rhat=rhat, ess=ess), self.chains(bfmi=bfmi))
         assert [name for name in found if name.startswith("failure")] == [f"failure {topic}" for topic in failing]
 
+    def test_an_r_hat_that_chance_explains_is_too_few_draws_to_tell(self):
+        text = self.texts(self.parameters("slope", "weight", rhat=1.015), self.chains())["warning R-hat"]
+        assert "below 1.01 expected, but of 2 parameters chance alone takes it to 1.020" in text
+
     def test_what_is_pooled_cannot_be_pooled(self):
         plain, pooled = self.parameters("weight", rhat=2), self.parameters("weight", "weight_spread", rhat=2)
         text = self.texts(plain, self.chains())["failure R-hat"]
@@ -89,7 +93,7 @@ class TestSampling:
         assert "--warmup 1600 --draws 1000" in text, "longer than this one"
         assert "--preset" not in "".join(self.texts(pooled, self.chains(divergences=3, bfmi=0.1)).values())
 
-    @pytest.mark.parametrize(("ess", "draws"), [(390.0, 1000), (200.0, 1500), (50.0, 5000), (3.0, 5000)])
+    @pytest.mark.parametrize(("ess", "draws"), [(195.0, 1000), (100.0, 1500), (25.0, 5000), (3.0, 5000)])
     def test_how_many_draws_to_take(self, ess, draws):
         assert f"--draws {draws}." in self.texts(self.parameters("slope", ess=ess), self.chains())["failure draws"]
 

@@ -151,7 +151,9 @@ def test_fits_that_did_not_mix_are_counted_once_each() -> None:
     values = {method: {30: np.full(4, 0.5)} for method in methods}
     results = made_results(values)
     figures = {
+        "chains": [4, 4, 4, 4],
         "largest_rhat": [1.001, np.nan, 1.002, 1.002],
+        "n_apart": [0, 1, 0, 0],
         "smallest_ess": [900, 900, 300, 900],
         "smallest_bfmi": [0.9, 0.9, 0.9, 0.9],
         "divergences": [0, 0, 0, 3],

@@ -4,17 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from arviz_stats import ess
+from arviz_stats import ess, rhat
 
 from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag.commands.show import fit_summary
 from bayes_direag.fits.convergence import (
     BFMI_LIMIT,
-    ESS_LIMIT,
+    ESS_PER_CHAIN,
     RHAT_LIMIT,
     SamplerSummary,
     chain_statistics,
     convergence,
+    is_apart,
+    rhat_by_chance,
     sampled_draws,
     sampler_summary,
 )
@@ -33,11 +35,11 @@ def row_of(values: np.ndarray) -> dict[str, float]:
     return row
 
 
-def autoregressive(correlation: float, n_draws: int = 1000) -> np.ndarray:
-    noise = np.random.default_rng(1).standard_normal((4, n_draws)) * np.sqrt(1 - correlation**2)
+def autoregressive(correlation: float, shape: tuple[int, ...] = (4, 1000), rng=1) -> np.ndarray:
+    noise = np.random.default_rng(rng).standard_normal(shape) * np.sqrt(1 - correlation**2)
     values = np.empty_like(noise)
     values[:, 0] = noise[:, 0] / np.sqrt(1 - correlation**2)
-    for draw in range(1, n_draws):
+    for draw in range(1, shape[1]):
         values[:, draw] = correlation * values[:, draw - 1] + noise[:, draw]
     return values
 
@@ -86,12 +88,56 @@ class TestConvergence:
     def test_chains_stuck_in_different_places_pass_nothing(self):
         row = row_of(np.repeat(np.arange(4.0)[:, None], 100, axis=1))
         assert not row["rhat"] < RHAT_LIMIT
-        assert not row["ess_bulk"] > ESS_LIMIT
+        assert not row["ess_bulk"] > ESS_PER_CHAIN * 4
 
     def test_one_chain_has_no_rhat(self):
         row = row_of(NORMAL[:1])
         assert np.isnan(row["rhat"])
         assert row["ess_bulk"] > 800
+
+
+class TestByChance:
+    """What chance makes of R-hat, over simulated chains of a fit with 42 parameters."""
+
+    SHORT = 2, 300, 42
+
+    @staticmethod
+    def share_apart(shape: tuple[int, ...], correlation: float, n: int = 40) -> float:
+        rng, found = np.random.default_rng(7), 0
+        for _ in range(n):
+            draws = autoregressive(correlation, shape, rng)
+            table = {"rhat": rhat(draws, chain_axis=0, draw_axis=1), "rhat_by_chance": rhat_by_chance(draws)}
+            found += is_apart(pd.DataFrame(table)).any()
+        return found / n
+
+    def test_short_perfect_chains_are_seldom_accused(self):
+        rng = np.random.default_rng(8)
+        largest = [rhat(rng.standard_normal(self.SHORT), chain_axis=0, draw_axis=1).max() for _ in range(40)]
+        assert np.mean(np.array(largest) > RHAT_LIMIT) > 0.3, "by the limit alone they are"
+        assert self.share_apart(self.SHORT, 0.0) <= 0.15
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("shape", [SHORT, (4, 250, 5), (4, 1000, 42)])
+    @pytest.mark.parametrize("correlation", [-0.3, 0.4, 0.8])
+    def test_nor_are_correlated_ones(self, shape, correlation):
+        assert self.share_apart(shape, correlation, 60) <= 0.15
+
+    @pytest.mark.parametrize("correlation", [0.0, 0.8])
+    def test_chains_in_different_places_or_of_different_widths_are_caught(self, correlation):
+        draws = autoregressive(correlation, self.SHORT)
+        by_chance = rhat_by_chance(draws)
+        for changed in (draws + np.array([0, 2])[:, None, None], draws * np.array([1, 8])[:, None, None]):
+            assert (rhat(changed, chain_axis=0, draw_axis=1) > rhat_by_chance(changed)).mean() > 0.95
+        shifted = rhat_by_chance(draws + np.array([0, 100])[:, None, None])
+        np.testing.assert_allclose(shifted - 1, by_chance - 1, rtol=0.5, err_msg="no excuse in their distance")
+
+    def test_more_draws_leave_less_to_chance_and_more_parameters_more(self):
+        def mean(*shape: int) -> float:
+            return rhat_by_chance(autoregressive(0.0, shape)).mean()
+
+        assert mean(4, 4000, 42) < mean(4, 1000, 42) < mean(4, 250, 42) < mean(2, 250, 42)
+        assert mean(2, 300, 5) < mean(2, 300, 42)
+        assert np.isnan(mean(1, 300, 5))
 
 
 class TestChainStatistics:
@@ -136,7 +182,7 @@ class TestSamplerSummary:
         summary = sampler_summary(fit)
         table = convergence(sampled_draws(fit))
         assert table["parameter"].tolist()[-2:] == ["recalibration_intercept", "recalibration_slope"]
-        assert summary.largest_rhat == table["rhat"].max()
+        assert (summary.chains, summary.largest_rhat, summary.n_apart) == (4, table["rhat"].max(), 0)
         assert summary.smallest_ess == table[["ess_bulk", "ess_tail"]].min(axis=None)
         assert summary.smallest_bfmi == chain_statistics(fit.tree["sample_stats"].to_dataset())["bfmi"].min()
         assert summary.divergences == 0
@@ -145,18 +191,26 @@ class TestSamplerSummary:
     @pytest.mark.parametrize(
         ("figures", "converged"),
         [
-            ((1.0099, 401.0, 0.31, 0), True),
-            ((1.01, 401.0, 0.31, 0), False),
-            ((1.0, 400.0, 1.0, 0), False),
-            ((1.0, 900.0, 0.3, 0), False),
-            ((1.0, 900.0, 1.0, 1), False),
-            ((np.nan, 900.0, 1.0, 0), False),
-            ((1.0, np.nan, 1.0, 0), False),
-            ((1.0, 900.0, np.nan, 0), False),
+            ((4, 1.02, 0, 401.0, 0.31, 0), True),
+            ((2, 1.02, 0, 201.0, 0.31, 0), True),
+            ((4, 1.02, 1, 401.0, 0.31, 0), False),
+            ((4, 1.0, 0, 400.0, 1.0, 0), False),
+            ((4, 1.0, 0, 900.0, 0.3, 0), False),
+            ((4, 1.0, 0, 900.0, 1.0, 1), False),
+            ((4, 1.0, 0, np.nan, 1.0, 0), False),
+            ((4, 1.0, 0, 900.0, np.nan, 0), False),
         ],
     )
     def test_the_limits(self, figures, converged):
         assert SamplerSummary(*figures).converged is converged
+
+    def test_apart_is_what_chance_does_not_explain(self):
+        table = pd.DataFrame(
+            {"rhat": [1.009, 1.02, 1.02, np.nan, 1.0], "rhat_by_chance": [1.001, 1.03, 1.015, 1.03, np.nan]}
+        )
+        assert is_apart(table).tolist() == [False, False, True, True, False]
+        text = str(SamplerSummary(2, 1.02, 0, 300.0, 1.0, 0))
+        assert text.startswith("R-hat at most 1.020 (below 1.01, or by chance: too few draws to tell), effective draws")
 
     @pytest.mark.parametrize("fault", ["none", "energy", "divergence", "evidence", "calibration"])
     def test_it_is_what_show_and_diagnose_go_by(self, fault):
