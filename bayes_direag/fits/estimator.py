@@ -13,7 +13,7 @@ canonical form. :meth:`DirEAG.scorer` makes scorers that work.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -31,8 +31,6 @@ from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, RecalibrationMethod, SamplingSettings, Variant
-
-Metric = Literal["benefit", "accuracy", "neg_brier_score", "neg_log_loss", "roc_auc"]
 
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]
@@ -133,7 +131,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         return _SCORES["benefit"](*self._judged(X, y))
 
     @staticmethod
-    def scorer(metric: Metric) -> Callable[..., float]:
+    def scorer(metric: str) -> Callable[..., float]:
         """Return a scorer of selected answers and their probabilities, for ``scoring=`` of scikit-learn's tools.
 
         It takes a fitted estimator, or a pipeline that ends in one, with X and perhaps y as in :meth:`score`. More is
