@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.display.document import Block, Column, Picture, Table
-from analysis.display.text import UNDEFINED, counted, interval, number
+from analysis.display.text import UNDEFINED, difference_in_words, interval, number
 
 _WIDEST_HEAD = 8
 #: The metrics on the first screen.
@@ -32,15 +32,8 @@ def short_names(names: tuple[str, str]) -> tuple[str, str]:
 def benefit_sentence(metrics: pd.DataFrame, names: tuple[str, str], n: int, level: float) -> str:
     """Say whether the second is better than the first by benefit, as far as these questions show."""
     (row,) = metrics[metrics["metric"] == "benefit"].to_dict("records")
-    size = (
-        f"{number(row['difference'], signed=True)} "
-        f"[{level:.0%}: {interval(row['low'], row['high'], signed=True, undefined=UNDEFINED).strip('[]')}]"
-    )
-    benefits = f"{names[1]} has a benefit of {number(row['second'])}, {names[0]} of {number(row['first'])}"
-    if row["low"] > 0 or row["high"] < 0:
-        return f"{benefits}: {names[1]} is {'better' if row['difference'] > 0 else 'worse'}, by {size}."
-    shown = f"{counted(n, 'question')} show no clear difference"
-    return f"{benefits}. {shown}: it is {size}. That does not mean that there is none."
+    told = difference_in_words(names[1], row["difference"], row["low"], row["high"], n=n, level=level)
+    return f"{names[1]} has a benefit of {number(row['second'])}, {names[0]} of {number(row['first'])}. {told}"
 
 
 def paired_metrics_table(

@@ -50,6 +50,35 @@ def interval(
     return f"[{', '.join(number(end, decimals, signed=signed, bare=bare) for end in (low, high))}]"
 
 
+def with_interval(value: float, low: float, high: float, *, signed: bool = False) -> str:
+    """Return a number with its interval behind it, if that is defined.
+
+    Examples
+    --------
+    >>> with_interval(0.027, 0.022, 0.033, signed=True), with_interval(0.5, float("nan"), float("nan"))
+    ('+0.027 [+0.022, +0.033]', '0.500')
+    """
+    return f"{number(value, signed=signed)} {interval(low, high, signed=signed)}".rstrip()
+
+
+def difference_in_words(name: str, difference: float, low: float, high: float, *, n: int, level: float) -> str:
+    """Say whether a method is better than another by this difference in benefit, as far as n questions show.
+
+    Examples
+    --------
+    >>> difference_in_words("DirEAG", 0.03, 0.01, 0.05, n=300, level=0.95)
+    'The difference is +0.030 [95%: +0.010, +0.050]: DirEAG is better.'
+    >>> difference_in_words("DirEAG", 0.03, 0.0, 0.07, n=300, level=0.95)
+    '300 questions show no clear difference: it is +0.030 [95%: 0.000, +0.070]. That does not mean that there is none.'
+    """
+    ends = ", ".join(number(end, signed=True) for end in (low, high))
+    size = f"{number(difference, signed=True)} [{percent(level, 0)}: {ends}]"
+    if low > 0 or high < 0:
+        return f"The difference is {size}: {name} is {'better' if difference > 0 else 'worse'}."
+    none = "That does not mean that there is none."
+    return f"{counted(n, 'question')} show no clear difference: it is {size}. {none}"
+
+
 def probability(value: float) -> str:
     """Return a probability with two decimals, as 0 or 1 only if it is exactly that; a dash if undefined.
 

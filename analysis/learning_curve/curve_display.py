@@ -11,7 +11,7 @@ from jaxtyping import Float
 from analysis.display.document import Block, Cell, Column, Paragraph, Statements, Table
 from analysis.display.glossary import BENEFIT, METRIC_WORDS
 from analysis.display.style import MARKERS, figure_style, headed_figure
-from analysis.display.text import counted, interval, number
+from analysis.display.text import counted, number, with_interval
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled, suffix_of
 from analysis.scores.scoring import SELECTION_SCORES
@@ -67,7 +67,7 @@ def _sentences(benefit: pd.DataFrame, interval_level: float) -> Iterator[str]:
             continue
         says = f"{n_labels} labels: {best} is best (benefit {number(by_method[best]['mean'])})."
         if own is not None and best != DIREAG:
-            size = f"{number(own['difference'], signed=True)} {interval(own['low'], own['high'], signed=True)}"
+            size = with_interval(own["difference"], own["low"], own["high"], signed=True)
             shown = "is not shown to be worse" if own["in_best_group"] else "is worse"
             says += f" DirEAG ({DIREAG}) {shown}: {number(own['mean'])}, difference {size}."
         n_others, n_worse = len(rows) - 1, int((~rows["in_best_group"]).sum())

@@ -21,7 +21,7 @@ from analysis.display.document import (
     Terms,
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
-from analysis.display.text import counted, interval, number, percent
+from analysis.display.text import counted, interval, number, percent, with_interval
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words
 from analysis.report.opening import Opening, excludes_zero, spoken
@@ -245,7 +245,7 @@ def _first_methods(source: ReportSource, opening: Opening) -> Table:
         if row["method"] not in differences:
             return ""
         to = differences[row["method"]]
-        return f"{number(to['difference'], signed=True)} {interval(to['low'], to['high'], signed=True)}"
+        return with_interval(to["difference"], to["low"], to["high"], signed=True)
 
     name, n_left_out = spoken(source.method), len(ranked) - len(rows)
     note = (

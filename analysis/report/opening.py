@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.display.document import Record
-from analysis.display.text import counted, interval, number, percent
+from analysis.display.text import counted, difference_in_words, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
 from analysis.runs.evaluated_run import method_differences
@@ -122,22 +122,15 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
         yield "No other method was evaluated on the same questions, so there is nothing to compare it with."
         return
     (row,) = rows.to_dict("records")
-    name, other, level = spoken(source.method), spoken(reference), percent(source.run.interval_level, 0)
+    name, other = spoken(source.method), spoken(reference)
     learns = reference in SIMPLE_METHODS and SIMPLE_METHODS[reference].learns
     rival = f"{other}, the best calibrated simple method" if learns else f"{other}, the best other method"
     benefit = (
         f"Benefit judges answers and probabilities together (accuracy minus Brier score; 1 is perfect, 0 is never "
         f"answering): {name} has {number(row['second'])}, {rival}, {number(row['first'])}."
     )
-    size, bounds = number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True)[1:-1]
-    if excludes_zero(row):
-        better = "better" if row["difference"] > 0 else "worse"
-        yield f"{benefit} The difference is {size} [{level}: {bounds}]: {name} is {better}."
-    else:
-        yield (
-            f"{benefit} {counted(int(row['n']), 'question')} show no clear difference: it is {size} "
-            f"[{level}: {bounds}]. That does not mean that there is none."
-        )
+    ends = row["difference"], row["low"], row["high"]
+    yield f"{benefit} {difference_in_words(name, *ends, n=int(row['n']), level=source.run.interval_level)}"
 
 
 def excludes_zero(row: Record) -> bool:
