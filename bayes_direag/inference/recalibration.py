@@ -1,28 +1,22 @@
 r"""The final calibration: from the support of the selected answer to its probability of being correct.
 
 The default is Platt scaling of the logit of the support, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)`,
-as the MAP of a NumPyro model of whether selected answers are right. A partial fit adds
-:math:`c \log(\text{share of the reports})` before the sigmoid. ``release`` stops the same objective after 1200 plain
-gradient steps. Temperature scaling and isotonic regression are those of scikit-learn.
+at the mode of a :mod:`logistic regression <bayes_direag.inference.logistic_regression>` of whether selected answers
+are right. A partial fit adds :math:`c \log(\text{share of the reports})` before the sigmoid. ``release`` stops the
+same objective after 1200 plain gradient steps. Temperature scaling and isotonic regression are those of scikit-learn.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Int
-from numpyro.infer import SVI, TraceMeanField_ELBO, init_to_value
-from numpyro.infer.autoguide import AutoDelta
-from numpyro.optim import SGD
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_batch, require_converged
+from bayes_direag.inference.logistic_regression import LogisticPosterior
+from bayes_direag.inference.map import require_converged
 from bayes_direag.model.equations import clipped_logit
-from bayes_direag.model.evidence import padded_size
-from bayes_direag.model.model import recalibration
 from bayes_direag.model.selection import (
     IDENTITY,
     IsotonicRecalibration,
@@ -32,7 +26,7 @@ from bayes_direag.model.selection import (
 )
 from bayes_direag.model.settings import RecalibrationSettings
 
-_RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
+_RELEASE_RATE, _RELEASE_STEPS = 0.05, 1200
 
 
 class Outcomes(NamedTuple):
@@ -97,82 +91,34 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
             return _logistic(outcomes, settings)
 
 
-class CalibrationData(NamedTuple):
-    """The arguments of :func:`~bayes_direag.model.model.recalibration`, padded to one of a few sizes."""
+def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSettings) -> LogisticPosterior:
+    """Return the posterior of the coefficients for one member of a batch, in the order of :data:`IDENTITY`.
 
-    logit_support: Float[Any, "*batch size"]
-    right: Bool[Any, "*batch size"]
-    log_share: Float[Any, "*batch size"] | None
-    weight: Float[Any, "*batch size"]
-
-
-def padded(outcomes: Outcomes, eps: float) -> CalibrationData:
-    """Return the arguments of the model of the final calibration for a batch."""
-    missing = (0, padded_size(outcomes.weight.shape[1], least=LEAST_SIZE) - outcomes.weight.shape[1])
-    support, right, weight = (np.pad(part, ((0, 0), missing)) for part in outcomes[:3])
-    shares = None
+    The share of the reports has a coefficient in partial fits alone.
+    """
+    used = outcomes.weight[row] > 0
+    logit = clipped_logit(outcomes.support[row, used], settings.eps)
+    features = [np.ones(len(logit)), logit]
     if outcomes.n_reports is not None:
-        shares = np.pad(log_share(outcomes.n_reports, outcomes.most_reports[:, None]), ((0, 0), missing))
-    return CalibrationData(clipped_logit(support, eps), right, shares, weight)
+        features.append(log_share(outcomes.n_reports[used], outcomes.most_reports[row]))
+    weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()][: len(features)])
+    right, prior_sd = outcomes.right[row, used], settings.prior_scale(weight.sum())
+    return LogisticPosterior(np.stack(features, axis=1), right, weight, identity, prior_sd)
 
 
 def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
-    prior_scale = np.array([settings.prior_scale(n) for n in outcomes.weight.sum(axis=1)])
-    released = settings.method == "release"
-    modes = partial(_logistic_modes, gradient_steps=released)
-    with jax.enable_x64(True):
-        mode = on_batch(modes, (padded(outcomes, settings.eps), prior_scale))
-    if not released:
-        require_converged("the recalibration", mode.gradient, mode.loss, mode.n_steps)
-    return [
-        LogisticRecalibration(
-            settings.method,
-            {name: np.full((1, 1), mode.coefficients[name][row]) for name in IDENTITY if name in mode.coefficients},
-            settings.eps,
-            int(outcomes.most_reports[row]),
-        )
-        for row in range(len(prior_scale))
-    ]
-
-
-class _LogisticMode(NamedTuple):
-    coefficients: dict[str, Float[Array, "*batch"]]
-    loss: Float[Array, "*batch"]
-    gradient: Float[Array, "*batch"]
-    n_steps: Int[Array, "*batch"]
-
-
-@partial(jax.jit, static_argnames="gradient_steps")
-def _logistic_modes(
-    n: Int[Array, ""], data: CalibrationData, prior_scale: Float[Array, " batch"], *, gradient_steps: bool
-) -> _LogisticMode:
-    """Find the modes of the first n members of a batch."""
-    return each_in_turn(partial(_logistic_mode, gradient_steps=gradient_steps), n, data, prior_scale)
-
-
-def _logistic_mode(data: CalibrationData, prior_scale: Float[Array, ""], *, gradient_steps: bool) -> _LogisticMode:
-    used = [name for name in IDENTITY if name != "share" or data.log_share is not None]
-    identity = {name: jnp.asarray(IDENTITY[name]) for name in used}
-    model = partial(recalibration, prior_scale=prior_scale, weight=data.weight)
-    total = jnp.sum(data.weight)
-    if gradient_steps:
-        return _release_steps(model, identity, *data[:3], rate=_RELEASE_RATE / total)
-    mode, end = mode_of(model, identity, *data[:3], scale=total)
-    return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
-
-
-def _release_steps(
-    model: object, identity: dict[str, Array], *data: Array | None, rate: Float[Array, ""]
-) -> _LogisticMode:
-    """Take the release's 1200 plain gradient steps, which do not reach the optimum."""
-    guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
-    svi = SVI(model, guide, SGD(rate), TraceMeanField_ELBO())
-    state = svi.init(jax.random.key(0), *data)
-    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, *data)[0], state)
-    point = svi.get_params(state)
-    unknown = jnp.full((), jnp.nan)
-    steps = jnp.full((), _RELEASE_STEPS, jnp.int32)
-    return _LogisticMode({name: point[f"{name}_auto_loc"] for name in identity}, unknown, unknown, steps)
+    calibrations: list[Recalibration] = []
+    for row, most_reports in enumerate(outcomes.most_reports):
+        posterior = logistic_posterior(outcomes, row, settings)
+        if settings.method == "release":
+            point = posterior.descended(_RELEASE_RATE, _RELEASE_STEPS)
+        else:
+            point, n_steps = posterior.mode()
+            gradient, loss = np.abs(posterior.gradient(point)).max(), posterior.loss(point)
+            require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
+        coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=False)}
+        calibrations.append(LogisticRecalibration(settings.method, coefficients, settings.eps, int(most_reports)))
+    return calibrations
 
 
 def _temperature(

@@ -14,25 +14,18 @@ this was worse with 30 to 100 labels.)
 """
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from numpyro.infer.util import log_density
+from jaxtyping import Float
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.recalibration import CalibrationData, Outcomes, padded, recalibrate
-from bayes_direag.model.model import recalibration
-from bayes_direag.model.selection import IDENTITY, LogisticRecalibration
+from bayes_direag.inference.recalibration import Outcomes, logistic_posterior, recalibrate
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
 _DEGREES_OF_FREEDOM = 8
 _SHARE_AT_MODE = 0.8
 _SETTLING = 50
-_AT_ONCE = 64
 
 
 def require_posterior(final: RecalibrationSettings) -> None:
@@ -62,15 +55,12 @@ def draw_recalibration(
     platt = recalibrate(outcomes, settings)[0]
     assert isinstance(platt, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
     mode = np.array([value[0, 0] for value in platt.coefficients.values()])
-    prior_scale = settings.prior_scale(outcomes.weight.sum())
-    data = jax.tree.map(lambda part: part[0], padded(outcomes, settings.eps)), prior_scale
-    with jax.enable_x64(True):
-        curvature = np.asarray(_curvature(mode, *data))
+    posterior = logistic_posterior(outcomes, 0, settings)
     n_chains, n_draws = shape
     n_steps = _SETTLING + n_draws
-    points, log_proposal = _proposals(mode, curvature, prior_scale, n_chains * n_steps, rng)
-    with jax.enable_x64(True):
-        log_densities = np.asarray(_log_densities(points, *data))
+    proposals = mode, posterior.curvature(mode), posterior.prior_mean, posterior.prior_sd
+    points, log_proposal = _proposals(*proposals, n_chains * n_steps, rng)
+    log_densities = posterior.log_densities(points)
     log_ratio = (log_densities - log_proposal).reshape(n_chains, n_steps)
     accepted = _accepted(log_ratio, np.log(rng.uniform(size=log_ratio.shape)))[:, _SETTLING:]
     drawn = points.reshape(n_chains, n_steps, -1)[np.arange(n_chains)[:, None], accepted]
@@ -78,34 +68,11 @@ def draw_recalibration(
     return replace(platt, coefficients=coefficients)
 
 
-def _log_density(
-    point: Float[Array, " coefficient"], data: CalibrationData, prior_scale: Float[Array, ""]
-) -> Float[Array, ""]:
-    """Return the log density of the model for some values of the coefficients."""
-    model = partial(recalibration, prior_scale=prior_scale, weight=data.weight)
-    coefficients = dict(zip(IDENTITY, point, strict=False))  # all but that of the share, unless the fit is partial
-    density: Array = log_density(model, data[:3], {}, coefficients)[0]
-    return density
-
-
-@jax.jit
-def _log_densities(points: Float[Array, "point coefficient"], *data: Any) -> Float[Array, " point"]:
-    """Return the log density at each point, computed in batches of limited memory."""
-    densities: Array = jax.lax.map(lambda point: _log_density(point, *data), points, batch_size=_AT_ONCE)
-    return densities
-
-
-@jax.jit
-def _curvature(mode: Float[Array, " coefficient"], *data: Any) -> Float[Array, "coefficient coefficient"]:
-    """Return the Hessian of minus the log density."""
-    curvature: Array = -jax.hessian(_log_density)(jnp.asarray(mode), *data)
-    return curvature
-
-
 def _proposals(
     mode: Float[np.ndarray, " coefficient"],
     curvature: Float[np.ndarray, "coefficient coefficient"],
-    prior_scale: float,
+    prior_mean: Float[np.ndarray, " coefficient"],
+    prior_sd: float,
     n: int,
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, "point coefficient"], Float[np.ndarray, " point"]]:
@@ -113,7 +80,7 @@ def _proposals(
     from scipy.stats import multivariate_t  # a slow import, which a MAP fit does not need
 
     narrow = multivariate_t(mode, np.linalg.inv(curvature), _DEGREES_OF_FREEDOM)
-    wide = multivariate_t([*IDENTITY.values()][: len(mode)], np.eye(len(mode)) * prior_scale**2, _DEGREES_OF_FREEDOM)
+    wide = multivariate_t(prior_mean, np.eye(len(mode)) * prior_sd**2, _DEGREES_OF_FREEDOM)
     is_narrow = rng.uniform(size=n) < _SHARE_AT_MODE
     near, far = (part.rvs(n, random_state=rng).reshape(n, -1) for part in (narrow, wide))
     points = np.where(is_narrow[:, None], near, far)

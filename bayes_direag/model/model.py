@@ -1,4 +1,4 @@
-r"""The NumPyro models: evidence aggregation and the final calibration.
+r"""The NumPyro model of evidence aggregation.
 
 The state of a question is a categorical draw with the probabilities P of :mod:`bayes_direag.model.equations`. Without
 sharpness and votes P is the Dirichlet mean, and the draw is a one-trial Dirichlet-multinomial with concentration alpha.
@@ -19,14 +19,13 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
 
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.selection import IDENTITY
 from bayes_direag.model.settings import (
     LABEL_PARAMETERS,
     LEVEL_PARAMETERS,
@@ -104,30 +103,6 @@ class State(dist.Distribution):  # type: ignore[misc]
         """Draw states."""
         drawn = jax.random.categorical(key, self._scores, axis=0, shape=(*sample_shape, *self.batch_shape))
         return self._values[drawn, jnp.arange(len(self._weight))]
-
-
-def recalibration(
-    logit_support: Float[Array, " problem"],
-    right: Bool[Array, " problem"] | None,
-    log_share: Float[Array, " problem"] | None = None,
-    *,
-    prior_scale: ArrayLike,
-    weight: Float[Array, " problem"] | None = None,
-) -> None:
-    """Draw the coefficients around the identity, then, unless given, whether each selected answer is ``right``.
-
-    With the log share of the reports that a question has, as in partial fits, that has a coefficient too.
-    """
-    terms = {"intercept": jnp.ones(()), "slope": logit_support}
-    if log_share is not None:
-        terms["share"] = log_share
-    drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale)) for name in terms}
-    outcome = dist.Bernoulli(logits=sum(drawn[name] * term for name, term in terms.items()))
-    with numpyro.plate("problem", len(logit_support)):
-        if weight is None:
-            numpyro.sample("right", outcome, obs=right)
-        else:
-            numpyro.factor("right", weight * outcome.log_prob(right))
 
 
 def natural_parameters(

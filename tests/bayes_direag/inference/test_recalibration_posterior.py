@@ -1,4 +1,4 @@
-"""The posterior of the final calibration, against a fine grid of its own and against NUTS on its NumPyro model."""
+"""The posterior of the final calibration, against a fine grid of its own."""
 
 from functools import cache
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import expit, log_expit, logit
 
 from bayes_direag.errors import ConvergenceError
-from bayes_direag.inference import recalibration_posterior
+from bayes_direag.inference import logistic_regression
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.selection import LogisticRecalibration
@@ -147,10 +147,8 @@ def test_equal_seeds_give_equal_draws() -> None:
 
 def test_memory_is_bounded_without_changing_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     before = drawn("100 mixed")
-    monkeypatch.setattr(recalibration_posterior, "_AT_ONCE", 10)
-    recalibration_posterior._log_densities.clear_cache()
+    monkeypatch.setattr(logistic_regression, "_AT_ONCE", 10)
     again = drawn.__wrapped__("100 mixed")
-    recalibration_posterior._log_densities.clear_cache()
     np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], rtol=1e-12)
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import pytest
-from numpyro.handlers import seed, substitute, trace
+from numpyro.handlers import seed, trace
 from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from numpyro.infer.autoguide import AutoLaplaceApproximation, AutoNormal
 from numpyro.infer.util import log_density
@@ -20,7 +20,7 @@ from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.equations import Reports, clipped_logit
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import direag, log_likelihood, log_prior, raw_from_vector, recalibration, sites
+from bayes_direag.model.model import direag, log_likelihood, log_prior, raw_from_vector, sites
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
@@ -251,23 +251,3 @@ def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
     assert [float(raw[name]) for name in list(raw)[2:]] == [10, 11, 12, 13]
     with pytest.raises(ValueError, match="has 13 entries; confidence with 5 levels has 14"):
         raw_from_vector(np.arange(13.0), preset=PRESETS["paper"], variant="confidence", n_levels=5)
-
-
-def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -> None:
-    rng = np.random.default_rng(0)
-    support, correct = rng.random(30), rng.random(30) < 0.6
-    sites = {"intercept": jnp.asarray(0.3), "slope": jnp.asarray(1.4)}
-    logits = jnp.asarray(np.log(support / (1 - support)))
-    given = (logits, jnp.asarray(correct))
-    found = jax.jit(lambda sites: log_density(recalibration, given, {"prior_scale": 0.7}, sites)[0])(sites)
-    p = 1 / (1 + np.exp(-(0.3 + 1.4 * np.log(support / (1 - support)))))
-    expected = stats.bernoulli.logpmf(correct, p).sum()
-    expected += stats.norm.logpdf(0.3, 0, 0.7) + stats.norm.logpdf(1.4, 1, 0.7)
-    np.testing.assert_allclose(float(found), expected, rtol=1e-12)
-
-
-def test_recalibration_draws_outcomes_as_often_as_it_says() -> None:
-    fixed = substitute(recalibration, data={"intercept": jnp.asarray(0.5), "slope": jnp.asarray(0.7)})
-    logits = jnp.full(20_000, -0.4)
-    drawn = trace(seed(fixed, 0)).get_trace(logits, None, prior_scale=1.0)["right"]["value"]
-    assert drawn.mean() == pytest.approx(1 / (1 + np.exp(-(0.5 - 0.7 * 0.4))), abs=0.015)

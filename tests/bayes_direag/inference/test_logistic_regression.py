@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from bayes_direag.inference.logistic_regression import LogisticPosterior
+
+
+def posterior(n: int = 40, prior_sd: float = 0.7) -> LogisticPosterior:
+    rng = np.random.default_rng(0)
+    features = np.stack([np.ones(n), rng.normal(size=n), np.log(rng.uniform(0.1, 1, n))], axis=1)
+    weight = rng.choice([0.25, 1.0, 3.0], n)
+    return LogisticPosterior(features, rng.random(n) < 0.6, weight, np.array([0.0, 1.0, 0.0]), prior_sd)
+
+
+def log_density(given: LogisticPosterior, point: np.ndarray) -> float:
+    p = 1 / (1 + np.exp(-given.features @ point))
+    likelihood = given.weight @ stats.bernoulli.logpmf(given.right, p)
+    return float(likelihood + stats.norm.logpdf(point, given.prior_mean, given.prior_sd).sum())
+
+
+POINTS = np.array([[0.3, 1.4, -0.2], [0.0, 1.0, 0.0], [-8.0, 5.0, 2.0]])
+
+
+def test_densities_are_those_of_the_equation() -> None:
+    given = posterior()
+    found = given.log_densities(POINTS)
+    expected = [log_density(given, point) for point in POINTS]
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_gradient_and_curvature_are_derivatives_of_the_density(point: np.ndarray) -> None:
+    given, total = posterior(), posterior().weight.sum()
+    gradient = optimize.approx_fprime(point, lambda x: -log_density(given, x), 1e-7)
+    np.testing.assert_allclose(given.gradient(point) * total, gradient, atol=2e-4)
+    curvature = optimize.approx_fprime(point, lambda x: given.gradient(x) * total, 1e-7)
+    np.testing.assert_allclose(given.curvature(point), curvature, atol=2e-4)
+
+
+@pytest.mark.parametrize("prior_sd", [0.05, 0.7, 100.0])
+def test_the_mode_is_found(prior_sd: float) -> None:
+    given = posterior(prior_sd=prior_sd)
+    found, n_steps = given.mode()
+    theirs = optimize.minimize(lambda x: -log_density(given, x), given.prior_mean, method="BFGS", tol=1e-9)
+    np.testing.assert_allclose(found, theirs.x, atol=1e-5)
+    assert 0 < n_steps < 20
+
+
+def test_a_prior_far_from_the_answers_needs_halved_steps() -> None:
+    """From there a whole Newton step raises the loss."""
+    features, right = np.linspace(-3, 3, 60)[:, None], np.linspace(-3, 3, 60) > 0
+    given = LogisticPosterior(features, right, np.ones(60), np.array([-30.0]), 50.0)
+    found, _ = given.mode()
+    assert np.abs(given.gradient(found)).max() <= 1e-10
+    assert given.loss(found) < given.loss(np.array([0.0]))
+
+
+def test_plain_steps_lead_to_the_mode_in_the_end() -> None:
+    given = posterior()
+    np.testing.assert_allclose(given.descended(0.5, 20_000), given.mode()[0], atol=1e-8)
