@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.older_labels ../shared/data/observations/*.jsonl --csv older.csv
 
-Files with the same levels are taken in turn: the one before in the list is the older set of each. Up to 300 questions
-of it are older labels. The new file is split at random into 100 labels and up to 500 tested questions, and the rest
-counts as unlabelled. ``alone`` is the fit to the new labels, ``as it is`` the older fit, and numbers are
-``also_counts``. Each pair is written as soon as it is measured, and not measured again.
+Files with the same levels and kind of answers are taken in turn: the one before in the list is the older set of each.
+Up to 300 questions of it are older labels. The new file is split at random into 100 labels and up to 500 tested
+questions, and the rest counts as unlabelled. ``alone`` is the fit to the new labels, ``as it is`` the older fit, and
+numbers are ``also_counts``. Each pair is written as soon as it is measured, and not measured again.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[
 def pairs(paths: list[Path]) -> Iterator[tuple[Path, Observations, Path, Observations]]:
     """Yield each file with another one that has the same levels and no question in common."""
     read = [(path, Observations.read(path)) for path in paths]
-    levels = [sorted(observations.level_names) for _, observations in read]
+    levels = [[observations.kind, *sorted(observations.level_names)] for _, observations in read]
     order = sorted(range(len(read)), key=lambda number: (levels[number], number))
     for _, alike in groupby(order, key=lambda number: levels[number]):
         files = [read[number] for number in alike]
