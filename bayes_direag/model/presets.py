@@ -41,9 +41,9 @@ The priors of ``bayes``, and why:
   signals that say the same count as one. Each ``vote_slope`` is normal around 0 with sd 1, divided likewise: a total of
   1 is right for calibrated reports that are independent.
 - ``eps`` is 0.005: stated percentages are mostly whole numbers, so 100 % means "at least 99.5 %".
-- final calibration: each coefficient has sd 0.35 around the value that leaves support as it is, since support is
-  already a probability under this model. The odds at even support are then within a factor of two, and the slope
-  between 0.3 and 1.7. It learns from support that has not seen the label: leave-one-out under NUTS, five folds for a
+- final calibration: each coefficient has sd 0.2 around the value that leaves support as it is, since support is
+  already a probability under this model. The odds at even support are then within a factor of 1.5, and the slope
+  between 0.6 and 1.4. It learns from support that has not seen the label: leave-one-out under NUTS, five folds for a
   MAP.
 
 ``judges`` differs in two things:
@@ -171,7 +171,7 @@ _BAYES = Preset(
     vote_agreement=RawParameter(link="identity", start=0.15, loc=0.15, scale=0.2),
     eps=0.005,
     penalty=None,
-    recalibration=RecalibrationSettings(scale=0.35, out_of_fold=5),
+    recalibration=RecalibrationSettings(scale=0.2, out_of_fold=5),
 )
 
 _JUDGES = _BAYES.override(

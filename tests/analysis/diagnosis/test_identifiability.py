@@ -52,7 +52,7 @@ class TestPriors:
         fit = good_fit()
         names = fit.preset.free_parameters("confidence")
         expected = brute_force.raw_priors(dict.fromkeys(names, 0.0), fit.preset, np.nan)
-        expected |= {"recalibration_intercept": (0, 0.35), "recalibration_slope": (1, 0.35)}
+        expected |= {"recalibration_intercept": (0, 0.2), "recalibration_slope": (1, 0.2)}
         found = priors(fit, sampled_draws(fit))
         assert len(found) == 29
         for (name, _), prior in found.iterrows():
