@@ -59,7 +59,8 @@ def tables_command(
             for section in results.sections if everything else results.sections[:1]:
                 out.print(section.title, "", shown(section.blocks), sep="\n")
             if target is not None:
-                out.print(f"{target}: {FILES}", soft_wrap=True)
+                out.print(f"Written to {target}:", soft_wrap=True)
+                out.print(FILES)
         case "csv":
             import pandas as pd
 

@@ -149,7 +149,9 @@ def predict_command(
     if as_json:
         options.out.print_json(data=summary)
     else:
-        options.out.print(text, soft_wrap=True)
+        first, *others = text.split("\n")
+        options.out.print(first, soft_wrap=True)
+        options.out.print(*others, sep="\n")
 
 
 def _predict_on_ray(fit: Path, source: Path, target: Path, interval_level: float) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import SeedOption, check_file, out
+from bayes_direag.commands.options import SeedOption, check_file, out, progress
 
 
 def simulate_command(
@@ -17,9 +17,11 @@ def simulate_command(
 
     Example: direag simulate --n 500 --seed 1 --out simulated.jsonl
     """
-    from bayes_direag.model.simulate import simulate_observations
-
     check_file(target)
-    questions = simulate_observations(n, seed=seed)
-    questions.write(target)
+    with progress() as step:
+        step("drawing")
+        from bayes_direag.model.simulate import simulate_observations
+
+        questions = simulate_observations(n, seed=seed)
+        questions.write(target)
     out.print(f"{target}: {n} simulated questions, {questions.n_levels} levels.", soft_wrap=True)

@@ -62,7 +62,7 @@ def test_latex_and_markdown(runs: tuple[Path, Path]) -> None:
 
 def test_out_writes_everything(runs: tuple[Path, Path], tmp_path: Path) -> None:
     target = tmp_path / "tables"
-    assert f"{target}: table1 and table2" in succeed(*runs, "--out", target).replace("\n", "")
+    assert f"Written to {target}:\ntable1 and table2" in succeed(*runs, "--out", target)
     assert {path.name for path in target.iterdir()} == FILES
     printed = pd.read_csv(io.StringIO(succeed(*runs, "--format", "csv")))
     written = pd.concat([pd.read_csv(target / f"table{number}.csv") for number in (1, 2)], ignore_index=True)

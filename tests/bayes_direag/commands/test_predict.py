@@ -52,7 +52,7 @@ def test_how_many_are_right_stands_at_the_end(tmp_path, fitted, questions):
     assert one_line(succeed("predict", fitted[0], new, "--out", target)).endswith(one_line(estimate.text()))
     found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json"))
     assert found["estimate"] == estimate.record()
-    seen = succeed("predict", fitted[0], questions, "--out", target)
+    seen = one_line(succeed("predict", fitted[0], questions, "--out", target))
     assert "cannot be estimated: none of 81 questions is both answered and new" in seen
 
 
