@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from bayes_direag.data.groups import group_of
 from bayes_direag.data.records import COLUMNS, OF_QUESTION, Question, is_signal
@@ -63,6 +63,8 @@ class Columns:
 
     def __post_init__(self) -> None:
         group_of(self.groups, "")
+        if self.scale not in (None, *get_args(ConfidenceScale)):
+            raise DirEAGError(f"scale={self.scale!r} (--scale): expected percent or fraction, or None.")
 
     @classmethod
     def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":
@@ -142,10 +144,17 @@ class Columns:
                 line=None if path is None else 1,
                 seen=", ".join(header),
                 expected=f"the columns {', '.join(wanted)}, each once",
-                remedy="Name the columns: level='NAME' (on the command line --column level=NAME); confidence=None if "
-                "there is none (--column confidence=); with a row a question, answer='{level}_answer' and "
-                "confidence='{level}_confidence'. A file that is not a table must begin with { on every line.",
+                remedy=self._remedy(*missing[:1]),
             )
+
+    def _remedy(self, missing: str = "") -> str:
+        """Say what to do about a column that is missing."""
+        remedy = "Name the columns, as level='NAME' (on the command line --column level=NAME), or rename them."
+        if missing == self.confidence:
+            remedy = f"If there is none, say confidence=None (on the command line --column confidence=). {remedy}"
+        if missing == self.answer or _LEVEL in self.answer:
+            remedy += " With a row a question: answer='{level}_answer', confidence='{level}_confidence'."
+        return f"{remedy} A file that is not a table must begin with {{ on every line."
 
     def ours[Value](self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Return columns, or the fields of a record, under our names; without those of our names for other columns."""

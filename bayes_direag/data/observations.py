@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from html import escape
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -212,6 +212,8 @@ class Observations:
         ``voting`` names the levels that only vote; by default, those that never state a signal. The questions are added
         to an ``overview`` of the file of which they are a part, and may name the levels of its other parts.
         """
+        if answers not in (None, *get_args(AnswerKind)):
+            raise DirEAGError(f"answers={answers!r} (--answers): expected {', '.join(get_args(AnswerKind))}, or None.")
         overview, path = overview or Overview(), table.require_unique().path
         overview.add(table)
         kind, levels = answers or kind_of(table), overview.levels(path)

@@ -32,7 +32,6 @@ import json
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib.metadata import version
-from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +41,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
 from bayes_direag.data.agreement import Agreement
-from bayes_direag.data.columns import Columns, ConfidenceScale
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import EqualAnswers
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
@@ -256,19 +255,15 @@ def fitted_observations(tree: xr.DataTree, prefix: str = "") -> Observations:
 
 def columns_of(tree: xr.DataTree) -> Columns | None:
     """Return how the observations of a container were read: columns, groups, scale, and equal answers from a file."""
-    pairs, scale = json.loads(tree.attrs.get("columns", "null")), tree.attrs.get("scale") or None
-    if scale not in (None, *get_args(ConfidenceScale)):
-        raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or none")
-    equal = tree.attrs.get("equal")
-    if pairs is None:
-        return None
-    return Columns.named(
-        pairs,
+    pairs, equal = json.loads(tree.attrs.get("columns", "null")), tree.attrs.get("equal")
+    columns = Columns.named(
+        pairs or (),
         groups=tree.attrs.get("groups") or None,
-        scale=scale,
+        scale=tree.attrs.get("scale") or None,
         same_answer=EqualAnswers.of_json(equal) if equal else None,
         needs_labels=False,
     )
+    return None if pairs is None else columns
 
 
 def level_names(tree: xr.DataTree) -> tuple[str, ...]:

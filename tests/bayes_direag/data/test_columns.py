@@ -365,6 +365,14 @@ class TestWhatIsWrong:
         found = Observations.from_frame(low, **NAMES, scale="percent")
         assert np.nanmax(found.confidence) == 0.005
 
+    def test_settings_that_are_none(self) -> None:
+        """Both errors name the argument; that of a type, where types are checked as in some runs of the tests."""
+        for wrong in ({"answers": "number"}, {"scale": "percentage"}):
+            ((name, value),) = wrong.items()
+            with pytest.raises((DirEAGError, TypeError), match=value) as error:
+                Observations.from_frame(theirs(), **NAMES, **{"scale": "fraction"} | wrong)
+            assert name in str(error.value)
+
     def test_pairs_that_are_none(self) -> None:
         assert Columns.named(["level=model", "gold=truth"], scale="fraction") == Columns(
             level="model", gold="truth", scale="fraction"
