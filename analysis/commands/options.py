@@ -24,12 +24,13 @@ def _require_probability(level: float) -> float:
 def _list_methods(wanted: bool) -> bool:
     if not wanted:
         return wanted
-    from analysis.display.terminal import label_grid
+    from analysis.display.document import Paragraph, Terms
+    from analysis.display.terminal import shown
     from analysis.methods.registry import CURVE_METHODS, EVALUATED_METHODS, method_words
 
-    options.out.print(label_grid({name: method_words(name) for name in EVALUATED_METHODS}))
     fits = ", ".join(name for name in CURVE_METHODS if name not in EVALUATED_METHODS)
-    options.out.print(f"\nOf a learning curve: {fits}.", soft_wrap=True)
+    methods = Terms("", tuple((name, method_words(name)) for name in EVALUATED_METHODS))
+    options.out.print(shown([methods, Paragraph(f"Of a learning curve: {fits}.")]))
     raise typer.Exit
 
 

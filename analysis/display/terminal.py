@@ -32,7 +32,11 @@ def _shown(block: Block) -> RenderableType:
         case Paragraph(text, role):
             return Text(f"{text}\n", style={"note": "dim italic", "title": "bold", "failure": "bold"}.get(role, ""))
         case Terms(title, items):
-            grid = label_grid(dict(items))
+            grid = rich.table.Table.grid(padding=(0, 2))
+            for _ in range(2):
+                grid.add_column(overflow="fold")
+            for name, meaning in items:
+                grid.add_row(Text(name), Text(meaning))
             return titled(title, grid) if title else Group(grid, "")
         case Table():
             return _ShownTable(block)
@@ -89,13 +93,3 @@ class _ShownTable:
                 cells.append(Text(text, style=" ".join(_STYLES[mark] for mark in cell.marks)))
             shown.add_row(*cells, style="dim" if line.is_detail else "")
         return shown
-
-
-def label_grid(rows: Mapping[str, str | Text], style: str = "") -> rich.table.Table:
-    """Return texts beside their labels."""
-    grid = rich.table.Table.grid(padding=(0, 2))
-    grid.add_column(overflow="fold", style=style)
-    grid.add_column(overflow="fold")
-    for label, text in rows.items():
-        grid.add_row(Text(label), Text(text) if isinstance(text, str) else text)
-    return grid

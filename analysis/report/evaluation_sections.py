@@ -262,7 +262,7 @@ def _first_methods(source: ReportSource, opening: Opening) -> Table:
             Column("ECE"): lambda row: number(row["ece"]),
             Column("difference in benefit"): difference,
         },
-        f"{note} {counted(n_left_out, 'other method')}: --all." if n_left_out else note,
+        f"{note} {counted(n_left_out, 'other method')}: evaluate --all." if n_left_out else note,
         focus=source.method,
     )
 

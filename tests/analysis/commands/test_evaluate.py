@@ -58,7 +58,7 @@ def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observat
     differences = result.differences.query("metric == 'benefit'").set_index("method")["difference"]
     for method in set(rows) - {"direag"}:
         assert float(rows[method][3].replace("\N{MINUS SIGN}", "-")) == pytest.approx(differences[method], abs=6e-4)
-    assert "1 other method: --all" in said
+    assert "1 other method: evaluate --all" in said
     more = ["--resamples", 20, "--folds", 2, "--methods", ", ".join(METHODS), "--all"]
     whole = succeed("evaluate", observations, "--out", tmp_path / "r", *more)
     assert SHARED_AGREEMENT in one_line(whole)
