@@ -144,7 +144,8 @@ class Columns:
                 line=None if path is None else 1,
                 seen=", ".join(header),
                 expected=f"the columns {', '.join(wanted)}, each once",
-                remedy=self._remedy(*missing[:1]),
+                remedy=self._remedy(*missing[:1])
+                + ("" if path is None else " A file that is not a table must begin with { on every line."),
             )
 
     def _remedy(self, missing: str = "") -> str:
@@ -154,7 +155,7 @@ class Columns:
             remedy = f"If there is none, say confidence=None (on the command line --column confidence=). {remedy}"
         if missing == self.answer or _LEVEL in self.answer:
             remedy += " With a row a question: answer='{level}_answer', confidence='{level}_confidence'."
-        return f"{remedy} A file that is not a table must begin with {{ on every line."
+        return remedy
 
     def ours[Value](self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Return columns, or the fields of a record, under our names; without those of our names for other columns."""

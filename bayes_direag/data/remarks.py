@@ -98,8 +98,8 @@ def _named(names: Sequence[str], levels: list[int]) -> str:
 
 def _remedy(names: Sequence[str], levels: list[int]) -> str:
     """Name the group by the pattern that the names have, such as ``{group}_run{n}``."""
-    runs = [re.fullmatch(r"(.+?)([\W_]*[^\W\d_]*)\d+", names[level]) for level in levels]
-    ends = {run and run[2] for run in runs}
+    runs = [re.fullmatch(r".+?([\W_]+[^\W\d_]*|)\d+", names[level]) for level in levels]
+    ends = {run and run[1] for run in runs}
     end = ends.pop() if len(ends) == 1 else None
     pattern = (
         f"groups='{{group}}{end}{{n}}' (--groups)" if end is not None else "group='COLUMN' (--column group=COLUMN)"

@@ -71,6 +71,9 @@ class TestLevelRemarks:
         for name, remark in zip(("own", "alike"), remarks, strict=True):
             assert remark.startswith(f"{name}_run0, {name}_run1, {name}_run2 and {name}_run3 make the same mistakes")
             assert "make them a group: groups='{group}_run{n}' (--groups)." in remark
+        numbered = noisy.assign(level=noisy["level"].str.replace("own_run", "own", regex=False))
+        first, _ = level_remarks(Observations.from_frame(numbered, answers="choice"))
+        assert "groups='{group}{n}'" in first
         grouped = Observations.from_frame(noisy, answers="choice", groups="{group}_run{n}")
         assert grouped.learned_levels == ("own", "alike")
         assert level_remarks(grouped) == ()
