@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from analysis.diagnosis.identifiability import parameter_labels
-from analysis.diagnosis.verdict import WEIGHTED, FitChecks, direction_in_words, tail_in_words
+from analysis.diagnosis.prior_sensitivity import SENSITIVE
+from analysis.diagnosis.verdict import WEIGHTED, FitChecks, direction_in_words, tail_in_words, variance_in_words
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Status, Table, Verdict, judged
 from analysis.display.text import UNDEFINED, listed, number, percent
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_PER_CHAIN, MAX_TREE_DEPTH, RHAT_LIMIT, is_apart
@@ -31,6 +32,7 @@ def diagnosis_blocks(checks: FitChecks, title: str, *, everything: bool = True) 
     yield parameter_table(checks, title)
     yield chain_table(checks)
     yield _open_table(checks)
+    yield _sensitivity_table(checks)
     yield _predictive_table(checks)
     yield _calibration_table(checks)
     yield _left_out_table(checks)
@@ -106,10 +108,24 @@ def _open_table(checks: FitChecks) -> Table:
             Column("", holds="name"): lambda row: f"  {row['second']}  ",
             Column("r"): lambda row: number(row["correlation"], 2, signed=True),
         },
-        f"Flat direction: {direction_in_words(flat.loadings)}; {flat.variance_left:.0%} of the prior's variance left; "
+        f"Flat direction: {direction_in_words(flat.loadings)}; {variance_in_words(flat.variance_left)}; "
         f"{flat.likelihood_change:.2f} nats of log-likelihood per posterior sd. Scale of weight, prior_strength and "
         f"null_base: {'prior_strength is the unit' if scale.fixed else 'determined by the prior alone'}; "
         f"{scale.likelihood_change:.2f} nats.",
+    )
+
+
+def _sensitivity_table(checks: FitChecks) -> Table:
+    return Table.of(
+        "Priors or labels?",
+        checks.sensitivity.to_dict("records"),
+        {
+            Column("quantity", holds="name"): lambda row: row["quantity"],
+            Column("priors"): lambda row: number(row["prior"], 2),
+            Column("labels"): lambda row: number(row["likelihood"], 2),
+        },
+        "How fast the posterior of each moves if all priors, or the likelihood, are raised to a power: below "
+        f"{SENSITIVE} not at all. weight, prior_strength, null_base: relative to the total weight.",
     )
 
 

@@ -33,6 +33,7 @@ from analysis.diagnosis.identifiability import (
     priors,
     total_log_likelihood,
 )
+from analysis.diagnosis.prior_sensitivity import prior_sensitivity
 from analysis.diagnosis.verdict import FitChecks
 from analysis.display.document import Document, LeftOut, Picture, Section
 from analysis.display.folders import ResultFolder, versions
@@ -139,7 +140,8 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
     raw, sampled = fit.draws("raw"), sampled_draws(fit)
     prior = priors(fit, sampled)
-    flat = flat_direction(raw, prior, total_log_likelihood(fit))
+    log_likelihood = total_log_likelihood(fit)
+    flat = flat_direction(raw, prior, log_likelihood)
     left_out = fit.left_out
     correct = left_out["correct"].to_numpy()
     return Diagnosis(
@@ -148,6 +150,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
         correlations=correlations(raw),
         flat=flat,
+        sensitivity=prior_sensitivity(fit, prior, log_likelihood),
         scale=common_scale(fit, prior, flat),
         predictive=predictive_checks(fit, interval_level),
         calibration={

@@ -16,6 +16,7 @@ from analysis.diagnosis.checks import (
     PredictiveChecks,
 )
 from analysis.diagnosis.identifiability import CommonScale, FlatDirection, parameter_labels
+from analysis.diagnosis.prior_sensitivity import PREDICTED, SENSITIVE
 from analysis.display.document import Status
 from bayes_direag.data.remarks import level_remarks
 from bayes_direag.fits.convergence import (
@@ -95,6 +96,8 @@ class FitChecks:
         One row per chain: divergences, trajectories cut short, BFMI, acceptance and step size.
     correlations : DataFrame
         Of every pair of raw parameters, the strongest first.
+    sensitivity : DataFrame
+        How far priors and labels pull on each quantity.
     flat, scale
         The direction that the labels constrain least, and the common scale of weight, prior_strength and null_base.
     predictive, calibration, loo, pareto, worst
@@ -117,6 +120,7 @@ class FitChecks:
     chains: pd.DataFrame
     correlations: pd.DataFrame
     flat: FlatDirection
+    sensitivity: pd.DataFrame
     scale: CommonScale
     predictive: PredictiveChecks
     calibration: dict[str, CalibrationCheck]
@@ -144,6 +148,7 @@ class FitChecks:
             findings.append(COMPOSITE)
         findings += sampling_findings(self.parameters, self.chains, self.sampling)
         findings += learning_findings(self.parameters, self.flat, self.scale)
+        findings.append(sensitivity_finding(self.sensitivity))
         findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]
         if not self.is_weighted:
             findings.append(predictive_finding(self.predictive))
@@ -213,6 +218,38 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Comm
         )
     yield _flat_finding(flat, scale)
     yield _scale_finding(scale)
+
+
+def sensitivity_finding(sensitivity: pd.DataFrame) -> Finding:
+    """Say whether priors or labels decide what is predicted, and which quantities they pull on."""
+    table = sensitivity.set_index("quantity")
+    prior, labels = table.loc[PREDICTED, ["prior", "likelihood"]].to_numpy(float)
+    if np.isnan(prior) or np.isnan(labels):
+        return _warning("prior sensitivity", "How far the priors matter is undefined: draws not finite.")
+    more = "more than" if prior < labels else "no more than"
+    text = (
+        f"The labels move the {PREDICTED} {more} the priors do (sensitivity {labels:.2f}, {prior:.2f}; below "
+        f"{SENSITIVE} is none)."
+    )
+    by_prior = (table["prior"] > SENSITIVE) & (table.index != PREDICTED)
+    by_labels = table["likelihood"] > SENSITIVE
+    if (both := by_prior & by_labels).any():
+        text += (
+            f" Priors and labels both move {_first_names(table.index[both].to_series())}. ArviZ calls that a potential "
+            "prior-data conflict; here it says that these are compromises of the labels with what other panels have "
+            "taught, and may trade off with each other. It is no fault of the fit: do not read them as facts of these "
+            "levels alone."
+        )
+    if (alone := by_prior & ~by_labels).any():
+        text += f" The priors decide {_first_names(table.index[alone].to_series())}: the labels say little about it."
+    return Finding("fine" if prior < labels else "warning", "prior sensitivity", text)
+
+
+def variance_in_words(left: float) -> str:
+    """Say how much of the prior's variance labels have left."""
+    if left > 1:
+        return f"the labels have removed none of the prior's variance (it is {left:.1f} times as large)"
+    return f"{left:.0%} of the prior's variance is left"
 
 
 def predictive_finding(checks: PredictiveChecks) -> Finding:
@@ -360,10 +397,8 @@ def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: Sampl
 def _flat_finding(flat: FlatDirection, scale: CommonScale) -> Finding:
     if np.isnan(flat.variance_left):
         return _warning("flat direction", "What the labels constrain least is undefined: draws not finite.")
-    least = (
-        f"The labels constrain least: {direction_in_words(flat.loadings)}. There {flat.variance_left:.0%} of the "
-        "prior's variance is left."
-    )
+    left = variance_in_words(flat.variance_left)
+    least = f"The labels constrain least: {direction_in_words(flat.loadings)}. There {left}."
     if not scale.fixed and abs(scale.correlation) > SAME_DIRECTION:
         same = f"This is mainly the common scale (correlation {abs(scale.correlation):.2f}): see below."
         return _warning("flat direction", f"{least} {same}")

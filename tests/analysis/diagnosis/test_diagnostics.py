@@ -227,7 +227,7 @@ class TestTables:
         text = printed(good)
         for row in good.parameters.to_dict("records"):
             label = row["parameter"] if row["level"] != row["level"] else f"{row['parameter']}[{row['level']}]"
-            (line,) = re.findall(rf"^{re.escape(label)} +\d.*", text, flags=re.MULTILINE)
+            line, *_ = re.findall(rf"^{re.escape(label)} +\d.*", text, flags=re.MULTILINE)
             ess = [f"{row['ess_bulk']:.0f}", f"{row['ess_tail']:.0f}"]
             learned = [f"{row['contraction']:.2f}", number(row["z_score"], 1, signed=True)]
             assert line.split()[1:] == [f"{row['rhat']:.3f}", *ess, f"{row['mcse_relative']:.3f}", *learned]
