@@ -10,6 +10,7 @@ import typer
 
 from analysis.commands.options import ListMethodsOption, ResamplesOption, named_list, read_observations
 from bayes_direag.commands import options
+from bayes_direag.commands.show import show_remarks
 from bayes_direag.model.settings import FitMethod
 
 #: A group of options in the help.
@@ -104,6 +105,11 @@ def evaluate_command(
         )
         evaluation.write(target, shlex.join(["direag", *sys.argv[1:]]))
     show_evaluation(target, everything=everything, as_json=as_json)
+    if not as_json:
+        options.out.print()
+        show_remarks(labelled, labels)
+        if tested is not None:
+            show_remarks(tested)
 
 
 def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = False) -> None:

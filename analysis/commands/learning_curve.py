@@ -7,6 +7,7 @@ import typer
 
 from analysis.commands.options import LevelOption, ListMethodsOption, named_list, read_observations
 from bayes_direag.commands import options
+from bayes_direag.commands.show import show_remarks
 from bayes_direag.errors import DirEAGError
 
 
@@ -88,7 +89,10 @@ def learning_curve_command(
     options.out.print("", shown(curve_blocks(summary, level, everything=everything)), sep="\n")
     if sampled:
         options.out.print(sampling_note(results))
-    options.out.print(f"Every figure: {target / 'summary.csv'}\nDrawn: {target / 'learning_curve.png'}", soft_wrap=True)
+    options.out.print(
+        f"Every figure: {target / 'summary.csv'}\nDrawn: {target / 'learning_curve.png'}\n", soft_wrap=True
+    )
+    show_remarks(labelled, labels)
 
 
 def _whole_numbers(numbers: str) -> list[int]:

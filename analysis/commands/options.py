@@ -59,7 +59,7 @@ def read_observations(
 
     observations = Observations.read(path, answers, columns, labels)
     if not quiet:
-        show_quality(observations, path, inferred=answers is None, labels=labels, by_level=everything)
+        show_quality(observations, path, inferred=answers is None, by_level=everything)
     return observations
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.show import show_fit, show_quality
+from bayes_direag.commands.show import show_fit, show_quality, show_remarks
 from bayes_direag.errors import UncheckedWarning
 from bayes_direag.model.settings import Variant
 
@@ -88,7 +88,8 @@ def fit_command(
         labelled = Observations.read(observations, answers, columns, labels)
         further, older = (file and Observations.read(file, labelled.kind, columns) for file in (unlabelled, also))
     if not as_json:
-        show_quality(labelled, observations, inferred=answers is None, labels=labels)
+        show_quality(labelled, observations, inferred=answers is None)
+        show_remarks(labelled, labels)
     given: dict[str, Any] = {
         "preset": settings,
         "variant": variant,

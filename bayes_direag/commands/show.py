@@ -291,18 +291,20 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
     out.print(summary_table(fit, str(path)), parameter_tables(fit))
 
 
-def show_quality(
-    observations: "Observations", path: Path, *, inferred: bool, labels: Path | None = None, by_level: bool = True
-) -> None:
-    """Print how many observations are usable, how answers are compared, and what stands out."""
-    from bayes_direag.data.remarks import level_remarks, name_remarks
-
+def show_quality(observations: "Observations", path: Path, *, inferred: bool, by_level: bool = True) -> None:
+    """Print how many observations are usable, and how answers are compared."""
     how = " (inferred from the gold answers)" if inferred else ""
     title = f"{path}: {observations.kind} answers{how}"
     if by_level:
         out.print(quality_table(observations, title))
     else:
         out.print(f"{title}. {quality_sentence(observations)}\n")
+
+
+def show_remarks(observations: "Observations", labels: Path | None = None) -> None:
+    """Print what stands out in observations, and in labels that were read beside them."""
+    from bayes_direag.data.remarks import level_remarks, name_remarks
+
     notes = [_voting_note(observations), *level_remarks(observations), *name_remarks(observations)]
     notes += [] if labels is None else [_labels_note(observations, labels)]
     if len(observations.signals) > 1:

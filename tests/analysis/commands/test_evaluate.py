@@ -50,6 +50,7 @@ def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observat
     result = opening(read_source(folder))
     said = one_line(printed)
     assert said.index(f"{result.title}. {' '.join(result.sentences)}") < said.index("method accuracy benefit ECE")
+    assert "state the same confidence" not in said or said.index("state the same") > said.index("Every figure")
     table = printed[printed.index("difference in benefit") :]
     rows = {words[0]: words[1:] for words in map(str.split, table.splitlines()) if words and words[0] in METHODS}
     assert set(rows) == {"majority", "mean_confidence", "conditional_logit", "direag"}  # no other variant of DirEAG

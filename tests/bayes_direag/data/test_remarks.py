@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.commands.show import show_quality
+from bayes_direag.commands.show import show_remarks
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.remarks import level_remarks, name_remarks
 from bayes_direag.fits.fit import Fit
@@ -89,8 +89,8 @@ class TestLevelRemarks:
         for percents in ((0, 100), (0, 0), (1, 2)):
             assert not any("scale" in remark for remark in level_remarks(stating(*percents)))
 
-    def test_they_are_shown_before_a_fit(self, observations, tmp_path, capsys):
-        show_quality(observations, tmp_path, inferred=False)
+    def test_they_are_shown_before_a_fit(self, observations, capsys):
+        show_remarks(observations)
         said = one_line(capsys.readouterr().out)
         assert all(one_line(remark) in said for remark in level_remarks(observations))
 
@@ -112,11 +112,11 @@ class TestNameRemarks:
             [{"problem_id": name, "level": "a", "answer": "1", "confidence": 50, "gold_answer": "1"} for name in names]
         )
 
-    def test_names_of_one_question_in_two_forms(self, tmp_path, capsys):
+    def test_names_of_one_question_in_two_forms(self, capsys):
         assert name_remarks(self.named("q1", "q2", "Q1")) == ()
         observations = self.named("caf\xe9", "q1", "cafe\u0301", "q 1", "q1\u200b")
         (remark,) = name_remarks(observations)
         assert remark.startswith("5 questions have names that differ only in spaces or in the form of characters: ")
         assert r"'caf\xe9' and 'cafe\u0301' and others. If they are one question" in remark
-        show_quality(observations, tmp_path, inferred=False)
+        show_remarks(observations)
         assert one_line(remark) in one_line(capsys.readouterr().out)
