@@ -93,7 +93,7 @@ def _rows_of_method(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
     if method not in has:
         meant = did_you_mean(method, has)
         raise DirEAGError(
-            f"{name} has no method {method!r}; expected one of {', '.join(has)}.{meant} Name it with --method."
+            f"{name} has no method {method!r}; expected one of {', '.join(has)}.{meant} Name it (method=, --method)."
         )
     return run.predictions[run.predictions["method"] == method].set_index("problem_id")
 

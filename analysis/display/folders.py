@@ -106,7 +106,7 @@ class ResultFolder:
             seen = ", ".join(strangers[:3]) + (f", ... ({len(strangers)} in all)" if len(strangers) > 3 else "")
         if seen:
             raise DirEAGError(
-                f"--out {folder}: saw {seen}; expected a new or empty folder, or one with an earlier {self.kind} and "
+                f"{folder}: saw {seen}; expected a new or empty folder, or one with an earlier {self.kind} and "
                 "nothing else. Choose another, or move away what is there."
             )
 
@@ -114,10 +114,10 @@ class ResultFolder:
         """Raise DirEAGError unless files can be added to the folder, and it is no result of this kind."""
         require_parent(folder)
         if folder.exists() and not folder.is_dir():
-            raise DirEAGError(f"--out {folder}: saw a file; expected a folder, new or not. Choose another name.")
+            raise DirEAGError(f"{folder}: saw a file; expected a folder, new or not. Choose another name.")
         if (folder / self.record).exists():
             raise DirEAGError(
-                f"--out {folder}: saw an earlier {self.kind} there; expected a folder of its own. Choose another."
+                f"{folder}: saw an earlier {self.kind} there; expected a folder of its own. Choose another."
             )
 
     def _strangers(self, folder: Path) -> list[str]:

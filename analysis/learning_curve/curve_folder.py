@@ -57,7 +57,7 @@ def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
     if differing:
         name = differing[0]
         raise DirEAGError(
-            f"--out {folder}: saw a learning curve with another {name} ({_short(before[name])}); expected "
+            f"{folder}: saw a learning curve with another {name} ({_short(before[name])}); expected "
             f"{_short(identity[name])}, as now. Ask for the same to go on with it, or choose another folder."
         )
     folder.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ def evaluation_pictures(
     scores = scored_by_method(questions.predictions)
     require_method(method, list(scores))
     if not scores[method].is_answered.any():
-        raise DirEAGError(f"method {method} has answered no labelled question; expected some. Choose another --method.")
+        raise DirEAGError(f"method {method} has answered no labelled question; expected some. Choose another method.")
     about = f"{questions.name}, {questions.held_out}."
     worth = selection_table(questions.predictions, seed=seed, level=level)
     yield Picture("benefit", benefit_figure(worth, about, level), {"benefit": worth.assign(interval_level=level)})
@@ -68,7 +68,7 @@ def evaluation_pictures(
     yield _selective(questions.predictions, scores, about, seed, level)
     yield _null_state(questions.predictions, method, about, seed, level)
     if questions.reports is None:
-        yield LeftOut("stated_confidence", "the evaluated observations are not available; give them with --obs")
+        yield LeftOut("stated_confidence", "the evaluated observations are not available; give them (--obs)")
     else:
         stated = stated_confidences(questions.reports)
         of = f"{questions.name}, {len(questions.reports.problem_id)} labelled questions."
