@@ -38,13 +38,13 @@ class FrontDoor(TyperGroup):
         return sorted(entry_points(group=GROUP).names)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
-        """Load the function of a command's entry point; its docstring ends with an example."""
+        """Load the function of a command's entry point; its docstring ends with examples."""
         commands = entry_points(group=GROUP)
         if cmd_name not in commands.names:
             return None
         take(commands[cmd_name].module.partition(".")[0])
         function = commands[cmd_name].load()
-        text, _, example = str(function.__doc__).rpartition("Example: ")
+        text, _, example = str(function.__doc__).partition("Example: ")
         command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         command.command(cmd_name, cls=Command, help=text, epilog=f"Example: {example}")(function)
         return typer.main.get_command(command)

@@ -48,7 +48,7 @@ def option_groups(command: Any, ctx: Any) -> dict[str, dict[str, str]]:
 
 
 def help_text(usage: str, command: Any, groups: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the help of a command: how it is called, what it does, what may be said by group, and an example."""
+    """Return the help of a command: how it is called, what it does, what may be said by group, and examples."""
     console = PlainConsole(width=_WIDTH)
     with console.capture() as captured:
         console.print(Group(*_blocks(usage, command, groups)))
@@ -57,8 +57,7 @@ def help_text(usage: str, command: Any, groups: Mapping[str, Mapping[str, str]])
 
 def _blocks(usage: str, command: Any, groups: Mapping[str, Mapping[str, str]]) -> Iterator[RenderableType]:
     yield Text(f"Usage: {' '.join(usage.split())}\n")
-    for paragraph in inspect.cleandoc(command.help or "").strip().split("\n\n"):
-        yield Text(f"{' '.join(paragraph.split())}\n")
+    yield from _paragraphs(command.help)
     for title, rows in groups.items():
         if rows:
             table = Table.grid(padding=(0, 0, 0, 2))
@@ -67,7 +66,12 @@ def _blocks(usage: str, command: Any, groups: Mapping[str, Mapping[str, str]]) -
             for name, meaning in rows.items():
                 table.add_row(Text(name), Text(meaning))
             yield Group(Text(title, style="bold"), table, "")
-    yield Text(command.epilog or "")
+    yield from _paragraphs(command.epilog)
+
+
+def _paragraphs(text: str | None) -> Iterator[Text]:
+    for paragraph in inspect.cleandoc(text or "").strip().split("\n\n"):
+        yield Text(f"{' '.join(paragraph.split())}\n")
 
 
 def _name(parameter: Any, ctx: Any) -> str:

@@ -50,7 +50,6 @@ def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observat
     result = opening(read_source(folder))
     said = one_line(printed)
     assert said.index(f"{result.title}. {' '.join(result.sentences)}") < said.index("method accuracy benefit ECE")
-    assert "state the same confidence" not in said or said.index("state the same") > said.index("Every figure")
     table = printed[printed.index("difference in benefit") :]
     rows = {words[0]: words[1:] for words in map(str.split, table.splitlines()) if words and words[0] in METHODS}
     assert set(rows) == {"majority", "mean_confidence", "conditional_logit", "direag"}  # no other variant of DirEAG
@@ -67,6 +66,16 @@ def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observat
     for text in (printed, whole):
         assert "…" not in text
         assert max(len(line.rstrip()) for line in text.splitlines() if str(tmp_path.parent) not in line) <= 80
+
+
+def test_what_stands_out_in_the_reports_comes_last(tmp_path, observations):
+    frame = Observations.read(observations).to_frame()
+    frame.loc[frame["level_name"] == "vanilla", "confidence"] = 70.0
+    Observations.from_frame(frame).write(tmp_path / "steady.jsonl")
+    options = ["--out", tmp_path / "r", "--methods", "majority", "--resamples", 2]
+    printed = one_line(succeed("evaluate", tmp_path / "steady.jsonl", *options))
+    assert printed.index("80 questions") < printed.index("of these answers are right")
+    assert printed.index("direag report") < printed.index("state the same confidence")
 
 
 def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
