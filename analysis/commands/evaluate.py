@@ -3,6 +3,7 @@
 import shlex
 import sys
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -114,8 +115,10 @@ def evaluate_command(
 
 def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = False) -> None:
     """Print the result of an evaluation, or the same as JSON."""
+    from analysis.display.document import Paragraph
     from analysis.display.terminal import shown
     from analysis.report.evaluation_sections import answer_section, first_screen, methods_section, reliability_section
+    from analysis.report.fit_sections import cautions
     from analysis.report.opening import opening
     from analysis.report.source import read_source
     from bayes_direag.data.files import as_records
@@ -128,11 +131,12 @@ def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = F
         record = {"out": str(folder), "answer": result.sentences, "metrics": as_records(source.run.metrics)}
         options.out.print_json(data=record, allow_nan=False)
         return
-    options.out.print(shown(first_screen(source, result)))
+    care = tuple(cautions(source, None))
     if everything:
-        details = methods_section(source, result), reliability_section(source)
-        _, *about = answer_section(source, result, ()).blocks
-        options.out.print(shown([*about, *(block for section in details for block in section.blocks)]))
+        sections = answer_section(source, result, care), methods_section(source, result), reliability_section(source)
+        options.out.print(shown([Paragraph(f"{result.title}.", "title"), *chain(*(one.blocks for one in sections))]))
+    else:
+        options.out.print(shown(first_screen(source, result, care)))
     options.out.print(
         f"Every figure: {folder / 'metrics.csv'}\nAs a page to read and to send: direag report {folder}",
         soft_wrap=True,

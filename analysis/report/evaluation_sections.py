@@ -1,6 +1,6 @@
 """The parts of a report that come from the evaluation: the answer, the methods, the reliability, the questions."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,9 +36,16 @@ _LISTED, _TEXT_LENGTH = 5, 240
 _FIRST_METHODS, _ALWAYS = 5, ("majority", "majority_platt")
 
 
-def first_screen(source: ReportSource, opening: Opening) -> tuple[Block, ...]:
-    """Return the result in sentences, and beside the report's method those that it has to be better than."""
-    return Paragraph(f"{opening.title}.", "title"), Statements(opening.sentences), _first_methods(source, opening)
+def first_screen(source: ReportSource, opening: Opening, cautions: Iterable[str]) -> tuple[Block, ...]:
+    """Return the result in sentences, what to take care of, and the methods that this one has to be better than."""
+    table, run = _first_methods(source, opening), source.run
+    about = (
+        f"{source.about}: {run.design}; {run.fit_method.upper()}, preset {run.preset}. "
+        f"{counted(len(run.metrics) - len(table.rows), 'other method')}: evaluate --all."
+    )
+    care = (Paragraph(text, "failure") for text in cautions)
+    result = Paragraph(f"{opening.title}.", "title"), Statements(opening.sentences)
+    return *result, *care, table, Paragraph(about, "note")
 
 
 def answer_section(source: ReportSource, opening: Opening, cautions: Sequence[str]) -> Section:
@@ -46,7 +53,8 @@ def answer_section(source: ReportSource, opening: Opening, cautions: Sequence[st
     blocks: list[Block] = [Statements(opening.sentences), *(Paragraph(text, "failure") for text in cautions)]
     if source.metrics["n"]:
         blocks += [_chart(source), _threshold_table(opening, source.run.interval_level)]
-    return Section("answer", "The answer", (*blocks, Paragraph(f"{_evaluated(source)} {_held_out(source)}", "note")))
+    about = Paragraph(f"{_evaluated(source)} {_held_out(source)}", "note")
+    return Section("answer", "The answer", (*blocks, _first_methods(source, opening), about))
 
 
 def methods_section(source: ReportSource, opening: Opening) -> Section:
@@ -247,13 +255,12 @@ def _first_methods(source: ReportSource, opening: Opening) -> Table:
         to = differences[row["method"]]
         return with_interval(to["difference"], to["low"], to["high"], signed=True)
 
-    name, n_left_out = spoken(source.method), len(ranked) - len(rows)
     note = (
-        f"Ranked by benefit. Differences: {name} minus the method, on the same questions, with "
+        f"Ranked by benefit. Differences: {spoken(source.method)} minus the method, on the same questions, with "
         f"{percent(source.run.interval_level, 0)} intervals."
     )
     return Table.of(
-        f"{source.about}: {source.run.design}; {source.run.fit_method.upper()}, preset {source.run.preset}",
+        "Is it better than a simpler method?",
         rows.to_dict("records"),
         {
             Column("method", holds="key"): lambda row: row["method"],
@@ -262,7 +269,7 @@ def _first_methods(source: ReportSource, opening: Opening) -> Table:
             Column("ECE"): lambda row: number(row["ece"]),
             Column("difference in benefit"): difference,
         },
-        f"{note} {counted(n_left_out, 'other method')}: evaluate --all." if n_left_out else note,
+        note,
         focus=source.method,
     )
 

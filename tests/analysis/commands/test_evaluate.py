@@ -8,12 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.commands.evaluate import show_evaluation
 from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from analysis.report.opening import opening
 from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.report.runs import small_run
 from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
 
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
@@ -66,6 +68,11 @@ def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observat
     for text in (printed, whole):
         assert "…" not in text
         assert max(len(line.rstrip()) for line in text.splitlines() if str(tmp_path.parent) not in line) <= 80
+
+
+def test_fits_that_did_not_converge_are_told(tmp_path, capsys):
+    show_evaluation(small_run(tmp_path / "run", gradient=1e-3))
+    assert "1 of the 2 fits behind these figures did not converge" in one_line(capsys.readouterr().out)
 
 
 def test_what_stands_out_in_the_reports_comes_last(tmp_path, observations):

@@ -148,6 +148,8 @@ class TestWhatStandsInIt:
         expected = opening(read_source(files)).differences.set_index(["method", "metric"])
         _, *rows = page.tables["How DirEAG differs from each other method"]
         assert [row[0] for row in rows] == ["majority", "mean_confidence", "confidence"]
+        _, *first = page.tables["Is it better than a simpler method?"]
+        assert {row[0] for row in first} == {"direag", "majority", "mean_confidence"}
         for method, benefit, told, accuracy, log_score, n in rows:
             assert n == "58"
             for metric, cell in (("benefit", benefit), ("accuracy_of_all", accuracy), ("log_score", log_score)):
