@@ -100,7 +100,7 @@ def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSett
     logit = clipped_logit(outcomes.support[row, used], settings.eps)
     features = [np.ones(len(logit)), logit]
     if outcomes.n_reports is not None:
-        features.append(log_share(outcomes.n_reports[used], outcomes.most_reports[row]))
+        features.append(log_share(outcomes.n_reports[used], int(outcomes.most_reports[row])))
     weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()][: len(features)])
     right, prior_sd = outcomes.right[row, used], settings.prior_scale(weight.sum())
     return LogisticPosterior(np.stack(features, axis=1), right, weight, identity, prior_sd)
