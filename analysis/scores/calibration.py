@@ -86,8 +86,8 @@ class Calibration(NamedTuple):
         if self.verdict == "off":
             low, high, stated, right = self.worst
             return (
-                f"Miscalibration of the {name} was found: {points}, {self.direction}. Most of it is between {low:.0%} "
-                f"and {high:.0%}: {stated:.1%} stated, {right:.1%} right."
+                f"Miscalibration of the {name} was found: {points}, {self.direction}. The largest part is between "
+                f"{low:.0%} and {high:.0%}: {stated:.1%} stated, {right:.1%} right."
             )
         answers = f"{self.n:,} answer{'' if self.n == 1 else 's'}"
         least = f"{100 * self.smallest_found:.1f} points"

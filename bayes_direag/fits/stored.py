@@ -29,8 +29,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 def write_tree(tree: xr.DataTree, path: str | Path) -> None:
     """Write a container as NetCDF, completely or not at all; raise OSError if it cannot be written."""
     encoding = {}
-    sizes = tree["posterior"].sizes
-    if sizes["chain"] * sizes["draw"] > 1 and "log_likelihood" in tree.children:
+    if "log_likelihood" in tree.children:
         shape = tree["log_likelihood"]["target"].shape
         encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}
     with atomic_path(path) as partial_path:

@@ -22,7 +22,7 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import Minimum, ProjectedNewton
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, direag, log_joint, log_likelihood, raw_priors, sites
+from bayes_direag.model.model import Raw, direag, log_joint, raw_priors, sites
 from bayes_direag.model.settings import Preset, Variant, raw_shape
 
 #: A fit has converged if no coordinate of the mean loss's projected gradient exceeds this.
@@ -49,8 +49,6 @@ class Optimum(NamedTuple):
     curvature: Float[Array | np.ndarray, "*batch raw raw"]
     #: Steps of the search.
     n_steps: Int[Array | np.ndarray, "*batch"]
-    #: Log probability of the observed state of each question, including those of weight 0.
-    log_likelihood: Float[Array | np.ndarray, "*batch problem"]
     #: Number of searches, of which this one ended lowest.
     n_starts: Int[Array | np.ndarray, "*batch"]
     #: Number of different optima that they ended in.
@@ -88,7 +86,7 @@ def map_estimates(
             others = [search((padded[few], raw, unknown)) for raw in _random_starts(data, len(few))]
             optimum = _lowest(optimum, few, others)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
-    return optimum._replace(log_likelihood=optimum.log_likelihood[:, :n])
+    return optimum
 
 
 def penalised_loss(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
@@ -211,8 +209,7 @@ def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw
     mode, end = mode_of(direag, sites(start), data, low=low, high=high, scale=total, curvature=curvature)
     raw = {name: mode[f"{name}_raw"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
-    by_question = log_likelihood(raw, data)
-    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, by_question, single, single)
+    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, single, single)
 
 
 def padded_batch[Tree](batch: Tree) -> Tree:

@@ -9,7 +9,7 @@ group                        content
 ``sample_stats``             MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts``, the
                              number of searches, and ``n_optima``, how many optima they found. NUTS: ``lp``, ``energy``,
                              ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
-``log_likelihood``           ``target``: log probability of the observed state, by problem
+``log_likelihood``           NUTS only: ``target``: log probability of the observed state, by problem
 ``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 if none is right
 ``labels``                   ``correct``: whether each candidate is right, by problem and candidate
 ``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: the data of the
@@ -112,7 +112,6 @@ def map_posterior(
     return _container(
         raw,
         {name: np.asarray(value)[None, None] for name, value in stats.items()},
-        np.asarray(optimum.log_likelihood)[member, : len(used)][used][None, None],
         observations.select(used),
         weight[used],
         labels=labels,
@@ -149,7 +148,6 @@ def nuts_posterior(
     tree = _container(
         draws.raw,
         draws.stats | {"lp": log_joint},
-        log_likelihood[..., :n],
         observations,
         np.asarray(data.weight[:n]),
         labels=labels,
@@ -157,7 +155,9 @@ def nuts_posterior(
         variant=data.variant,
         attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json(), "partial": int(partial)},
     )
-    tree["log_prior"] = _datasets({"log_prior": log_prior}, observations, labels)["log_prior"]
+    densities = {"log_likelihood": {"target": log_likelihood[..., :n]}, "log_prior": log_prior}
+    for name, group in _datasets(densities, observations, labels).items():
+        tree[name] = group
     return tree
 
 
@@ -311,7 +311,6 @@ def require_format(tree: xr.DataTree) -> None:
 def _container(
     raw: RawDraws,
     stats: dict[str, Shaped[np.ndarray, "chain draw"]],
-    log_likelihood: Float[np.ndarray, "chain draw problem"],
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
@@ -333,7 +332,6 @@ def _container(
             "unconstrained_posterior": sites(raw),
             **({"fixed_parameters": fixed} if fixed else {}),
             "sample_stats": stats,
-            "log_likelihood": {"target": log_likelihood},
             "labels": {"correct": right},
             "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": columns,

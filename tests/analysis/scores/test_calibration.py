@@ -38,7 +38,7 @@ def test_a_large_shift_is_off_by_its_size_and_is_placed(shift, direction):
     assert (found.verdict, found.direction) == ("off", direction)
     assert found.size == pytest.approx(abs(shift), abs=0.05)
     assert found.worst[:2] == (0.7, pytest.approx(0.8))
-    assert f"{direction}. Most of it is between 70% and 80%" in found.sentence()
+    assert f"{direction}. The largest part is between 70% and 80%" in found.sentence()
 
 
 def test_too_sure_at_both_ends_is_no_one_direction():

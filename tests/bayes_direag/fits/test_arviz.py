@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "diagnostics.md").read_text()
 WORKS, SENSELESS = PAGE.partition("\n## ArviZ\n")[2].partition("| makes no sense |")[::2]
@@ -47,6 +48,11 @@ class TestArviz:
             warnings.simplefilter("ignore")  # short chains, and what the picture itself has to say
             eval(call, {"az": az, "tree": nuts.with_predictive().tree})  # noqa: S307 - our own page
         plt.close("all")
+
+    @pytest.mark.parametrize("call", ["az.loo(tree)", "az.psense(tree)"])
+    def test_of_a_map_it_says_what_is_missing(self, az, simulated, call: str) -> None:
+        with pytest.raises(TypeError, match=r"log (likelihood|prior) not found"):
+            eval(call, {"az": az, "tree": fit_map(simulated).tree})  # noqa: S307 - ours
 
     def test_a_summary_is_of_what_was_learned(self, az, nuts: Fit) -> None:
         table = az.summary(nuts.tree, round_to="none")

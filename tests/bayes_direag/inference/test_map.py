@@ -225,7 +225,7 @@ def beginning(observations: Observations) -> Optimum:
     }
     n_raw, nothing = sum(value.size for value in raw.values()), np.zeros(1)
     once, unknown = np.ones(1, int), np.full((1, n_raw, n_raw), np.nan)
-    return Optimum(raw, nothing, nothing, unknown, once, nothing[:, None], once, once)
+    return Optimum(raw, nothing, nothing, unknown, once, once, once)
 
 
 @pytest.fixture(scope="module")
