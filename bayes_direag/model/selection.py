@@ -100,12 +100,10 @@ class IsotonicRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method})
 
 
-def log_share(
-    n_reports: Int[np.ndarray, " problem"], most_reports: int | Int[np.ndarray, "*batch 1"]
-) -> Float[np.ndarray, "*batch problem"]:
+def log_share(n_reports: Int[np.ndarray, " problem"], most_reports: int) -> Float[np.ndarray, " problem"]:
     """Return the log of the share of the reports that a question has; 0 for more than the most, and for none."""
-    share = n_reports / np.asarray(most_reports)
-    return np.asarray(np.log(np.where(n_reports > 0, np.minimum(share, 1.0), 1.0)))
+    share = np.minimum(n_reports / most_reports, 1.0)
+    return np.asarray(np.log(np.where(n_reports > 0, share, 1.0)))
 
 
 #: A map from the support of the selected answer to its probability, one for each posterior draw.
