@@ -267,6 +267,8 @@ def _answered_note(table: pd.DataFrame) -> str:
 
 
 _NAMED_COLOURS = (RIGHT, WRONG, "#009E73")
+#: Below this share answered a few questions decide, and nothing is drawn.
+_LEAST_SHARE = 0.05
 
 
 def selective_figure(
@@ -280,7 +282,8 @@ def selective_figure(
         f"{about} Questions are taken in order of confidence; within a tie, every order counts alike. AURC: mean error "
         f"over all shares answered, less is better, with its {interval_level:.0%} bootstrap interval over questions; "
         "excess: above that of the best order of the same answers. Dots: where a threshold can stop, if there are few. "
-        f"{'Grey: other methods. ' if len(defined) > len(shown) else ''}n: answered, labelled questions."
+        f"{'Grey: other methods. ' if len(defined) > len(shown) else ''}Below 5% a few questions decide, so nothing is "
+        "drawn. n: answered, labelled questions."
     )
     with figure_style():
         figure = headed_figure("Errors among the surest questions", caption, 2.9)
@@ -304,7 +307,7 @@ def selective_figure(
         seen = pd.concat(curves.values())
         worst = seen.loc[seen["coverage"] >= 0.1, "risk"].max()
         reach = 100.0 if np.isnan(worst) else min(100.0, 110 * max(worst, 0.02))
-        axes.set(xlim=(0, 100), ylim=(0, reach), xlabel="answered (%)", ylabel="errors (%)")
+        axes.set(xlim=(100 * _LEAST_SHARE, 100), ylim=(0, reach), xlabel="answered (%)", ylabel="errors (%)")
         if len(shown):
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=9)
     return figure
