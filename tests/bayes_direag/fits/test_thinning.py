@@ -162,7 +162,7 @@ class TestWhatAFitKeeps:
 
     def test_its_questions_are_those_given(self, questions: Observations, partial: Fit) -> None:
         n = int((questions.labelled & questions.answered).sum())
-        assert partial.n_questions == n == partial.tree["log_likelihood"].sizes["problem"]
+        assert partial.n_questions == n == partial.tree["observed_data"].sizes["problem"]
         assert len(partial.likelihood_data.weight) == N_COPIES * n
 
 
