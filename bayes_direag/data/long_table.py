@@ -136,11 +136,14 @@ class LongTable:
     ) -> "LongTable":
         """Take the columns of a table, under our names; questions are in the order of their first rows.
 
-        Raises ObservationError if a value cannot be used, or rows disagree about their question.
+        Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
+        disagree about their question.
         """
         columns = {**columns, "level": columns.get("level", Coded.missing(len(line))).changed(whole)}
         name, _ = _checked("problem_id", columns["problem_id"])
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
+        if names is None and any(isinstance(level, str) for level in columns["level"].values):
+            names = Columns()
         columns = columns if names is None else _converted(columns, names, question, line, path)
         reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or is_signal(name)]
         order = np.argsort(question, kind="stable")

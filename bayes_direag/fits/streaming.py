@@ -70,8 +70,8 @@ def predict_file(
     Parameters
     ----------
     columns
-        How the file is read. With columns, each part is checked by itself; without, a level may have its name in any
-        earlier part.
+        How the file is read. With columns, or levels that are names, each part is checked by itself; otherwise a level
+        may have its name in any earlier part.
     on_step
         Called with messages on progress.
 
@@ -86,12 +86,12 @@ def predict_file(
 
     def predicted(parts: Iterable["LongTable"]) -> Iterator[pd.DataFrame]:
         nonlocal sample
-        start, overview = monotonic(), Overview() if columns is None else None
+        start, overview = monotonic(), Overview()
         n_used.clear()
         sample = _Sample(fit)
         on_step(f"predicting {source}")
         for part in parts:
-            questions = Observations.of_table(part, fit.answers, overview=overview)
+            questions = Observations.of_table(part, fit.answers, overview=overview if part.names is None else None)
             table = fit.predict(questions, interval_level=interval_level, warn=False)
             n_used.append(table["n_used"].to_numpy(np.int32))
             sample.add(questions)

@@ -180,3 +180,14 @@ def test_names_that_contradict_those_of_earlier_parts_are_errors(tmp_path, monke
     for read in (Observations.read, in_parts):
         with pytest.raises(ObservationError, match=r"line 10, .*level 1 is called 'mid' before; saw 'lower'"):
             read(path, "numeric")
+
+
+def test_levels_may_be_names_of_which_nothing_is_said(tmp_path):
+    """They are numbered as they appear."""
+    rows = pd.DataFrame({"problem_id": ["q", "q", "r"], "level": ["small", "large", "large"]})
+    rows = rows.assign(answer="7", gold_answer="7", confidence=[90, 80, 70])
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    for read in (Observations.read(tmp_path / "rows.csv"), Observations.read(tmp_path / "rows.parquet")):
+        assert read.level_names == ("small", "large")
+        np.testing.assert_allclose(read.confidence, [[0.9, 0.8], [np.nan, 0.7]])

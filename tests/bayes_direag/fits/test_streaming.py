@@ -151,12 +151,12 @@ def test_a_question_that_occurs_twice_is_named(tmp_path, monkeypatch, fit, obser
         predict_file(fit, path, tmp_path / "p.parquet")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_levels_that_are_names_may_come_in_any_order(tmp_path, monkeypatch, long, suffix):
+@pytest.mark.parametrize(("suffix", "level"), [("csv", "prompt"), ("jsonl", "prompt"), ("csv", "level")])
+def test_levels_that_are_names_may_come_in_any_order(tmp_path, monkeypatch, long, suffix, level):
     monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
-    table = long.drop(columns="level").rename(columns={"level_name": "prompt"})
+    table = long.drop(columns="level").rename(columns={"level_name": level})
     mixed = table.groupby("problem_id", sort=False).sample(frac=1, random_state=1)
-    path, columns = tmp_path / f"o.{suffix}", Columns(level="prompt")
+    path, columns = tmp_path / f"o.{suffix}", None if level == "level" else Columns(level=level)
     mixed.to_csv(path, index=False) if suffix == "csv" else mixed.to_json(path, orient="records", lines=True)
     fit = fit_map(Observations.read(path, "numeric", columns))
     assert predict_file(fit, path, tmp_path / "p.parquet", columns)[:2] == (62, 2)
