@@ -321,8 +321,8 @@ def _labels_note(observations: "Observations", labels: Path) -> str:
     if not n:
         return ""
     return (
-        f"{labels}: to {n} of {known.sum()} labelled questions no report gives the right answer. If that is more than "
-        "you expect, look at how the right answers are written."
+        f"{labels.name}: to {n} of {known.sum()} labelled questions no report gives the right answer. If that is more "
+        "than you expect, look at how the right answers are written."
     )
 
 

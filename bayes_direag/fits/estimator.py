@@ -154,7 +154,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         >>> from sklearn.model_selection import cross_val_score
         >>> observations = simulate_observations(n=200, seed=1)
         >>> cross_val_score(DirEAG(), observations, scoring=DirEAG.scorer("neg_brier_score"), cv=2).round(2)
-        array([-0.18, -0.17])
+        array([-0.17, -0.17])
         """
         if metric not in _SCORES:
             raise DirEAGError(

@@ -64,7 +64,7 @@ def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
     assert "learned from 30 questions with numeric answers" in said
     known = Observations.read(observations)
     n_absent = int((~known.gold_generated[:30]).sum())
-    assert f"{labels}: to {n_absent} of 30 labelled questions no report gives the right answer." in said
+    assert f"{labels.name}: to {n_absent} of 30 labelled questions no report gives the right answer." in said
     alone = fit_map(known.select(slice(0, 30))).parameters()["mean"].to_numpy()
     assert Fit.load(tmp_path / "fit.nc").parameters()["mean"].to_numpy() == pytest.approx(alone, rel=1e-6)
 
