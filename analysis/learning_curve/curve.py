@@ -191,7 +191,7 @@ def _row(scored: Scored) -> dict[str, int | float]:
     return row
 
 
-def _sampler(learned: object) -> dict[str, float]:
+def _sampler(learned: object) -> dict[str, int | float]:
     """Return the sampler's summary; NaN without sampling."""
     if isinstance(learned, Fit) and learned.n_samples > 1:
         return sampler_summary(learned)._asdict()
