@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from pydantic import JsonValue
+
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import ChatRequest, Generation
 from elicitation.journal import read_identity, read_journal
@@ -53,9 +55,6 @@ class EngineInfo:
 class Engine(Protocol):
     """The interface of an engine: a run enters it only if there is something to ask, and always leaves it.
 
-    An engine may also have an ``identity``, a mapping of JSON values that, like the name of the model, must not change
-    when a run is resumed.
-
     Attributes
     ----------
     model : str
@@ -72,6 +71,11 @@ class Engine(Protocol):
     lanes: int = 1
     takes: int = 64
     replied_by: Set[str] = frozenset()
+
+    @property
+    def identity(self) -> Mapping[str, JsonValue]:
+        """What, like the name of the model, must not change when a run is resumed; by default nothing else."""
+        return {}
 
     async def __aenter__(self) -> EngineInfo:
         """Make the engine ready."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+from pydantic import JsonValue
+
 from elicitation.chat_engine import ChatEngine
 from elicitation.engines import Engine, EngineError, EngineInfo
 from elicitation.generation import ChatRequest, Generation
@@ -28,9 +30,9 @@ class Panel(Engine):
         self._stack = AsyncExitStack()
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, JsonValue]:
         """What must not change when a run is resumed."""
-        return {name: value for engine in self._different for name, value in getattr(engine, "identity", {}).items()}
+        return {name: value for engine in self._different for name, value in engine.identity.items()}
 
     async def __aenter__(self) -> EngineInfo:
         """Make all engines ready."""

@@ -184,7 +184,7 @@ class _Run:
             "sampling": task.sampling.model_dump(),
             **({"levels": levels} if levels else {}),
             **({} if adaptive is None else {"policy": adaptive.identity}),
-            **getattr(engine, "identity", {}),
+            **engine.identity,
         }
         self.outcomes: dict[Slot, Outcome] = {}
         self.courses = {problem.problem_id: self._course(task.slots(problem)) for problem in questions.problems}

@@ -114,7 +114,7 @@ class LongTable:
     path, line : Path or None, (row,) array
         The file that they were read from, and the line of each row, 0 if it has none.
     names : Columns, optional
-        How it was read, if that was said.
+        How it was read, if that was said or levels are names.
     is_long : bool
         Whether reports are rows of the file.
     file_records : sequence of FileRecord, optional

@@ -28,7 +28,7 @@ from bayes_direag.model.settings import Preset, Variant, raw_shape
 #: A fit has converged if no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
 #: Fewer questions are padded to this number, since compiling for another shape takes longer than a fit.
-LEAST_SIZE = 512
+_LEAST_SIZE = 512
 _LEAST_BATCH = 32
 
 #: Under a penalty the loss may have several optima. Fits to fewer questions than this get further starts, this many.
@@ -73,7 +73,7 @@ def map_estimates(
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, variant=variant)
     n = len(observations)
-    size = padded_size(n, least=LEAST_SIZE)
+    size = padded_size(n, least=_LEAST_SIZE)
     padded = np.pad(weight, ((0, 0), (0, size - n)))
     few = np.flatnonzero(weight.sum(axis=1) < FEW_QUESTIONS)
     several = len(few) and near is None and preset.penalty and not preset.is_bounded

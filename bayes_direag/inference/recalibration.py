@@ -61,12 +61,9 @@ class Outcomes(NamedTuple):
         repeated = None if n_reports is None else np.tile(n_reports, len(selections))
         return cls(supports, rights, weights, repeated)
 
-    @property
-    def most_reports(self) -> Int[np.ndarray, " batch"]:
-        """The largest number of reports of a question in each partial fit, otherwise 1."""
-        if self.n_reports is None:
-            return np.ones(len(self.weight), int)
-        return np.asarray(np.where(self.weight > 0, self.n_reports, 1).max(axis=1))
+    def most_reports(self, row: int) -> int:
+        """Return the largest number of reports of a question in a member of the batch, if partial; otherwise 1."""
+        return 1 if self.n_reports is None else int(self.n_reports[self.weight[row] > 0].max(initial=1))
 
 
 def from_dataset(stored: xr.Dataset) -> Recalibration:
@@ -100,7 +97,7 @@ def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSett
     logit = clipped_logit(outcomes.support[row, used], settings.eps)
     features = [np.ones(len(logit)), logit]
     if outcomes.n_reports is not None:
-        features.append(log_share(outcomes.n_reports[used], int(outcomes.most_reports[row])))
+        features.append(log_share(outcomes.n_reports[used], outcomes.most_reports(row)))
     weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()][: len(features)])
     right, prior_sd = outcomes.right[row, used], settings.prior_scale(weight.sum())
     return LogisticPosterior(np.stack(features, axis=1), right, weight, identity, prior_sd)
@@ -108,7 +105,7 @@ def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSett
 
 def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
     calibrations: list[Recalibration] = []
-    for row, most_reports in enumerate(outcomes.most_reports):
+    for row in range(len(outcomes.weight)):
         posterior = logistic_posterior(outcomes, row, settings)
         if settings.method == "release":
             point = posterior.descended(_RELEASE_RATE, _RELEASE_STEPS)
@@ -117,7 +114,8 @@ def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recal
             gradient, loss = np.abs(posterior.gradient(point)).max(), posterior.loss(point)
             require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
         coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=False)}
-        calibrations.append(LogisticRecalibration(settings.method, coefficients, settings.eps, int(most_reports)))
+        most_reports = outcomes.most_reports(row)
+        calibrations.append(LogisticRecalibration(settings.method, coefficients, settings.eps, most_reports))
     return calibrations
 
 
