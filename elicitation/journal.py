@@ -80,19 +80,20 @@ class Journal:
 
     Attributes
     ----------
-    entries : dict of Key to Entry
-        The generations in the file.
+    identity, entries
+        The identity of the run, and the generations in the file, by key.
     """
 
     def __init__(self, path: str | Path, identity: Mapping[str, JsonValue]) -> None:
         self.path = Path(path)
+        self.identity = dict(identity)
         self.entries: dict[Key, Entry] = {}
         self._lock = threading.Lock()
         self._failure: OSError | None = None
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._claim()
-            header = json.dumps({"journal": VERSION, "identity": dict(identity)})
+            header = json.dumps({"journal": VERSION, "identity": self.identity})
             whole = self.path.read_bytes()
             self._size = whole.rfind(b"\n") + 1
             if not header.encode().startswith(whole):  # neither new nor with an incomplete header

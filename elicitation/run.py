@@ -3,10 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from bayes_direag.data.files import write_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from elicitation.adaptive import Adaptive, Spending
-from elicitation.engines import Deferred, Engine, EngineInfo
+from elicitation.engines import Deferred, Engine
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
 from elicitation.live import LiveView
@@ -129,30 +128,54 @@ def elicit(
         sampling = sampling.model_copy(update={"repairs": min(sampling.repairs, protocol.repairs)})
     task = Task(protocol, sampling, seed, questions.kind)
     adaptive = None if policy is None else Adaptive(policy, task, questions, ask_at_once)
-    run = _Run(questions, task, engine, Path(folder), adaptive)
-    run.claim_folder()
-    with Journal(run.folder / "journal.jsonl", run.identity) as journal, view or nullcontext():
-        run.take_up(journal)
-        path = run.folder / "manifest.json"
-        manifest = run.manifest(earlier_sessions(path))
-        session = manifest.sessions[-1]
-        manifest.write(path)
+    folder = Path(folder)
+    _claim(folder)
+    identity = _identity(questions, task, engine, adaptive)
+    with Journal(folder / "journal.jsonl", identity) as journal, view or nullcontext():
+        run = _Run(questions, task, engine, folder, adaptive, journal, view)
+        run.write_manifest()
         try:
             if run.waiting:
-                asyncio.run(_fill(run, journal, engine, concurrency, partial(_enter_engine, manifest, path), view))
-            session.outcome = "waiting"
+                asyncio.run(run.fill(concurrency))
+            run.session.outcome = "waiting"
             if not run.waiting:
-                write_questions(run.records(), run.folder / "observations.jsonl")
-                session.outcome, manifest.complete = "complete", True
+                write_questions(run.records(), folder / "observations.jsonl")
+                run.session.outcome, run.manifest.complete = "complete", True
         except BaseException as error:
-            session.outcome = type(error).__name__
+            run.session.outcome = type(error).__name__
             raise
         finally:
-            session.models = sorted(engine.replied_by)
-            run.close(manifest, journal)
-            with suppress(OSError) if session.outcome != "complete" else nullcontext():
-                manifest.write(path)
+            run.close()
     return run.summary()
+
+
+def _claim(folder: Path) -> None:
+    """Create the folder of a run, or check that its contents are those of a run."""
+    journal = folder / "journal.jsonl"
+    if (folder / "observations.jsonl").exists() and not (journal.exists() and journal.stat().st_size):
+        raise DirEAGError(
+            f"{folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without "
+            "either. Choose another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _identity(questions: QuestionSet, task: Task, engine: Engine, adaptive: Adaptive | None) -> dict[str, JsonValue]:
+    """Return what must not change when a run is resumed."""
+    protocol = task.protocol
+    levels: dict[str, JsonValue] = {level.name: level.differences for level in protocol.levels if level.differences}
+    return {
+        "model": engine.model,
+        "dataset": questions.name,
+        "protocol": protocol.name,
+        **({} if protocol.schema is None else {"form": "json"}),
+        "prompts": prompt_hash(protocol),
+        "seed": task.seed,
+        "sampling": task.sampling.model_dump(),
+        **({"levels": levels} if levels else {}),
+        **({} if adaptive is None else {"policy": adaptive.identity}),
+        **engine.identity,
+    }
 
 
 @dataclass
@@ -165,71 +188,63 @@ class _Course:
 
 
 class _Run:
-    """The state of a run: the outcomes of settled slots, and the course of each question."""
+    """A run: its journal and manifest, the outcomes of settled slots, and the course of each question."""
 
     def __init__(
-        self, questions: QuestionSet, task: Task, engine: Engine, folder: Path, adaptive: Adaptive | None
+        self,
+        questions: QuestionSet,
+        task: Task,
+        engine: Engine,
+        folder: Path,
+        adaptive: Adaptive | None,
+        journal: Journal,
+        view: LiveView | None,
     ) -> None:
-        self.questions, self.model, self.folder = questions, engine.model, folder
-        self.task, self.adaptive = task, adaptive
-        protocol = task.protocol
-        levels: dict[str, JsonValue] = {level.name: level.differences for level in protocol.levels if level.differences}
-        self.identity: dict[str, JsonValue] = {
-            "model": engine.model,
-            "dataset": questions.name,
-            "protocol": protocol.name,
-            **({} if protocol.schema is None else {"form": "json"}),
-            "prompts": prompt_hash(protocol),
-            "seed": task.seed,
-            "sampling": task.sampling.model_dump(),
-            **({"levels": levels} if levels else {}),
-            **({} if adaptive is None else {"policy": adaptive.identity}),
-            **engine.identity,
-        }
+        self.questions, self.task, self.engine, self.folder = questions, task, engine, folder
+        self.adaptive, self.journal, self.view = adaptive, journal, view
         self.outcomes: dict[Slot, Outcome] = {}
         self.courses = {problem.problem_id: self._course(task.slots(problem)) for problem in questions.problems}
         n_slots = sum(len(course.slots) for course in self.courses.values())
         self.tally = Tally(n_slots, len(self.courses), questions.kind)
+        for course in self.courses.values():
+            self._go_on(course)
+        self.tally.resumed = len(journal.entries)
+        self.tally.begin()
+        self.session = Session()
+        self.manifest = Manifest(
+            identity=journal.identity,
+            protocol=TypeAdapter(object).dump_python(task.protocol, mode="json"),
+            policy=None if adaptive is None else adaptive.content,
+            questions={
+                "name": questions.name,
+                "kind": questions.kind,
+                "n": len(questions.problems),
+                "sha256": questions_digest(questions.problems),
+                "odd_rows": TypeAdapter(object).dump_python(questions.odd_rows, mode="json"),
+            },
+            sessions=[*earlier_sessions(folder / "manifest.json"), self.session],
+        )
+
+    def write_manifest(self) -> None:
+        """Write the manifest beside the journal."""
+        self.manifest.write(self.folder / "manifest.json")
 
     def _course(self, slots: tuple[Slot, ...]) -> _Course:
         return _Course(slots, iter([slots]) if self.adaptive is None else self.adaptive.turns(slots, self.outcomes))
 
-    def claim_folder(self) -> None:
-        """Create the folder, or check that its contents are those of a run."""
-        journal = self.folder / "journal.jsonl"
-        if (self.folder / "observations.jsonl").exists() and not (journal.exists() and journal.stat().st_size):
-            raise DirEAGError(
-                f"{self.folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without "
-                "either. Choose another folder."
-            )
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def take_up(self, journal: Journal) -> None:
-        """Settle slots by the journal as far as it goes."""
-        for course in self.courses.values():
-            self._go_on(course, journal)
-        self.tally.resumed = len(journal.entries)
-        self.tally.begin()
-
-    def advance(self, slot: Slot, journal: Journal) -> ChatRequest | None:
+    def _advance(self, slot: Slot) -> ChatRequest | None:
         """Return the next request of a slot; once it is settled, record its outcome and return None."""
-        next_step = self.task.advance(slot, journal.entries)
+        next_step = self.task.advance(slot, self.journal.entries)
         if isinstance(next_step, ChatRequest):
             return next_step
         self.outcomes[slot] = next_step
         self.tally.add_outcome(slot, next_step)
         return None
 
-    def next_slots(self, slot: Slot, journal: Journal) -> list[Slot]:
-        """Return what to ask of a question after one of its slots is settled."""
-        course = self.courses[slot.problem.problem_id]
-        course.open_slots.remove(slot)
-        return [] if course.open_slots else self._go_on(course, journal)
-
-    def _go_on(self, course: _Course, journal: Journal) -> list[Slot]:
+    def _go_on(self, course: _Course) -> list[Slot]:
         """Begin the first turn of a question that the journal does not settle, and return its open slots."""
         for turn in course.turns:
-            course.open_slots = [slot for slot in turn if self.advance(slot, journal) is not None]
+            course.open_slots = [slot for slot in turn if self._advance(slot) is not None]
             if course.open_slots:
                 return [*course.open_slots]
         self.tally.finish_question(sum(slot not in self.outcomes for slot in course.slots))
@@ -240,6 +255,59 @@ class _Run:
         """The number of open slots."""
         return sum(len(course.open_slots) for course in self.courses.values())
 
+    async def fill(self, concurrency: int | None) -> None:
+        """Settle the open slots."""
+        if self.view is not None:
+            self.view.say("making the engine ready")
+        async with self.engine as info:
+            self.session.engine = info
+            self.write_manifest()
+            self.tally.begin()
+            waiting = iter([course.open_slots[:] for course in self.courses.values() if course.open_slots])
+            try:
+                async with asyncio.TaskGroup() as group:
+                    watch = group.create_task(self.engine.watch())
+                    async with asyncio.TaskGroup() as workers:
+                        for lane in range(self.engine.lanes):
+                            ready = deque[Slot]()
+                            for _ in range(concurrency or self.engine.takes):
+                                workers.create_task(self._work(lane, ready, waiting))
+                    watch.cancel()
+            except BaseExceptionGroup as errors:
+                raise _first(errors) from None
+
+    async def _work(self, lane: int, ready: deque[Slot], waiting: Iterator[list[Slot]]) -> None:
+        """Settle one slot after another of those that are ready in the lane, or of the next question for all lanes.
+
+        A slot whose reply comes later stays open.
+        """
+        while ready or (slots := next(waiting, [])):
+            if not ready:
+                ready.extend(slots)
+            slot = ready.popleft()
+            while (request := self._advance(slot)) is not None:
+                began = time.monotonic()
+                try:
+                    reply = await self.engine.generate(request, lane)
+                except Deferred:
+                    break
+                entry = Entry(
+                    **request.key._asdict(),
+                    **asdict(reply),
+                    seed=request.seed,
+                    prompt=request.digest,
+                    seconds=round(time.monotonic() - began, 3),
+                )
+                await self.journal.append(entry)
+                self.tally.add_generation(entry)
+                if self.view is not None:
+                    self.view.show(self.tally)
+            else:
+                course = self.courses[slot.problem.problem_id]
+                course.open_slots.remove(slot)
+                if not course.open_slots:
+                    ready.extendleft(self._go_on(course))
+
     def _observations(self, course: _Course) -> tuple[Observation, ...]:
         """Return the observations of a question so far, in the order of the levels."""
         settled = (self.outcomes[slot].observations for slot in course.slots if slot in self.outcomes)
@@ -247,52 +315,33 @@ class _Run:
 
     def records(self) -> list[Question]:
         """Return the questions with their observations, and with what a policy has decided."""
-        found = [
+        return [
             Question(
                 problem_id=problem.problem_id,
                 dataset=problem.dataset,
-                model=self.model,
+                model=self.engine.model,
                 question=problem.question,
                 gold_answer=problem.gold_answer,
                 observations=self._observations(self.courses[problem.problem_id]),
+            ).model_copy(
+                update=None if self.adaptive is None else {"decision": self.adaptive.decision(problem.problem_id)}
             )
             for problem in self.questions.problems
         ]
-        if self.adaptive is None:
-            return found
-        return [
-            question.model_copy(update={"decision": self.adaptive.decision(question.problem_id)}) for question in found
-        ]
 
-    def manifest(self, sessions: Sequence[Session]) -> Manifest:
-        """Return the manifest at the start of a session."""
-        questions: dict[str, JsonValue] = {
-            "name": self.questions.name,
-            "kind": self.questions.kind,
-            "n": len(self.questions.problems),
-            "sha256": questions_digest(self.questions.problems),
-            "odd_rows": TypeAdapter(object).dump_python(self.questions.odd_rows, mode="json"),
-        }
-        protocol = TypeAdapter(object).dump_python(self.task.protocol, mode="json")
-        policy = None if self.adaptive is None else self.adaptive.content
-        return Manifest(
-            identity=self.identity,
-            protocol=protocol,
-            policy=policy,
-            questions=questions,
-            sessions=[*sessions, Session()],
-        )
-
-    def close(self, manifest: Manifest, journal: Journal) -> None:
-        """Record the results of a session."""
-        manifest.counts = {
-            "generations": len(journal.entries),
+    def close(self) -> None:
+        """Record the results of the session in the manifest; a full disk does not replace an error of the session."""
+        self.manifest.counts = {
+            "generations": len(self.journal.entries),
             "settled": self.tally.settled,
-            **{str(status): n for status, n in sorted(self.tally.statuses.items())},
+            **self.tally.by_status,
         }
-        manifest.levels = [level.record() for level in self.tally.levels()]
-        manifest.sessions[-1].ended = now()
-        manifest.sessions[-1].generations = len(journal.entries) - self.tally.resumed
+        self.manifest.levels = [level.record() for level in self.tally.levels()]
+        self.session.ended = now()
+        self.session.generations = len(self.journal.entries) - self.tally.resumed
+        self.session.models = sorted(self.engine.replied_by)
+        with suppress(OSError) if self.session.outcome != "complete" else nullcontext():
+            self.write_manifest()
 
     def summary(self) -> RunSummary:
         """Return the summary of the finished run."""
@@ -303,7 +352,7 @@ class _Run:
             n_unanswered=sum(all(report.answer is None for report in reports) for reports in done),
             generations=self.tally.resumed + self.tally.asked,
             asked=self.tally.asked,
-            statuses={str(status): n for status, n in sorted(self.tally.statuses.items())},
+            statuses=self.tally.by_status,
             unknown_reasons=dict(self.tally.unknown_reasons),
             levels=self.tally.levels(),
             seconds=self.tally.seconds,
@@ -313,80 +362,8 @@ class _Run:
         )
 
 
-def _enter_engine(manifest: Manifest, path: Path, info: EngineInfo) -> None:
-    manifest.sessions[-1].engine = info
-    manifest.write(path)
-
-
-async def _fill(
-    run: _Run,
-    journal: Journal,
-    engine: Engine,
-    concurrency: int | None,
-    on_ready: Callable[[EngineInfo], None],
-    view: LiveView | None,
-) -> None:
-    """Settle the open slots."""
-    if view is not None:
-        view.say("making the engine ready")
-    async with engine as info:
-        on_ready(info)
-        run.tally.begin()
-        waiting = iter([course.open_slots[:] for course in run.courses.values() if course.open_slots])
-        try:
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(engine.watch())
-                async with asyncio.TaskGroup() as workers:
-                    for lane in range(engine.lanes):
-                        ready = deque[Slot]()
-                        for _ in range(concurrency or engine.takes):
-                            workers.create_task(_work(run, journal, engine, lane, ready, waiting, view))
-                watch.cancel()
-        except BaseExceptionGroup as errors:
-            raise _first(errors) from None
-
-
-async def _work(
-    run: _Run,
-    journal: Journal,
-    engine: Engine,
-    lane: int,
-    ready: deque[Slot],
-    waiting: Iterator[list[Slot]],
-    view: LiveView | None,
-) -> None:
-    """Settle one slot after another of those that are ready in the lane, or of the next question for all lanes.
-
-    A slot whose reply comes later stays open.
-    """
-    while ready or (slots := next(waiting, [])):
-        if not ready:
-            ready.extend(slots)
-        slot = ready.popleft()
-        while (request := run.advance(slot, journal)) is not None:
-            began = time.monotonic()
-            try:
-                reply = await engine.generate(request, lane)
-            except Deferred:
-                break
-            entry = Entry(
-                **request.key._asdict(),
-                **asdict(reply),
-                seed=request.seed,
-                prompt=request.digest,
-                seconds=round(time.monotonic() - began, 3),
-            )
-            await journal.append(entry)
-            run.tally.add_generation(entry)
-            if view is not None:
-                view.show(run.tally)
-        else:
-            ready.extendleft(run.next_slots(slot, journal))
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error to report, an expected one if possible."""
-    leaves: list[BaseException] = []
-    for error in errors.exceptions:
-        leaves += [_first(error)] if isinstance(error, BaseExceptionGroup) else [error]
-    return next((error for error in leaves if isinstance(error, DirEAGError)), leaves[0])
+def _first(error: BaseException) -> BaseException:
+    """Return the first error in a group, an expected one if possible."""
+    while isinstance(error, BaseExceptionGroup):
+        error = (error.subgroup(DirEAGError) or error).exceptions[0]
+    return error

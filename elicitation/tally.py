@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -15,48 +15,69 @@ from elicitation.parsing import ParseStatus
 from elicitation.slots import READABLE, Outcome, Slot
 
 
-@dataclass(frozen=True)
+@dataclass
 class LevelSummary:
-    """One level at the end of a run.
+    """One level of a run: the counts of its observations so far.
 
     Attributes
     ----------
     level, name, n
         Its number, its name, and the number of its observations.
-    parsed : float
-        The share of observations from readable replies, repaired ones included.
-    accuracy : float
-        The share of right answers among observations with a gold answer, where a missing answer is wrong; NaN without
-        gold answers.
-    mean_confidence : float
-        The mean stated confidence, 0..1; NaN if none was stated.
-    auroc : float
-        The probability that a right answer has a higher confidence than a wrong one (ties count half); NaN without
-        both.
+    n_parsed, n_labelled, n_right : int
+        The number of observations from readable replies, repaired ones included; of those with a gold answer; and of
+        right answers.
+    confidences, judged
+        The stated confidences in percent, and those of wrong and of right answers.
     """
 
     level: int
     name: str
-    n: int
-    parsed: float
-    accuracy: float
-    mean_confidence: float
-    auroc: float
+    n: int = 0
+    n_parsed: int = 0
+    n_labelled: int = 0
+    n_right: int = 0
+    confidences: list[float] = field(default_factory=list)
+    judged: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+
+    def count(self, observation: Observation, status: ParseStatus, gold: str | None, kind: AnswerKind) -> None:
+        """Count an observation, from a reply with this status."""
+        self.n += 1
+        self.n_parsed += status in READABLE
+        right = gold is not None and same_answer(observation.answer, gold, kind)
+        self.n_labelled += gold is not None
+        self.n_right += right
+        if observation.confidence is not None:
+            self.confidences.append(observation.confidence)
+            if gold is not None:
+                self.judged[right].append(observation.confidence)
+
+    @property
+    def parsed(self) -> float:
+        """The share of observations from readable replies."""
+        return _share(self.n_parsed, self.n)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers, where a missing answer is wrong; NaN without gold answers."""
+        return _share(self.n_right, self.n_labelled)
+
+    @property
+    def mean_confidence(self) -> float:
+        """The mean stated confidence, 0..1; NaN if none was stated."""
+        return _share(sum(self.confidences) / 100, len(self.confidences))
+
+    @property
+    def auroc(self) -> float:
+        """The probability that a right answer has a higher confidence than a wrong one (ties count half), or NaN."""
+        wrong, right = sorted(self.judged[False]), self.judged[True]
+        passed = sum(bisect_left(wrong, stated) + bisect_right(wrong, stated) for stated in right)
+        return _share(passed / 2, len(wrong) * len(right))
 
     def record(self) -> dict[str, JsonValue]:
-        """Return the fields as JSON values, with None for NaN."""
-        return {name: None if value != value else value for name, value in asdict(self).items()}
-
-
-@dataclass
-class _Level:
-    name: str
-    n: int = 0
-    parsed: int = 0
-    golds: int = 0
-    right: int = 0
-    confidences: list[float] = field(default_factory=list)
-    judged: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # of wrong answers, of right ones
+        """Return numbers, name and shares as JSON values, with None for NaN."""
+        names = ("level", "name", "n", "parsed", "accuracy", "mean_confidence", "auroc")
+        values = {name: getattr(self, name) for name in names}
+        return {name: None if value != value else value for name, value in values.items()}
 
 
 class Tally:
@@ -81,7 +102,7 @@ class Tally:
         self.statuses: Counter[ParseStatus] = Counter()
         self.unknown_reasons: Counter[str] = Counter()
         self._kind: AnswerKind = kind
-        self._levels: dict[int, _Level] = {}
+        self._levels: dict[int, LevelSummary] = {}
         self._settled_before = 0
         self._began = time.monotonic()
 
@@ -101,8 +122,10 @@ class Tally:
         reason = str((outcome.observations[0].model_extra or {}).get("finish_reason") or "")
         if is_unknown(reason):
             self.unknown_reasons[reason] += 1
-        for observation in outcome.observations:
-            self._count(observation, slot.problem.gold_answer, outcome.status)
+        for report in outcome.observations:
+            level = LevelSummary(report.level, report.level_name or str(report.level))
+            level = self._levels.setdefault(report.level, level)
+            level.count(report, outcome.status, slot.problem.gold_answer, self._kind)
 
     def finish_question(self, n_spared: int) -> None:
         """Count a question that is done, although this many of its slots were not asked."""
@@ -129,45 +152,21 @@ class Tally:
     def accuracy(self) -> float:
         """The current accuracy over all levels, NaN without gold answers."""
         levels = list(self._levels.values())  # a copy, as the live view reads in another thread
-        return _share(sum(level.right for level in levels), sum(level.golds for level in levels))
+        return _share(sum(level.n_right for level in levels), sum(level.n_labelled for level in levels))
 
     @property
-    def failures(self) -> dict[ParseStatus, int]:
+    def by_status(self) -> dict[str, int]:
+        """The number of settled replies by status."""
+        return {str(status): n for status, n in sorted(dict(self.statuses).items())}
+
+    @property
+    def failures(self) -> dict[str, int]:
         """The number of unreadable replies by status."""
-        return {status: n for status, n in sorted(dict(self.statuses).items()) if status not in READABLE}
+        return {status: n for status, n in self.by_status.items() if status not in READABLE}
 
     def levels(self) -> tuple[LevelSummary, ...]:
         """Return the counts by level."""
-        return tuple(
-            LevelSummary(
-                number,
-                level.name,
-                level.n,
-                _share(level.parsed, level.n),
-                _share(level.right, level.golds),
-                _share(sum(level.confidences) / 100, len(level.confidences)),
-                _auroc(*level.judged),
-            )
-            for number, level in sorted(self._levels.items())
-        )
-
-    def _count(self, observation: Observation, gold: str | None, status: ParseStatus) -> None:
-        level = self._levels.setdefault(observation.level, _Level(observation.level_name or str(observation.level)))
-        level.n += 1
-        level.parsed += status in READABLE
-        level.golds += gold is not None
-        right = gold is not None and same_answer(observation.answer, gold, self._kind)
-        level.right += right
-        if observation.confidence is not None:
-            level.confidences.append(observation.confidence)
-            if gold is not None:
-                level.judged[right].append(observation.confidence)
-
-
-def _auroc(wrong: list[float], right: list[float]) -> float:
-    wrong = sorted(wrong)
-    passed = sum(bisect_left(wrong, stated) + bisect_right(wrong, stated) for stated in right)
-    return _share(passed / 2, len(wrong) * len(right))
+        return tuple(level for _, level in sorted(self._levels.items()))
 
 
 def _share(part: int | float, whole: int) -> float:
