@@ -289,25 +289,34 @@ def serve(
     The commit of the model is that in the ``journal``, by default the one in the folder, if it exists. ``keep`` is that
     of ServedEngine.
     """
-    from elicitation.server import ServedEngine, Server, launch_command, python_of
+    from elicitation.server import ServedEngine, launch_command, python_of
 
-    launch, log, preset = launch_command(interpreter), folder / "server.log", find_preset(model)
+    launch, preset = launch_command(interpreter), find_preset(model)
     try:
         arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
     except ValueError as error:
         raise DirEAGError(f"--vllm-args {vllm_args}: saw {error}; expected paired quotation marks. Add one.") from None
-    if Path(model).is_dir():
-        name = Path(model).resolve().name
-        server = Server(model, name, log, launch=launch, arguments=arguments)
-    else:
+    name, fetcher, revision = Path(model).resolve().name, None, None
+    if not Path(model).is_dir():
         name, fetcher = model, interpreter or python_of(launch)
-        recorded = journal or folder / "journal.jsonl"
-        revision = recorded_revision(recorded) if preset is None else preset.revision
-        server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)
-        if server.revision is None:  # it is part of the run's identity
-            err.print(f"fetching {model}")
-            asyncio.run(server.fetch())
-    return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout, keep=keep)
+        revision = recorded_revision(journal or folder / "journal.jsonl") if preset is None else preset.revision
+    engine = ServedEngine(
+        model,
+        name,
+        folder / "server.log",
+        launch=launch,
+        arguments=arguments,
+        fetcher=fetcher,
+        revision=revision,
+        ready_within=ready_within,
+        patience=patience,
+        timeout=timeout,
+        keep=keep,
+    )
+    if fetcher is not None and engine.revision is None:  # it is part of the run's identity
+        err.print(f"fetching {model}")
+        asyncio.run(engine.fetch())
+    return engine
 
 
 def _tell_odd_rows(questions: QuestionSet) -> None:

@@ -194,7 +194,7 @@ def _fetch(engine: "Engine") -> None:
     from elicitation.server import ServedEngine
 
     if isinstance(engine, ServedEngine):
-        asyncio.run(engine.server.fetch())
+        asyncio.run(engine.fetch())
 
 
 def _ask(
@@ -216,7 +216,7 @@ def _ask(
             )
     finally:
         if isinstance(engine, ServedEngine):
-            engine.server.stop()
+            engine.stop()
 
 
 def _evaluate(folder: Path, preset: PresetName, seed: int, *, everything: bool) -> None:

@@ -27,6 +27,7 @@ GRACE = 15.0
 
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = ("--api-key", "--hf-token")
+_SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 _SHORT = {"-q": "--quantization", "-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size"}
 # Arguments that affect the speed and memory of a server, but not its replies.
 _OF_SPEED = frozenset(
@@ -90,45 +91,47 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
     return values
 
 
-class Server:
-    """A server process, on loopback.
+class ServedEngine(ChatEngine):
+    """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
 
-    It runs under a guard (guard.py), which ends the whole process group as soon as this process closes its pipe, by
-    :meth:`stop` or because it dies. Raises EngineError if the arguments contain a secret, which process lists, manifest
-    and log would show, or if the log is that of another program.
+    The server, on loopback, runs under a guard (guard.py), which ends the whole process group as soon as this process
+    closes its pipe, by :meth:`stop` or because it dies. Raises EngineError if the arguments contain a secret, which
+    process lists, manifest and log would show, or if the log is that of another program.
 
     Parameters
     ----------
-    model, name : str
+    source, model : str
         The folder or name of the model, as for vLLM, and the name to serve it by.
     log : path-like
-        The file to which its output is appended.
+        The file to which the server's output is appended.
     launch, arguments : sequence of str
         The command up to the model (see :func:`launch_command`), and further arguments, passed on unchanged.
-    environment : mapping
-        Further environment variables.
     fetcher : path-like, optional
         A Python with huggingface_hub, which fetches a model from the hub before the start.
     revision : str, optional
-        The commit to fetch; by default the current one.
-
-    Attributes
-    ----------
-    revision : str, optional
-        The commit that is served; None for a folder.
+        The commit to fetch, by default the current one; afterwards the one that is served. None for a folder.
+    ready_within : float
+        The number of seconds to wait for the server after the download; loading a large model takes minutes.
+    patience, timeout : float
+        See :class:`~elicitation.chat_engine.ChatEngine`.
+    keep : bool
+        Leave the server running after a run without an error; the caller must then stop it.
     """
 
     def __init__(
         self,
+        source: str,
         model: str,
-        name: str,
         log: str | Path,
         *,
         launch: Sequence[str],
         arguments: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
         fetcher: str | Path | None = None,
         revision: str | None = None,
+        ready_within: float = 1800.0,
+        patience: float = 120.0,
+        timeout: float = 900.0,
+        keep: bool = False,
     ) -> None:
         for argument in arguments:
             if argument.partition("=")[0] in _SECRETS:
@@ -136,31 +139,60 @@ class Server:
                     f"saw {argument.partition('=')[0]} among the vLLM arguments; expected no secret there, as every "
                     "process list shows it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
                 )
-        self.model, self.name, self.arguments = model, name, tuple(arguments)
+        self.source, self.arguments, self.log = source, tuple(arguments), Path(log)
         self.revision = parsed(arguments).get("--revision", revision)
-        self._launch, self._fetcher = tuple(launch), fetcher
-        self._fetched: Fetched | None = None
-        self.port = _free_port()
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        self.log = Path(log)
+        self._port = _free_port()
+        url = f"http://127.0.0.1:{self._port}/v1"
+        super().__init__([url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
         _check_log(self.log)
-        self._environment = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | dict(environment or {})
+        self._launch, self._fetcher, self._ready_within, self._keep = tuple(launch), fetcher, ready_within, keep
+        self._fetched: Fetched | None = None
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def identity(self) -> dict[str, JsonValue]:
-        """What determines the replies: the commit of the model, and all arguments except those of speed."""
+        """What must not change when a run is resumed: the commit, and all arguments except those of speed."""
         arguments = parsed(self.arguments)
         chosen = {name: arguments[name] for name in sorted(arguments) if name not in (*_OF_SPEED, "--revision")}
-        return {**({} if self.revision is None else {"revision": self.revision}), **chosen}
+        return {"server": {**({} if self.revision is None else {"revision": self.revision}), **chosen}}
 
-    @property
-    def takes(self) -> int:
-        """The number of requests that it serves at once."""
-        given = parsed(self.arguments).get("--max-num-seqs", "")
-        room = None if self._fetched is None else self._fetched.sequences
-        return int(given) if given.isdecimal() else room or fetch.MOST_SEQUENCES
+    async def __aenter__(self) -> EngineInfo:
+        """Fetch the model, start the server, and wait until it serves the model."""
+        try:
+            fetched = await self.fetch()  # not limited by --ready-within, which is for loading
+            given = parsed(self.arguments).get("--max-num-seqs", "")
+            self.takes = int(given) if given.isdecimal() else (fetched and fetched.sequences) or fetch.MOST_SEQUENCES
+            if not self.running:
+                self.start()
+            info = await self._connect()
+            device = None if fetched is None else fetched.device
+            return replace(
+                info, kind="vllm", endpoints=(), model_source=self.source, arguments=self.arguments, device=device
+            )
+        except BaseException:
+            self.stop()
+            raise
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await super().__aexit__(*error)
+        finally:
+            if any(error) or not self._keep:
+                self.stop()
+
+    async def _connect(self) -> EngineInfo:
+        try:
+            async with asyncio.timeout(self._ready_within):
+                while not await _listens(self._port):
+                    self.check()
+                    await asyncio.sleep(0.1)
+                return await super().__aenter__()
+        except TimeoutError:
+            raise EngineError(
+                f"saw no server at {self.urls[0]} within {self._ready_within:g} s; expected it to be ready. See "
+                f"{self.log}, or wait longer with --ready-within."
+            ) from None
 
     async def fetch(self) -> Fetched | None:
         """Fetch the model once, if there is a fetcher: check that this machine can run it, and download it.
@@ -169,14 +201,14 @@ class Server:
         """
         if self._fetched is not None or self._fetcher is None:
             return self._fetched
-        if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", self.model):
+        if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", self.source):
             raise EngineError(
-                f"--model {self.model}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. "
+                f"--model {self.source}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. "
                 "Check the path."
             )
         given = parsed(self.arguments)
         request = Request(
-            self.model,
+            self.source,
             self.revision,
             given.get("--dtype", "auto"),
             _number(given, "--tensor-parallel-size") * _number(given, "--pipeline-parallel-size"),
@@ -184,7 +216,7 @@ class Server:
             and given.get("--load-format", "auto") in ("auto", "safetensors"),
         )
         command = (str(self._fetcher), fetch.__file__, json.dumps(request._asdict()))
-        with self._logged((*command, "--served-model-name", self.name)) as log:
+        with self._logged((*command, "--served-model-name", self.model)) as log:
             process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)
             try:
                 output, _ = await process.communicate()
@@ -192,7 +224,7 @@ class Server:
                 if process.returncode is None:
                     process.kill()
         if process.returncode:
-            raise EngineError(f"{self.model} could not be fetched. From {self.log}:\n{self._log_excerpt()}")
+            raise EngineError(f"{self.source} could not be fetched. From {self.log}:\n{self._log_excerpt()}")
         try:
             result = json.loads(output.splitlines()[-1])  # libraries may print something before
             if "error" in result:
@@ -200,7 +232,7 @@ class Server:
             self._fetched = Fetched(**result)
         except (ValueError, LookupError, TypeError):
             raise EngineError(
-                f"{self.model}: saw {output[-80:]!r} of {self._fetcher}; expected where the model is. See {self.log}."
+                f"{self.source}: saw {output[-80:]!r} of {self._fetcher}; expected where the model is. See {self.log}."
             ) from None
         self.revision = self._fetched.revision
         return self._fetched
@@ -216,10 +248,10 @@ class Server:
 
     def start(self) -> None:
         """Start the process, without waiting until it is ready; the model must have been fetched."""
-        source = self.model if self._fetched is None else self._fetched.path
+        source = self.source if self._fetched is None else self._fetched.path
         room = None if self._fetched is None else self._fetched.sequences
         limit = () if room is None else ("--max-num-seqs", str(room))
-        fixed = ("--served-model-name", self.name, "--host", "127.0.0.1", "--port", str(self.port))
+        fixed = ("--served-model-name", self.model, "--host", "127.0.0.1", "--port", str(self._port))
         command = (*self._launch, source, *fixed, "--generation-config", "vllm", *limit, *self.arguments)
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(source).is_dir() else {}
         with self._logged(command) as log:
@@ -228,7 +260,7 @@ class Server:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | self._environment | offline,
+                env=os.environ | _SILENT | offline,
                 start_new_session=True,
             )
 
@@ -269,80 +301,6 @@ class Server:
             self._process.wait(GRACE + 5)
         except subprocess.TimeoutExpired:
             self._process.kill()
-
-
-class ServedEngine(ChatEngine):
-    """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
-
-    Parameters
-    ----------
-    server, model
-        The server, not started yet, and the name that it serves.
-    ready_within : float
-        The number of seconds to wait for the server after the download; loading a large model takes minutes.
-    patience, timeout : float
-        See :class:`~elicitation.chat_engine.ChatEngine`.
-    keep : bool
-        Leave the server running after a run without an error; the caller must then stop it.
-    """
-
-    def __init__(
-        self,
-        server: Server,
-        model: str,
-        *,
-        ready_within: float = 1800.0,
-        patience: float = 120.0,
-        timeout: float = 900.0,
-        keep: bool = False,
-    ) -> None:
-        super().__init__([server.url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
-        self.server = server
-        self._ready_within, self._keep = ready_within, keep
-
-    @property
-    def identity(self) -> dict[str, JsonValue]:
-        """What must not change when a run is resumed: the commit of the model, and the server's arguments."""
-        return {"server": self.server.identity}
-
-    async def __aenter__(self) -> EngineInfo:
-        """Fetch the model, start the server, and wait until it serves the model."""
-        try:
-            fetched = await self.server.fetch()  # not limited by --ready-within, which is for loading
-            self.takes = self.server.takes
-            if not self.server.running:
-                self.server.start()
-            info = await self._connect()
-            source, arguments = self.server.model, self.server.arguments
-            device = None if fetched is None else fetched.device
-            return replace(info, kind="vllm", endpoints=(), model_source=source, arguments=arguments, device=device)
-        except BaseException:
-            self.server.stop()
-            raise
-
-    async def __aexit__(self, *error: Any) -> None:
-        try:
-            await super().__aexit__(*error)
-        finally:
-            if any(error) or not self._keep:
-                self.server.stop()
-
-    async def watch(self) -> None:
-        """Raise EngineError as soon as the server has ended."""
-        await self.server.watch()
-
-    async def _connect(self) -> EngineInfo:
-        try:
-            async with asyncio.timeout(self._ready_within):
-                while not await _listens(self.server.port):
-                    self.server.check()
-                    await asyncio.sleep(0.1)
-                return await super().__aenter__()
-        except TimeoutError:
-            raise EngineError(
-                f"saw no server at {self.server.url} within {self._ready_within:g} s; expected it to be ready. See "
-                f"{self.server.log}, or wait longer with --ready-within."
-            ) from None
 
 
 def _number(arguments: Mapping[str, str], name: str) -> int:

@@ -16,7 +16,7 @@ from elicitation.engines import EngineError
 from elicitation.fetch import cache_of_token, sequences
 from elicitation.journal import JournalError
 from elicitation.models import MODELS
-from elicitation.server import Server
+from elicitation.server import ServedEngine
 from tests.elicitation.runs import ROOT
 from tests.elicitation.test_server import STUB
 
@@ -122,10 +122,10 @@ class Machine:
         self._monkeypatch.setenv("PYTHONPATH", f"{hub.parent}{os.pathsep}{ROOT}")
         self._monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    def server(self, *arguments: str, revision: str | None = None) -> Server:
+    def server(self, *arguments: str, revision: str | None = None) -> ServedEngine:
         log = self.folder / "run" / "server.log"
         settings: dict[str, Any] = {"launch": STUB, "arguments": arguments, "fetcher": sys.executable}
-        return Server("some/model", "stub", log, revision=revision, **settings)
+        return ServedEngine("some/model", "stub", log, revision=revision, **settings)
 
     def downloaded(self) -> list[str]:
         return [path.name for path in self.folder.iterdir() if len(path.name) == 40]
@@ -155,7 +155,7 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
     fetched = asyncio.run(server.fetch())
     assert fetched is not None
     assert (fetched.device, fetched.sequences) == ("Test GPU", 103)
-    assert server.identity == {"revision": given or REVISION, "--dtype": "bfloat16"}
+    assert server.identity == {"server": {"revision": given or REVISION, "--dtype": "bfloat16"}}
     assert machine.downloaded() == [given or REVISION]
     assert "'consolidated*'" in (Path(fetched.path) / "left_out").read_text()  # a second set of Mistral's weights
     server.start()
@@ -210,7 +210,7 @@ def test_what_can_be_served_is_fetched(machine: Machine, state: dict[str, Any], 
 
 
 def test_a_folder_that_is_not_there_is_no_name_on_the_hub(machine: Machine) -> None:
-    server = Server("./models/mine", "m", machine.folder / "server.log", launch=STUB, fetcher=sys.executable)
+    server = ServedEngine("./models/mine", "m", machine.folder / "server.log", launch=STUB, fetcher=sys.executable)
     with pytest.raises(EngineError, match=r"--model \./models/mine: saw no such folder"):
         asyncio.run(server.fetch())
 
@@ -229,7 +229,7 @@ def test_a_program_that_fetches_nothing_and_a_number_that_is_none_are_told(machi
         (sys.executable, ("--tensor-parallel-size", "two"), "--vllm-args --tensor-parallel-size: saw 'two'"),
     ):
         log = machine.folder / "server.log"
-        server = Server("some/model", "m", log, launch=STUB, fetcher=fetcher, arguments=arguments)
+        server = ServedEngine("some/model", "m", log, launch=STUB, fetcher=fetcher, arguments=arguments)
         with pytest.raises(EngineError, match=message):
             asyncio.run(server.fetch())
 

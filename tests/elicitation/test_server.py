@@ -10,7 +10,7 @@ import pytest
 from elicitation import server as module
 from elicitation.engines import EngineError
 from elicitation.journal import JournalError
-from elicitation.server import ServedEngine, Server, launch_command
+from elicitation.server import ServedEngine, launch_command
 from tests.elicitation import runs, stub_server
 
 SAY_OFFLINE = "import os; print(os.environ.get('HF_HUB_OFFLINE'))"
@@ -28,8 +28,8 @@ def served(
     """Return an engine whose server gets arguments of its own, which are not part of the run, and those of vLLM."""
     if launch == STUB:
         launch = (*STUB[:2], "--child-file", str(folder / "processes"), *arguments, *STUB[2:])
-    server = Server("some/model", "stub", folder / "server.log", launch=launch, arguments=vllm)
-    return ServedEngine(server, "stub", **({"ready_within": 20.0, "patience": 5.0} | settings))
+    settings = {"launch": launch, "arguments": vllm, "ready_within": 20.0, "patience": 5.0} | settings
+    return ServedEngine("some/model", "stub", folder / "server.log", **settings)
 
 
 def assert_all_ended(folder: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_log_of_another_program_is_left_alone(tmp_path: Path, content: bytes) 
 
 def test_a_run_starts_its_server_and_stops_it(tmp_path: Path) -> None:
     engine = served(tmp_path)
-    engine.server.stop()  # before it is started, and twice after it
+    engine.stop()  # before it is started, and twice after it
     assert runs.ask(3, engine, tmp_path / "run").asked == 15
-    engine.server.stop()
+    engine.stop()
     assert_all_ended(tmp_path)
     log = (tmp_path / "server.log").read_text()
     for expected in ("--model some/model", "--served-model-name stub", "--host 127.0.0.1", "--generation-config vllm"):
@@ -81,10 +81,10 @@ def test_a_server_that_is_kept_outlives_a_run_but_not_an_error(tmp_path: Path) -
 
     engine = served(tmp_path, keep=True)
     asyncio.run(leave(engine, None))
-    assert engine.server.running
+    assert engine.running
     with pytest.raises(ValueError, match="of the run"):
         asyncio.run(leave(engine, ValueError("of the run")))
-    assert not engine.server.running
+    assert not engine.running
     assert_all_ended(tmp_path)
 
 
@@ -118,7 +118,7 @@ def test_a_server_that_is_never_ready_is_stopped(tmp_path: Path) -> None:
     engine = served(tmp_path, launch=launch, ready_within=0.3)
     with pytest.raises(EngineError, match=r"saw no server at .* within 0.3 s"):
         runs.ask(1, engine, tmp_path / "run")
-    process = engine.server._process
+    process = engine._process
     assert process is not None
     assert process.poll() is not None
 
@@ -153,7 +153,7 @@ runs.ask(200, test_server.served(Path({str(tmp_path)!r}), "--delay", "0.05"), {s
 @pytest.mark.parametrize("arguments", [("--api-key", "sk-secret"), ("--hf-token=sk-secret",)])
 def test_secrets_among_the_arguments_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises(EngineError, match="environment variable") as error:
-        Server("m", "m", tmp_path / "server.log", launch=STUB, arguments=arguments)
+        ServedEngine("m", "m", tmp_path / "server.log", launch=STUB, arguments=arguments)
     assert "sk-secret" not in str(error.value)
 
 
@@ -187,7 +187,7 @@ def test_as_many_requests_are_in_flight_as_the_server_takes(tmp_path: Path) -> N
 
 def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None:
     for model, offline in ((str(tmp_path), "1"), ("some/model", "None")):
-        server = Server(model, "m", tmp_path / "log", launch=(sys.executable, "-c", SAY_OFFLINE))
+        server = ServedEngine(model, "m", tmp_path / "log", launch=(sys.executable, "-c", SAY_OFFLINE))
         server.start()
         assert server._process is not None
         server._process.wait(20)
