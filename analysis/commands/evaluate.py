@@ -11,7 +11,7 @@ import typer
 
 from analysis.commands.options import ListMethodsOption, ResamplesOption, named_list, read_observations
 from bayes_direag.commands import options
-from bayes_direag.commands.show import show_remarks
+from bayes_direag.commands.quality import show_remarks
 from bayes_direag.model.settings import FitMethod
 
 #: A group of options in the help.

@@ -7,7 +7,7 @@ import typer
 
 from analysis.commands.options import LevelOption, ListMethodsOption, named_list, read_observations
 from bayes_direag.commands import options
-from bayes_direag.commands.show import show_remarks
+from bayes_direag.commands.quality import show_remarks
 from bayes_direag.errors import DirEAGError
 
 

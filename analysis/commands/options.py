@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.show import show_quality
+from bayes_direag.commands.quality import show_quality
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.errors import DirEAGError

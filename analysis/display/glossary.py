@@ -85,6 +85,9 @@ PARAMETERS: Mapping[str, str] = MappingProxyType(
         "recalibration_intercept": "final calibration; 0 leaves the support as it is",
         "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too cautious",
         "sharpness": "power to which the evidence is raised; 1: support is a share of the evidence, as in the paper",
+        "centre": "around which the levels lie",
+        "spread": "how far from their centre the levels lie",
+        "agreement": "how far it moves with a level's agreement beyond chance",
         "vote_slope": "what a surer report adds to the log odds of its answer, in addition to its evidence",
     }
 )

@@ -73,6 +73,7 @@ class _ShownTable:
     def _rows(self, *, narrow: bool) -> rich.table.Table:
         numbers = [column.holds == "number" for column in self.table.columns]
         best = {place for row in self.table.rows for place, cell in enumerate(row) if "best" in cell.marks}
+        has_prose = any(column.holds == "prose" for column in self.table.columns)
         shown = plain_table()
         for column in self.table.columns:
             header = column.header.replace(" ", "\n") if narrow and column.holds == "number" else column.header
@@ -81,7 +82,7 @@ class _ShownTable:
                 justify="right" if column.holds == "number" else "left",
                 no_wrap=column.holds in ("number", "key"),
                 overflow="fold",
-                vertical="bottom",
+                vertical="top" if has_prose else "bottom",
             )
         for line in self.table.lines():
             if line.is_detail and narrow:

@@ -5,19 +5,16 @@ from pathlib import Path
 
 from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, verdict_block
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.display.document import Block, Cell, Column, LeftOut, Paragraph, Picture, Record, Section, Table, Verdict
-from analysis.display.glossary import PARAMETERS
-from analysis.display.text import number, percent
-from analysis.learned import describe_fit, fit_pictures
+from analysis.display.document import Block, Cell, Column, LeftOut, Paragraph, Picture, Section, Table
+from analysis.display.text import percent
+from analysis.fit_display import convergence_block, fit_terms, parameter_tables
+from analysis.learned import fit_pictures
 from analysis.methods.direag import FITTED_METHODS
 from analysis.report.source import ReportSource
-from bayes_direag.commands.show import fit_summary
+from bayes_direag.fits.convergence import convergence_summary
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 Step = Callable[[str], None]
-
-_OF_LEVELS = "the centre of the levels, or their spread"
 
 
 def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]:
@@ -31,7 +28,7 @@ def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]
         )
     if source.fit is None:
         return
-    if not (fit_summary(source.fit)["converged"] if diagnosis is None else diagnosis.believable):
+    if not (convergence_summary(source.fit).converged if diagnosis is None else diagnosis.believable):
         yield f"Take care: the fit {source.fit_path} cannot be trusted. Diagnostics says why and what to do."
 
 
@@ -41,9 +38,9 @@ def learned_section(source: ReportSource, on_step: Step) -> Section:
     if source.fit is None:
         return Section("learned", title, tuple(_without_fit(source)))
     fit = source.fit
-    about = f"{describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
+    about = Paragraph(f"{_same_observations(source, fit)} {_point_or_posterior(fit)}")
     pictures = _drawn(fit_pictures(fit, level=source.run.interval_level), on_step)
-    return Section("learned", title, (Paragraph(about), _level_table(fit), _shared_table(fit), *pictures))
+    return Section("learned", title, (fit_terms(fit, str(source.fit_path)), about, *parameter_tables(fit), *pictures))
 
 
 def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_step: Step) -> Section:
@@ -58,7 +55,7 @@ def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_st
         blocks.append(Paragraph("No single fit was given (`--fit FIT`), so there is none to judge here.", "note"))
     elif diagnosis is None:
         blocks += [
-            _optimum(source.fit, source.fit_path),
+            convergence_block(source.fit),
             Paragraph(
                 "A MAP fit is a point estimate. It does not show which other parameters fit nearly as well: "
                 "`direag fit --method nuts` does."
@@ -108,44 +105,6 @@ def _point_or_posterior(fit: Fit) -> str:
     return f"Values are means over {fit.n_samples:,} posterior draws, with ± their standard deviation."
 
 
-def _level_table(fit: Fit) -> Table:
-    rows = fit.parameters()
-    kinds = [name for name in ("weight", "bias") if name in set(rows["parameter"])]
-    by_kind = [rows[rows["parameter"] == name].to_dict("records") for name in kinds]
-    body = [
-        (Cell(level), Cell(percent(estimates[0]["relative"])), *map(_estimate, estimates))
-        for level, *estimates in zip(fit.level_names, *by_kind, strict=True)
-    ]
-    columns = [Column("level", holds="name"), Column("counts", "share of the weight"), *map(Column, kinds)]
-    note = "Weight: how much the level's reports count; only its share means anything."
-    if "bias" in kinds:
-        note += " Bias: the shift of its confidences on the logit scale; below 0 they count for less than stated."
-    return Table("What was learned of each level", tuple(columns), tuple(body), note, "`direag show FIT --json`")
-
-
-def _shared_table(fit: Fit) -> Table:
-    rows = fit.parameters()
-    return Table.of(
-        "Parameters that all levels share",
-        rows[rows["level"].isna()].to_dict("records"),
-        {
-            Column("parameter", holds="name"): lambda row: row["parameter"],
-            Column("value"): _estimate,
-            Column("relative", "to the total weight"): lambda row: number(row["relative"]),
-            Column("what it says", holds="prose"): lambda row: PARAMETERS.get(
-                row["parameter"].partition("[")[0], _OF_LEVELS
-            ),
-        },
-        "Multiplying weight, prior_strength and null_base by one number changes no prediction: compare relative ones.",
-        "`direag show FIT --json`",
-    )
-
-
-def _estimate(row: Record) -> Cell:
-    """Return a mean, with its posterior standard deviation if there is one."""
-    return Cell(number(row["mean"]), f"± {number(row['sd'])}" if row["sd"] > 0 else "")
-
-
 def _fold_table(source: ReportSource) -> Table:
     return Table.of(
         "The fits behind the held-out predictions",
@@ -160,17 +119,6 @@ def _fold_table(source: ReportSource) -> Table:
         },
         source=f"`direag show {source.run.folder / 'fits'}/NAME.nc --json`",
     )
-
-
-def _optimum(fit: Fit, path: Path | None) -> Verdict:
-    summary = fit_summary(fit)
-    where = (
-        f"its largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps "
-        f"(at most {GRADIENT_TOLERANCE:g} is fine)"
-    )
-    if summary["converged"]:
-        return Verdict((("fine", f"{path} is at its optimum: {where}."),))
-    return Verdict((("failure", f"{path} is not at its optimum: {where}. Do not use it."),))
 
 
 def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:

@@ -28,7 +28,6 @@ from analysis.report.evaluation_sections import (
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
 from analysis.report.opening import Opening, opening, spoken
 from analysis.report.source import ReportSource
-from bayes_direag.model.presets import label
 
 _FILES = {"observations": "OBSERVATIONS", "test": "TEST", "samples": "SAMPLES", "topk": "TOPK"}
 
@@ -70,12 +69,6 @@ def _settings(source: ReportSource) -> dict[str, str]:
     }
     if settings["sampling"]:
         rows["sampling"] = ", ".join(f"{name} {value}" for name, value in settings["sampling"].items())
-    if source.fit is not None:
-        about = source.fit.tree.attrs
-        rows["the fit"] = (
-            f"{source.fit_path}: {about['method'].upper()}, preset {label(source.fit.preset)}, variant "
-            f"{about['variant']}, seed {about['seed']}"
-        )
     rows["versions"] = ", ".join(f"{name} {number}" for name, number in source.manifest["versions"].items())
     return rows
 
@@ -86,17 +79,6 @@ def _data(source: ReportSource) -> Table:
         if origin := source.manifest.get(role):
             names = ", ".join((*origin["datasets"], *origin["models"])) or "not stated"
             rows.append((Cell(file), Cell(f"{origin['questions']:,}"), Cell(names), Cell(origin["sha256"])))
-    if source.fit is not None:
-        attributes = source.fit.tree.attrs
-        names = f"{attributes['dataset']}, {attributes['model']}"
-        rows.append(
-            (
-                Cell("of the fit"),
-                Cell(f"{source.fit.n_questions:,}"),
-                Cell(names),
-                Cell(attributes["observations_sha256"]),
-            )
-        )
     columns = (
         Column("observations", holds="name"),
         Column("questions"),

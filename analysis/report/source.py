@@ -20,7 +20,7 @@ from analysis.runs.evaluated_run import (
 from analysis.scores.scoring import Scored, scored_rows
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
+from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
@@ -54,8 +54,8 @@ def convergence_by_variant(folder: Path, parameters: pd.DataFrame, fit_method: s
 
 def _of_map(variant: str, parameters: pd.DataFrame) -> Convergence:
     gradient = parameters.groupby("fold")["projected_gradient"].first().to_numpy(float)
-    worst = f"gradient {gradient.max():.1g} (at most {GRADIENT_TOLERANCE:g} is fine)"
-    return Convergence(variant, len(gradient), int((gradient <= GRADIENT_TOLERANCE).sum()), worst)
+    n_converged = int((gradient <= GRADIENT_TOLERANCE).sum())
+    return Convergence(variant, len(gradient), n_converged, gradient_in_words(gradient.max()))
 
 
 def _of_nuts(variant: str, folds: Iterable[str], folder: Path) -> Convergence:

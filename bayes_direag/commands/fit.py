@@ -1,15 +1,20 @@
 """The command ``direag fit``: learn from labelled questions how much each report counts, and save the fit."""
 
+import json
+import math
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.show import show_fit, show_quality, show_remarks
+from bayes_direag.commands.quality import show_quality, show_remarks
 from bayes_direag.errors import UncheckedWarning
 from bayes_direag.model.settings import Variant
+
+if TYPE_CHECKING:
+    from bayes_direag.fits.fit import Fit
 
 _FURTHER = "Further questions"
 
@@ -115,4 +120,48 @@ def fit_command(
     for remark in remarks:
         options.err.print(str(remark.message), soft_wrap=True)
     fitted.save(target)
-    show_fit(fitted, target, as_json=as_json)
+    if as_json:
+        options.out.print_json(data=fit_record(fitted, target), allow_nan=False)
+    else:
+        from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
+
+        verdict = convergence_verdict(convergence_summary(fitted))
+        options.out.print(f"{fitted}\n{verdict}\nWhat it has learned: direag show {target}", soft_wrap=True)
+
+
+def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
+    """Return what a fit is, how it has converged, and its parameters, for JSON; undefined numbers are None."""
+    from bayes_direag.data.files import as_records
+    from bayes_direag.fits.convergence import convergence_summary
+    from bayes_direag.model.presets import label
+
+    attributes, found = fit.tree.attrs, convergence_summary(fit)
+    agreement = {}
+    if fit.fitted.agreement is not None:
+        shares = fit.fitted.agreement._asdict()
+        agreement = {"agreement": {name: [_defined(one) for one in own.tolist()] for name, own in shares.items()}}
+    figures = {"draws": fit.tree["posterior"].sizes["draw"]} if fit.method == "nuts" else {}
+    figures |= found._asdict()
+    return {
+        "fit": str(path),
+        "method": fit.method,
+        "preset": label(fit.preset),
+        "variant": fit.variant,
+        **{name: attributes[name] for name in ("answers", "dataset", "model")},
+        "questions": fit.n_questions,
+        "levels": list(fit.level_names),
+        **agreement,
+        "recalibration": fit.recalibration.method,
+        "weighted": fit.preset.is_weighted,
+        "partial": fit.partial,
+        "converged": found.converged,
+        **{name: _defined(value) for name, value in figures.items()},
+        "seed": int(attributes["seed"]),
+        "observations_sha256": attributes["observations_sha256"],
+        "versions": json.loads(attributes["versions"]),
+        "parameters": as_records(fit.parameters()),
+    }
+
+
+def _defined(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""Convergence of NUTS: R-hat, effective draws and Monte-Carlo errors by parameter, and the statistics of each chain."""
+"""Convergence: the gradient of a MAP; R-hat, effective draws, Monte-Carlo errors and the statistics of NUTS chains."""
 
 from typing import NamedTuple
 
@@ -8,6 +8,7 @@ import xarray as xr
 from jaxtyping import Bool, Float
 
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.map import GRADIENT_TOLERANCE
 from bayes_direag.model.selection import IsotonicRecalibration
 
 #: A fit has converged if R-hat is below (or chance explains it), effective draws for each chain and BFMI are above
@@ -78,6 +79,47 @@ class SamplerSummary(NamedTuple):
             f"{self.smallest_ess:.0f} (above {ESS_PER_CHAIN * self.chains:.0f}), BFMI at least "
             f"{self.smallest_bfmi:.2f} (above {BFMI_LIMIT}), {self.divergences} divergences (none)"
         )
+
+
+class OptimumSummary(NamedTuple):
+    """How a MAP was found, and its largest gradient; NaN where undefined."""
+
+    penalised_loss: float
+    projected_gradient: float
+    newton_steps: int
+    starts: int
+    optima: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gradient is small enough; NaN is not."""
+        return self.projected_gradient <= GRADIENT_TOLERANCE
+
+    def __str__(self) -> str:
+        """Return the gradient with its limit."""
+        return gradient_in_words(self.projected_gradient)
+
+
+def gradient_in_words(gradient: float) -> str:
+    """Return a gradient with its limit."""
+    return f"gradient {gradient:.1g} (at most {GRADIENT_TOLERANCE:g} is fine)"
+
+
+def convergence_summary(fit: Fit) -> SamplerSummary | OptimumSummary:
+    """Return the figures by which a fit has converged or not."""
+    if fit.method == "nuts":
+        return sampler_summary(fit)
+    stats = fit.tree["sample_stats"].to_dataset()
+    return OptimumSummary(
+        float(stats["loss"].mean()),
+        float(stats["projected_gradient"].max()),
+        *(int(stats[name].max()) for name in ("n_steps", "n_starts", "n_optima")),
+    )
+
+
+def convergence_verdict(summary: SamplerSummary | OptimumSummary) -> str:
+    """Say whether a fit has converged, and by which figures."""
+    return f"{'Converged' if summary.converged else 'NOT converged'}: {summary}."
 
 
 def is_apart(parameters: pd.DataFrame) -> Bool[np.ndarray, " parameter"]:

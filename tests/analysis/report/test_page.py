@@ -12,6 +12,7 @@ import pytest
 
 from analysis.display import page as page_module
 from analysis.display.glossary import METRIC_WORDS
+from analysis.fit_display import parameter_tables
 from analysis.report.opening import opening
 from analysis.report.report import write_report
 from analysis.report.source import read_source
@@ -172,14 +173,12 @@ class TestWhatStandsInIt:
         assert [row[0] for row in least] == rows.nsmallest(5, "confidence")["problem_id"].tolist()
 
     def test_the_fit_and_the_fits_behind_the_evaluation(self, page, files):
-        parameters = small_fit().parameters().set_index(["parameter", "level"])
-        _, *levels = page.tables["What was learned of each level"]
-        first = small_observations().level_names[0]
-        weight, bias = (parameters.loc[(name, first)] for name in ("weight", "bias"))
-        numbers = [f"{100 * weight['relative']:.1f}%", f"{weight['mean']:.3f}", f"{bias['mean']:.3f}"]
-        assert levels[0] == [first, *(text.replace("-", "\N{MINUS SIGN}") for text in numbers)]
+        levels, shared = parameter_tables(small_fit())
+        for table in (levels, shared):
+            _, *rows = page.tables[table.caption]
+            assert [row[:2] for row in rows] == [[cell.text for cell in row[:2]] for row in table.rows]
         assert page.tables["The fits behind the held-out predictions"][1][:2] == ["confidence", "2 of 2"]
-        page.check(diagnostics=f"{files / 'fit.nc'} is at its optimum", learned="These are all the questions")
+        page.check(diagnostics="Converged: gradient 1e-09", learned="These are all the questions")
 
     def test_how_to_repeat_it_where_the_numbers_are_and_what_was_left_out(self, page):
         assert small_observations().fingerprint in page.sections["origin"]
@@ -281,7 +280,7 @@ class TestWhatIsNotToBeBelieved:
         page = reported(tmp_path / "report.html", run, tmp_path / "stuck.nc")
         page.check(answer="1 of the 2 fits behind these figures did not converge")
         assert page.tables["The fits behind the held-out predictions"][1][1] == "1 of 2"
-        page.check(answer="stuck.nc cannot be trusted", diagnostics="stuck.nc is not at its optimum")
+        page.check(answer="stuck.nc cannot be trusted", diagnostics="NOT converged: gradient 0.01")
 
     def test_a_posterior_badly_sampled(self, files, tmp_path):
         diverging = np.zeros((2, 60), bool)

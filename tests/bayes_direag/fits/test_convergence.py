@@ -7,7 +7,6 @@ import xarray as xr
 from arviz_stats import ess, rhat
 
 from analysis.diagnosis.diagnostics import diagnose
-from bayes_direag.commands.show import fit_summary
 from bayes_direag.fits.convergence import (
     BFMI_LIMIT,
     ESS_PER_CHAIN,
@@ -15,6 +14,7 @@ from bayes_direag.fits.convergence import (
     SamplerSummary,
     chain_statistics,
     convergence,
+    convergence_summary,
     is_apart,
     rhat_by_chance,
     sampled_draws,
@@ -229,7 +229,7 @@ class TestSamplerSummary:
         }[fault]
         diagnosis = diagnose(changed)
         failed = [finding for finding in diagnosis.verdict if finding.status == "failure"]
-        judgements = [sampler_summary(changed).converged, fit_summary(changed)["converged"], diagnosis.believable]
+        judgements = [sampler_summary(changed).converged, convergence_summary(changed).converged, diagnosis.believable]
         assert judgements == [not failed] * 3 == [fault == "none"] * 3
 
 

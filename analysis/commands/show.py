@@ -1,0 +1,23 @@
+"""The command ``direag show``: what a fit is, whether it has converged, and what it has learned."""
+
+from bayes_direag.commands.options import FitFile, JsonOption, out, progress
+
+
+def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
+    """Show what a fit has learned, level by level, and whether it converged.
+
+    Example: direag show fit.nc
+    """
+    from bayes_direag.commands.fit import fit_record
+    from bayes_direag.fits.fit import Fit
+
+    with progress() as step:
+        step(f"reading {fit}")
+        learned = Fit.load(fit)
+    if as_json:
+        out.print_json(data=fit_record(learned, fit), allow_nan=False)
+        return
+    from analysis.display.terminal import shown
+    from analysis.fit_display import convergence_block, fit_terms, parameter_tables
+
+    out.print(shown([fit_terms(learned, str(fit)), convergence_block(learned), *parameter_tables(learned)]))

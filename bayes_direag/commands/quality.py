@@ -1,0 +1,88 @@
+"""What commands say of observations: how many are usable, and what stands out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from bayes_direag.commands.options import out, plain_table, titled
+from bayes_direag.data.records import Status
+
+if TYPE_CHECKING:
+    from bayes_direag.data.observations import Observations
+
+_STATUS_HEADERS = {
+    Status.USABLE: "usable",
+    Status.ABSENT: "absent",
+    Status.NO_ANSWER: "no\nanswer",
+    Status.UNPARSABLE: "unreadable\nanswer",
+    Status.NO_CONFIDENCE: "no\nconfidence",
+}
+
+
+def quality_table(observations: "Observations", title: str) -> Group:
+    """Return the number of usable observations of each level, and of others by reason."""
+    table = plain_table("level")
+    for status in Status:
+        table.add_column(_STATUS_HEADERS[status], justify="right")
+    for name, counts in zip(observations.level_names, observations.status_counts, strict=True):
+        table.add_row(Text(name), *(str(count) if count else "·" for count in counts))
+    return titled(title, table, quality_sentence(observations))
+
+
+def quality_sentence(observations: "Observations") -> str:
+    """Say how many questions are answered, labelled, and have a right answer among the candidates."""
+    sentence = (
+        f"{len(observations)} questions: {observations.answered.sum()} answered, {observations.labelled.sum()} "
+        f"labelled, {observations.gold_generated.sum()} with a right answer among the candidates"
+    )
+    if n_several := (observations.correct_candidate.sum(axis=1) > 1).sum():
+        sentence += f", {n_several} with several"
+    if n_conflicts := observations.conflicting.sum():
+        sentence += f"; {n_conflicts} answers judged both right and wrong (the majority was taken)"
+    return f"{sentence}."
+
+
+def show_quality(observations: "Observations", path: Path, *, inferred: bool, by_level: bool = True) -> None:
+    """Print how many observations are usable, and how answers are compared."""
+    how = " (inferred from the gold answers)" if inferred else ""
+    title = f"{path}: {observations.kind} answers{how}"
+    if by_level:
+        out.print(quality_table(observations, title))
+    else:
+        out.print(f"{title}. {quality_sentence(observations)}\n")
+
+
+def show_remarks(observations: "Observations", labels: Path | None = None) -> None:
+    """Print what stands out in observations, and in labels that were read beside them."""
+    from bayes_direag.data.remarks import level_remarks, name_remarks
+
+    notes = [voting_note(observations), *level_remarks(observations), *name_remarks(observations)]
+    notes += [] if labels is None else [_labels_note(observations, labels)]
+    if len(observations.signals) > 1:
+        names = observations.signal_names
+        notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
+    for note in filter(None, notes):
+        out.print(f"{note}\n")
+
+
+def _labels_note(observations: "Observations", labels: Path) -> str:
+    """Say to how many labelled questions no report gave the right answer; empty if there are none."""
+    known = observations.labelled & observations.answered
+    n = int((known & ~observations.gold_generated).sum())
+    if not n:
+        return ""
+    return (
+        f"{labels.name}: to {n} of {known.sum()} labelled questions no report gives the right answer. If that is more "
+        "than you expect, look at how the right answers are written."
+    )
+
+
+def voting_note(observations: "Observations") -> str:
+    """Say how reports of levels that only vote count; empty if there are none."""
+    if not observations.voting:
+        return ""
+    if len(observations.voting) == len(observations.learned_levels):
+        return "No report states a confidence, so each counts by its level alone."
+    return f"These levels state no confidence, so their reports count by level alone: {', '.join(observations.voting)}."

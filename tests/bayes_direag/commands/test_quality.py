@@ -1,0 +1,56 @@
+"""How many observations are usable, level by level, on a terminal of 80 columns."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+from rich.console import Console, RenderableType
+
+from bayes_direag.commands.quality import quality_table
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question, Status
+from tests.analysis.report.runs import small_observations
+
+
+def shown(table: RenderableType) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table)
+    return console.file.getvalue()
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """Return the words of each line by its first one."""
+    return {words[0]: words[1:] for words in map(str.split, text.splitlines()) if words}
+
+
+def test_counts_by_level_and_reason():
+    def question(number: int, *reports: tuple[str | None, float | None], gold: str | None) -> Question:
+        observations = tuple(
+            Observation(level=level, level_name=f"[b]{level}[/b]", answer=answer, confidence=confidence)
+            for level, (answer, confidence) in enumerate(reports)
+        )
+        return Question(problem_id=str(number), gold_answer=gold, observations=observations)
+
+    observations = Observations.from_questions(
+        [
+            question(0, ("7", 90), ("7", 80), gold="7"),
+            question(1, ("8", 90), (None, 80), gold="7"),
+            question(2, ("no idea", 90), ("7", None), gold=None),
+        ],
+        "numeric",
+    )
+    text = shown(quality_table(observations, "x"))
+    rows = cells(text)
+    assert rows["[b]0[/b]"] == ["2", "·", "·", "1", "·"]
+    assert rows["[b]1[/b]"] == ["1", "·", "1", "·", "1"]
+    assert "3 questions: 2 answered, 2 labelled, 1 with a right answer among the candidates." in text.replace("\n", " ")
+
+
+def test_long_names_are_whole_at_80_columns():
+    observations = small_observations().select(np.arange(5 * 1234) % 60)
+    names = ("claude-3-5-haiku-20241022_absolute", "x" * 70, "a", "b", "c")
+    status = np.repeat(np.array(Status, np.int8), 1234 * 5).reshape(-1, 5)
+    text = shown(quality_table(replace(observations, level_names=names, status=status), "simulated.jsonl"))
+    assert "…" not in text
+    assert all(cells(text)[name] == ["1234"] * 5 for name in names if len(name) < 70)
+    assert text.count("x") == 70
