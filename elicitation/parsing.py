@@ -8,6 +8,7 @@ A reply is read in three steps; ``docs/replies.md`` states the grammar, with a t
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -29,6 +30,11 @@ class ParseStatus(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     AMBIGUOUS = "ambiguous"
     TRUNCATED = "truncated"
+
+
+def count_words(statuses: Mapping[str, int]) -> str:
+    """Return the counts of statuses as text, such as ``ambiguous 2, ok 14``."""
+    return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
 
 
 @dataclass(frozen=True)
@@ -211,10 +217,11 @@ def read_by_pattern(
     if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
     answers = [match for match in pattern.finditer(reply) if match[1] and match[1].strip()]
+    if answers and (end := next_question(reply, answers[0].end())) is not None:
+        answers = [match for match in answers if match.start() < end]
     if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    end = next_question(reply, answers[0].end())
-    answer, *stated = [match for match in answers if end is None or match.start() < end][-1].groups()
+    answer, *stated = answers[-1].groups()
     return Reading(answer.strip(), *_confidence((stated and stated[0]) or "", scale))
 
 

@@ -197,6 +197,7 @@ def test_the_time_is_linear_in_the_length_of_a_reply(start: str, length: int) ->
         ("<think>17 with 10</think>18", r"(\d+) with (\d+)", "percent", (None, None, ParseStatus.NO_ANSWER)),
         ("<think>17 with 10", r"(\d+) with (\d+)", "percent", (None, None, ParseStatus.TRUNCATED)),
         ("18 with 90\n\nQ: Next?\n3 with 10", r"(\d+) with (\d+)", "percent", ("18", 90.0, OK)),
+        ("I pass.\n\nQ: Next?\n3 with 10", r"(\d+) with (\d+)", "percent", (None, None, ParseStatus.NO_ANSWER)),
     ],
 )
 def test_patterns(text: str, pattern: str, scale: Any, reading: tuple[str | None, float | None, ParseStatus]) -> None:
