@@ -58,19 +58,8 @@ class Spending:
 class Adaptive:
     """A policy that is followed in a run; what it asks depends on the replies alone.
 
-    Raises DirEAGError if it does not fit the run: lists of guesses, answers of another kind, or too few levels.
-
-    Parameters
-    ----------
-    policy, task, questions
-        The policy, how questions are asked, and which.
-    at_once : int
-        How many reports of a question are asked at once at first: those worth most alone.
-
-    Attributes
-    ----------
-    content : JSON value
-        What the file of the policy holds.
+    Of each question, the ``at_once`` reports that are worth most alone are asked together at first. Raises DirEAGError
+    if the policy does not fit the run: lists of guesses, answers of another kind, or too few levels.
     """
 
     def __init__(self, policy: "Policy", task: Task, questions: QuestionSet, at_once: int) -> None:

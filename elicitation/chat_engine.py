@@ -20,15 +20,13 @@ from elicitation.generation import (
     ChatRequest,
     Generation,
     Sampling,
+    constrained,
     generation_of,
     too_long,
 )
 
-# The parameters by which versions of vLLM constrain a reply to a pattern; each silently ignores that of the other.
-_CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
-    "structured_outputs": lambda pattern: {"structured_outputs": {"regex": pattern}},  # the only one from 0.12 on
-    "guided_regex": lambda pattern: {"guided_regex": pattern},  # ignored from 0.12 on
-}
+# The parameters by which vLLM constrains a reply, from 0.12 on and before; it silently ignores the other one.
+_CONSTRAINTS = ("structured_outputs", "guided_regex")
 # What to change in a request for JSON if a server refuses it.
 _JSON_FORMATS: tuple[Mapping[str, object], ...] = (
     {},
@@ -126,10 +124,8 @@ class ChatEngine(Engine):
     async def _ask(self, request: ChatRequest, lane: int) -> Generation:
         place = self._route[lane]
         try:
-            body = request.body(self.model)
-            if request.pattern is not None:
-                del body["structured_outputs"]
-                body |= _CONSTRAINTS[await self._constraint(place)](request.pattern)
+            constraint = _CONSTRAINTS[0] if request.pattern is None else await self._constraint(place)
+            body = request.body(self.model, constraint)
             if "response_format" in body:
                 return await self._complete_json(place, body)
             return await self._complete(place, body)
@@ -206,9 +202,9 @@ class ChatEngine(Engine):
             if place not in self._constraints:
                 messages = [{"role": "user", "content": "Say hello."}]
                 question = {"model": self.model, "messages": messages, "max_tokens": 32}
-                for parameter, constrain in _CONSTRAINTS.items():
+                for parameter in _CONSTRAINTS:
                     try:
-                        reply = await self._complete(place, question | constrain(_PROBE))
+                        reply = await self._complete(place, question | constrained(_PROBE, parameter))
                     except RequestError as error:
                         if error.status == 400:
                             continue

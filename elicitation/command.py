@@ -16,12 +16,12 @@ from elicitation.frame import tell_unknown
 from elicitation.journal import recorded_revision
 from elicitation.live import LiveView, levels_table
 from elicitation.models import choose_sampling, find_preset, released_seed
+from elicitation.parsing import count_words
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
 from elicitation.run import RunSummary, elicit
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy
     from elicitation.server import ServedEngine
 
 #: Groups of options in the help of a command.
@@ -197,7 +197,11 @@ def elicit_command(
 
     Example: direag elicit --questions new.jsonl --levels panel.toml --policy policy.json --out run
     """
-    decider = None if policy is None else _load(policy)
+    decider = None
+    if policy is not None:
+        from bayes_direag.fits.policy import Policy
+
+        decider = Policy.load(policy)
     asked = load_questions(
         questions,
         split=split,
@@ -212,9 +216,7 @@ def elicit_command(
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
     prompts = load_protocol(protocol, levels, examples, wording, form)
-    sampling = choose_sampling(preset, wording).override(overrides or ())
-    flags = {"structured": structured or sampling.structured, "lenient": lenient or sampling.lenient}
-    sampling = sampling.model_copy(update=flags)
+    sampling = choose_sampling(preset, wording, overrides or (), structured=structured, lenient=lenient)
     of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
     served = model is not None and not base_url and batch is None
     engines = [served, bool(base_url), batch is not None, replay is not None]
@@ -264,12 +266,6 @@ def elicit_command(
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
     if isinstance(engine, BatchEngine) and not as_json:
         _tell_batch(engine, summary.waiting)
-
-
-def _load(path: Path) -> "Policy":
-    from bayes_direag.fits.policy import Policy
-
-    return Policy.load(path)
 
 
 def serve(
@@ -345,12 +341,12 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
         return
     if summary.levels:
         out.print(levels_table(summary.levels, title))
-    statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
+    replies = count_words(summary.statuses) or "none"
     seconds, hours = max(summary.seconds, 1e-9), summary.seconds / 3600
     pace = f", {summary.asked / seconds:.2f} and {summary.tokens / seconds:.0f} tokens a second, {hours:.2f} hours"
     out.print(
         f"{summary.n_questions} questions, {summary.n_unanswered} unanswered; {summary.generations} generations, "
-        f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",
+        f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {replies}.",
         soft_wrap=True,
     )
     if summary.unknown_reasons:

@@ -24,23 +24,13 @@ _NOT_SERVED = ["consolidated*", "original/*", "*.pth", "*.gguf", "*.msgpack", "*
 
 
 class Request(NamedTuple):
-    """A model to fetch.
-
-    Attributes
-    ----------
-    repository, revision
-        The model's name on the hub, and its commit; None for the current one.
-    dtype, gpus
-        The data type of the server, and the number of GPUs over which the model is split.
-    whole : bool
-        Whether the weights are served as they are, neither quantized nor offloaded.
-    """
+    """A model to fetch."""
 
     repository: str
-    revision: str | None
+    revision: str | None  # None for the current commit
     dtype: str = "bfloat16"
-    gpus: int = 1
-    whole: bool = True
+    gpus: int = 1  # over which the model is split
+    whole: bool = True  # whether the weights are served as they are, neither quantized nor offloaded
 
 
 class Fetched(NamedTuple):
@@ -59,10 +49,7 @@ class RefusedError(Exception):
 def sequences(memory: float, weights: float, cache: float) -> int:
     """Return the number of sequences of usual length that fit beside the weights, 0 to :data:`MOST_SEQUENCES`.
 
-    Parameters
-    ----------
-    memory, weights, cache : float
-        Bytes of all GPUs over which the model is split, of the weights, and of the cache of one token.
+    In bytes, ``memory`` is that of all GPUs over which the model is split, and ``cache`` that of one token.
     """
     return max(0, min(MOST_SEQUENCES, int((SHARE * memory - weights - RESERVE) / (_TOKENS * cache))))
 

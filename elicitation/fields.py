@@ -12,29 +12,15 @@ Scale = Literal["percent", "fraction", "probability", "unknown"]
 
 
 class Field(NamedTuple):
-    """A field of a reply.
-
-    Attributes
-    ----------
-    start, end
-        Its place in the reply.
-    what, word
-        What it holds, and the label's own word; of an answer whose end is marked, as by a tag, it is empty.
-    text
-        Its text, as given.
-    scale
-        What a confidence in it is without a unit.
-    rank : int or None
-        The number of a guess.
-    """
+    """A field of a reply, at its place in it."""
 
     start: int
     end: int
     what: Literal["answer", "confidence", "both"]
-    word: str
+    word: str  # the label's own; empty for an answer whose end is marked, as by a tag
     text: str
-    scale: Scale = "percent"
-    rank: int | None = None
+    scale: Scale = "percent"  # of a confidence without a unit
+    rank: int | None = None  # the number of a guess
 
 
 _MAX_LINES = 12  # over which a field may be broken

@@ -83,17 +83,17 @@ class Sampling(BaseModel):
         """The settings that are sent."""
         return self.model_dump(exclude={"repairs", "structured", "lenient", "seed"}, exclude_none=True)
 
-    def override(self, assignments: Sequence[str]) -> "Sampling":
-        """Replace some settings, each given as ``field=value``; the value ``none`` means None.
+    def override(self, settings: Mapping[str, object]) -> "Sampling":
+        """Replace some settings, given by name, with values as in a text; ``none`` means None.
 
         Raises DirEAGError if there is no such field, or it does not take the value.
 
         Examples
         --------
-        >>> Sampling().override(["temperature=0.2", "top_k=none"]).temperature
+        >>> Sampling().override({"temperature": 0.2, "top_k": "none"}).temperature
         0.2
         """
-        given = dict(assignment.partition("=")[::2] for assignment in assignments)
+        given = {name: str(value) for name, value in settings.items()}
         values = {name: None if value.lower() == "none" else value for name, value in given.items()}
         try:
             return Sampling.model_validate(self.model_dump() | values)
@@ -107,15 +107,7 @@ class Sampling(BaseModel):
 
 
 class Key(NamedTuple):
-    """The unique key of a generation in a run.
-
-    Attributes
-    ----------
-    problem_id, level, sample
-        The question, the level of the prompt, and the number of the sample.
-    attempt : int
-        0 for the first reply, 1, 2 ... for the format repairs.
-    """
+    """The unique key of a generation in a run; the attempt is 0 for the first reply, 1, 2 ... for format repairs."""
 
     problem_id: str
     level: int
@@ -146,13 +138,13 @@ class ChatRequest:
     pattern: str | None = None
     schema: Mapping[str, JsonValue] | None = None
 
-    def body(self, model: str) -> dict[str, object]:
-        """Return the request in the form of the OpenAI chat protocol."""
+    def body(self, model: str, constraint: str = "structured_outputs") -> dict[str, object]:
+        """Return the request in the form of the OpenAI chat protocol; ``constraint`` is vLLM's word for a pattern."""
         body: dict[str, object] = {"model": model, "messages": list(self.messages), **self.sampling.parameters}
         if self.sampling.seed is not None:
             body["seed"] = self.seed
         if self.pattern is not None:
-            body["structured_outputs"] = {"regex": self.pattern}
+            body |= constrained(self.pattern, constraint)
         elif self.schema is not None:
             schema = {"name": "reply", "schema": self.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -162,6 +154,11 @@ class ChatRequest:
     def digest(self) -> str:
         """A short hash of the messages; a resumed run uses it to check that a reply answers the same prompt."""
         return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
+
+
+def constrained(pattern: str, constraint: str) -> dict[str, object]:
+    """Return the parameter of a request by which a version of vLLM constrains the reply to a pattern."""
+    return {constraint: pattern if constraint == "guided_regex" else {"regex": pattern}}
 
 
 @dataclass(frozen=True)

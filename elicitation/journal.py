@@ -22,19 +22,7 @@ class JournalError(DirEAGError):
 
 
 class Entry(BaseModel):
-    """One finished generation, which is one line of the journal.
-
-    Attributes
-    ----------
-    problem_id, level, sample, attempt
-        Its :class:`~elicitation.generation.Key`.
-    seed, prompt
-        The seed of the request, and the digest of its messages.
-    text, finish_reason, prompt_tokens, completion_tokens, final_tokens
-        The :class:`~elicitation.generation.Generation`.
-    seconds : float
-        The time from the request to the reply, retries included.
-    """
+    """One finished generation, which is one line of the journal: its key, its request, and what came back."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,13 +31,13 @@ class Entry(BaseModel):
     sample: int
     attempt: int
     seed: int
-    prompt: str
+    prompt: str  # the digest of the messages
     text: str
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
     final_tokens: Annotated[tuple[tuple[str, float], ...], Field(exclude_if=lambda tokens: not tokens)] = ()
-    seconds: float
+    seconds: float  # from the request to the reply, retries included
 
     @property
     def key(self) -> Key:
@@ -115,12 +103,8 @@ class Journal:
 
         Raises JournalError if the disk is full or fails. The line is then removed, and later ones are refused.
         """
-        await asyncio.to_thread(self._write_through, entry)
+        await asyncio.to_thread(self._write, entry.model_dump_json())
         self.entries[entry.key] = entry
-
-    def _write_through(self, entry: Entry) -> None:
-        with self._lock:
-            self._write(entry.model_dump_json())
 
     def __enter__(self) -> "Journal":
         return self
@@ -139,21 +123,22 @@ class Journal:
 
     def _write(self, line: str) -> None:
         data = line.encode() + b"\n"
-        try:
-            if self._failure is not None:
-                raise self._failure
-            written = 0
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
-            os.fsync(self._descriptor)
-        except OSError as error:
-            self._failure = error
-            os.truncate(self._descriptor, self._size)
-            raise JournalError(
-                f"{self.path}: a generation could not be written ({error.strerror or error}); expected a disk with "
-                "space. The generations before it are safe: make room, and give the same command to continue."
-            ) from error
-        self._size += len(data)
+        with self._lock:
+            try:
+                if self._failure is not None:
+                    raise self._failure
+                written = 0
+                while written < len(data):
+                    written += os.write(self._descriptor, data[written:])
+                os.fsync(self._descriptor)
+            except OSError as error:
+                self._failure = error
+                os.truncate(self._descriptor, self._size)
+                raise JournalError(
+                    f"{self.path}: a generation could not be written ({error.strerror or error}); expected a disk with "
+                    "space. The generations before it are safe: make room, and give the same command to continue."
+                ) from error
+            self._size += len(data)
 
 
 def read_journal(path: str | Path) -> list[Entry]:

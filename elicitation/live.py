@@ -8,6 +8,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from elicitation.parsing import count_words
 from elicitation.tally import LevelSummary, Tally
 
 
@@ -70,11 +71,10 @@ class LiveView:
 def facts_of(tally: Tally) -> list[tuple[str, str]]:
     """Return the state of a run in progress, as pairs of name and value."""
     left = tally.seconds_left
-    failures = ", ".join(f"{status} {n}" for status, n in tally.failures.items())
     facts = [
         ("replies", f"{tally.settled}/{tally.n_total}"),
         ("tokens/s", f"{tally.tokens / tally.seconds:.0f}" if tally.seconds > 0 else "-"),
-        ("unreadable", failures or "none"),
+        ("unreadable", count_words(tally.failures) or "none"),
     ]
     if not math.isnan(tally.accuracy):
         facts.append(("accuracy", f"{tally.accuracy:.3f}"))

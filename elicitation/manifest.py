@@ -18,57 +18,31 @@ from elicitation.questions import Problem
 
 
 class Session(BaseModel):
-    """One session of a run; a resumed run has several.
-
-    Attributes
-    ----------
-    started, ended
-        Times in UTC, in ISO form; ``ended`` is None if the session was killed.
-    engine, generations, models
-        The engine, None if nothing was asked; the number of finished generations; the models that replies named.
-    outcome
-        ``running``, ``complete``, ``waiting`` (for a batch service), ``killed``, or the type of the error.
-    versions
-        The versions of Python and of the relevant packages.
-    """
+    """One session of a run; a resumed run has several."""
 
     model_config = ConfigDict(extra="forbid")
 
     started: str = Field(default_factory=lambda: now())
-    ended: str | None = None
-    engine: EngineInfo | None = None
+    ended: str | None = None  # None if it was killed
+    engine: EngineInfo | None = None  # None if nothing was asked
     generations: int | None = None
-    models: list[str] = Field(default_factory=list)
-    outcome: str = "running"
+    models: list[str] = Field(default_factory=list)  # that replies named
+    outcome: str = "running"  # complete, waiting (for a batch service), killed, or the type of the error
     versions: dict[str, str] = Field(default_factory=lambda: versions())
 
 
 class Manifest(BaseModel):
-    """The settings and results of a run, without any API key.
-
-    Attributes
-    ----------
-    identity, protocol
-        What must not change when the run is resumed; the full prompts.
-    policy
-        The content of the policy by which questions were asked, if there was one.
-    questions
-        Name, kind, number and SHA-256 of the questions, and the odd rows of the source.
-    complete, counts, levels
-        Whether there are no open slots; generations, and settled replies by status; the summary by level.
-    sessions
-        The sessions, in order.
-    """
+    """The settings and results of a run, without any API key."""
 
     model_config = ConfigDict(extra="forbid")
 
     format: int = 1
-    identity: dict[str, JsonValue]
-    protocol: JsonValue
+    identity: dict[str, JsonValue]  # what must not change when the run is resumed
+    protocol: JsonValue  # the full prompts
     policy: JsonValue = None
     questions: dict[str, JsonValue]
-    complete: bool = False
-    counts: dict[str, int] = Field(default_factory=dict)
+    complete: bool = False  # whether there are no open slots
+    counts: dict[str, int] = Field(default_factory=dict)  # of generations, and of settled replies by status
     levels: list[dict[str, JsonValue]] = Field(default_factory=list)
     sessions: list[Session] = Field(default_factory=list)
 

@@ -6,45 +6,31 @@ config, or else its own defaults (top-k 50, no repetition penalty). The code ren
 with special tokens, which adds a second start token.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from elicitation.generation import Sampling
 from elicitation.prompts import Wording
 
-_PAPER = Sampling(temperature=0.7, top_p=1.0, max_tokens=1024, repairs=2)
+#: The settings that the paper states.
+PAPER = Sampling(temperature=0.7, top_p=1.0, max_tokens=1024, repairs=2)
 _SERVED = ("--dtype", "bfloat16", "--max-model-len", "4096")
 #: vLLM prefers Mistral's own files, if they are in the folder, and so another chat template.
 _HUGGING_FACE = ("--config-format", "hf", "--load-format", "safetensors", "--tokenizer-mode", "hf")
-_RELEASED = _PAPER.model_copy(update={"top_k": 50, "add_special_tokens": True})
+_RELEASED = PAPER.model_copy(update={"top_k": 50, "add_special_tokens": True})
 
 
 @dataclass(frozen=True)
 class ModelPreset:
-    """How one model is served and sampled.
+    """How one model is served and sampled."""
 
-    Attributes
-    ----------
-    name, repository : str
-        The last part of its name on the hub, and the full name.
-    server_arguments, revision
-        Further arguments of ``vllm serve``, and the commit that is served.
-    seed : int
-        The model's seed in the configuration of the released code, for subsets and folds, not for replies.
-    released : Sampling
-        The settings of the released code, from its configuration and the model's generation config.
-    sampling : Sampling
-        The settings that the paper states.
-    """
-
-    name: str
+    name: str  # the last part of its name on the hub
     repository: str
-    revision: str
-    seed: int
-    released: Sampling = _RELEASED
+    revision: str  # the commit that is served
+    seed: int  # in the configuration of the released code, for subsets and folds, not for replies
+    released: Sampling = _RELEASED  # from that configuration and the model's generation config
     server_arguments: tuple[str, ...] = _SERVED
-    sampling: Sampling = _PAPER
 
 
 #: The models of the paper, by name.
@@ -77,8 +63,8 @@ def find_preset(model: str | Path) -> ModelPreset | None:
 
     Examples
     --------
-    >>> find_preset("google/gemma-2-9b-it").sampling.temperature
-    0.7
+    >>> find_preset("google/gemma-2-9b-it").seed
+    20260526
     >>> find_preset("/models/my-own") is None
     True
     """
@@ -93,8 +79,22 @@ def released_seed(preset: ModelPreset | None, wording: Wording) -> int:
     return preset.seed if preset is not None and wording == "released" else 0
 
 
-def choose_sampling(preset: ModelPreset | None, wording: Wording) -> Sampling:
-    """Return the default sampling settings; a model without a preset is assumed to have no generation config."""
+def choose_sampling(
+    preset: ModelPreset | None,
+    wording: Wording,
+    overrides: Iterable[str] = (),
+    *,
+    structured: bool = False,
+    lenient: bool = False,
+) -> Sampling:
+    """Return the sampling settings of a run: the defaults, ``overrides`` (FIELD=VALUE), and what the flags turn on.
+
+    A model without a preset is assumed to have no generation config.
+    """
     if wording == "released":
-        return _RELEASED if preset is None else preset.released
-    return Sampling() if preset is None else preset.sampling
+        sampling = _RELEASED if preset is None else preset.released
+    else:
+        sampling = Sampling() if preset is None else PAPER
+    sampling = sampling.override(dict(override.partition("=")[::2] for override in overrides))
+    flags = {"structured": structured or sampling.structured, "lenient": lenient or sampling.lenient}
+    return sampling.model_copy(update=flags)

@@ -27,6 +27,7 @@ from elicitation.command import (
     VllmPythonOption,
     serve,
 )
+from elicitation.parsing import count_words
 from elicitation.prompts import Wording
 from elicitation.workload import ASSUMED_PACE, Part, estimate, load_parts
 
@@ -104,9 +105,8 @@ def paper_command(
     parts = load_parts(_names(datasets), questions, limit, wording)
     urls = _urls(base_url, list(folders))
     known = {model: find_preset(model) for model in folders}
-    flags = {"structured": structured, "lenient": lenient}
     sampling = {
-        model: choose_sampling(of_model, wording).override(overrides or ()).model_copy(update=flags)
+        model: choose_sampling(of_model, wording, overrides or (), structured=structured, lenient=lenient)
         for model, of_model in known.items()
     }
     most = max(settings.max_tokens or settings.max_completion_tokens or 0 for settings in sampling.values())
@@ -114,7 +114,7 @@ def paper_command(
     if dry_run:
         return
     chosen = {"limit": limit, "wording": wording, "seed": seed}
-    _claim(target, chosen | {"sampling": overrides or [], **flags})
+    _claim(target, chosen | {"sampling": overrides or [], "structured": structured, "lenient": lenient})
     seeds = {model: released_seed(known[model], wording) if seed is None else seed for model in folders}
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
     engines = {
@@ -210,10 +210,8 @@ def _ask(
             run = part.folder(folder)
             err.print(f"{run}: asking {engine.model}")
             summary = elicit(part.questions, part.protocol, engine, run, sampling, seed, concurrency, LiveView(err))
-            statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
-            out.print(
-                f"{run}: {summary.n_questions} questions, {summary.n_unanswered} unanswered; {statuses}", soft_wrap=True
-            )
+            counts = f"{summary.n_questions} questions, {summary.n_unanswered} unanswered"
+            out.print(f"{run}: {counts}; {count_words(summary.statuses)}", soft_wrap=True)
     finally:
         if isinstance(engine, ServedEngine):
             engine.stop()

@@ -62,14 +62,10 @@ def _several(given: object) -> object:
 
 def _that_can_be_set(settings: Mapping[str, object]) -> Mapping[str, object]:
     try:
-        Sampling().override(_assignments(settings))
+        Sampling().override(settings)
     except DirEAGError as error:
         raise ValueError(str(error)) from error
     return settings
-
-
-def _assignments(settings: Mapping[str, object]) -> list[str]:
-    return [f"{name}={value}" for name, value in settings.items()]
 
 
 _Text = Annotated[str, AfterValidator(_without_blank_ends)]
@@ -120,7 +116,7 @@ class Level:
 
     def sampled(self, sampling: Sampling) -> Sampling:
         """Return how its replies are drawn in a run of this sampling."""
-        return sampling.override(_assignments(self.sampling))
+        return sampling.override(self.sampling)
 
 
 @dataclass(frozen=True, config=_CONFIG)

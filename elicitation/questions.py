@@ -37,17 +37,9 @@ class Problem:
 
 
 class OddRow(NamedTuple):
-    """A row with a defect.
+    """A row with a defect: what is odd, what was done about it, and the beginning of the row or of the odd part."""
 
-    Attributes
-    ----------
-    line : int
-        Its line (in a table its last), or its number from 1 if rows are not lines.
-    reason, excerpt
-        What is odd, and what was done about it; the beginning of the row, or of the odd part.
-    """
-
-    line: int
+    line: int  # in a table its last one; its number from 1 if rows are not lines
     reason: str
     excerpt: str
 

@@ -17,27 +17,16 @@ from elicitation.slots import READABLE, Outcome, Slot
 
 @dataclass
 class LevelSummary:
-    """One level of a run: the counts of its observations so far.
-
-    Attributes
-    ----------
-    level, name, n
-        Its number, its name, and the number of its observations.
-    n_parsed, n_labelled, n_right : int
-        The number of observations from readable replies, repaired ones included; of those with a gold answer; and of
-        right answers.
-    confidences, judged
-        The stated confidences in percent, and those of wrong and of right answers.
-    """
+    """One level of a run: the counts of its observations so far."""
 
     level: int
     name: str
     n: int = 0
-    n_parsed: int = 0
-    n_labelled: int = 0
+    n_parsed: int = 0  # from readable replies, repaired ones included
+    n_labelled: int = 0  # with a gold answer
     n_right: int = 0
-    confidences: list[float] = field(default_factory=list)
-    judged: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    confidences: list[float] = field(default_factory=list)  # in percent
+    judged: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # of wrong answers, of right ones
 
     def count(self, observation: Observation, status: ParseStatus, gold: str | None, kind: AnswerKind) -> None:
         """Count an observation, from a reply with this status."""
@@ -81,24 +70,13 @@ class LevelSummary:
 
 
 class Tally:
-    """The counts of one run, updated as its slots are settled.
-
-    Attributes
-    ----------
-    n_total, n_questions : int
-        The number of slots, at most, and of questions.
-    settled, questions_done : int
-        The number of settled slots, and of questions that are done.
-    statuses, unknown_reasons : Counter
-        The number of settled replies by status, and by finish reasons that are not known.
-    resumed, asked, tokens : int
-        The number of generations from the journal and of this session, and the completion tokens of the latter.
-    """
+    """The counts of one run, updated as its slots are settled."""
 
     def __init__(self, n_total: int, n_questions: int, kind: AnswerKind) -> None:
-        self.n_total, self.n_questions = n_total, n_questions
+        self.n_total, self.n_questions = n_total, n_questions  # slots, at most, and questions
         self._n_spared, self._n_slots = 0, n_total / max(n_questions, 1)  # of a question
-        self.settled = self.questions_done = self.resumed = self.asked = self.tokens = 0
+        self.settled = self.questions_done = 0
+        self.resumed = self.asked = self.tokens = 0  # generations of the journal and of this session, with its tokens
         self.statuses: Counter[ParseStatus] = Counter()
         self.unknown_reasons: Counter[str] = Counter()
         self._kind: AnswerKind = kind

@@ -78,16 +78,10 @@ class Part:
 
 
 def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[Part]:
-    """Return the parts to ask every model.
+    """Return the parts to ask every model, with at most ``limit`` questions of each published file.
 
-    Raises DirEAGError if a name is unknown, or questions cannot be read.
-
-    Parameters
-    ----------
-    datasets, folder
-        Names in :data:`PARTS`; the folder of the published files, under the names there, None to use the hub.
-    limit
-        The maximum number of questions of each file.
+    Without a ``folder`` of these files the hub is asked. Raises DirEAGError if a name is unknown, or questions cannot
+    be read.
     """
     if unknown := [name for name in datasets if name not in PARTS] or ["none"] * (not datasets):
         raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PARTS)}.")
@@ -110,14 +104,7 @@ def estimate(
 ) -> str:
     """Describe the replies to ask for, those still missing, and the resources for these, with all assumptions.
 
-    Parameters
-    ----------
-    models
-        The folder of each model.
-    pace, most_tokens
-        Completion tokens per second, and the maximum of a reply.
-    price
-        Of an hour; None if unknown.
+    ``models`` has the folder of each, ``pace`` is in completion tokens per second, and ``price`` is of an hour.
     """
     of_model = sum(part.n_replies for part in parts)
     left = {model: sum(part.n_left(folder) for part in parts) for model, folder in models.items()}

@@ -13,7 +13,7 @@ from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
 from elicitation.frame import tell_unknown
 from elicitation.importing.formats import Format, import_logs
-from elicitation.importing.replies import count_words
+from elicitation.parsing import count_words
 from elicitation.questions import load_questions
 
 #: As many questions as ``direag evaluate`` has folds.

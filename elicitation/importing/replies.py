@@ -14,27 +14,17 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
 from elicitation.fields import Scale
 from elicitation.frame import is_unknown
-from elicitation.parsing import ParseStatus, Reading, read_by_pattern, read_guesses, read_reply
+from elicitation.parsing import ParseStatus, Reading, count_words, read_by_pattern, read_guesses, read_reply
 from elicitation.questions import QuestionSet
 
 
 class Log(NamedTuple):
-    """A log to read.
-
-    Attributes
-    ----------
-    path, level
-        The file, and the name of its level; None for the name that the format gives.
-    scorers : tuple of str
-        The filters of lm-eval, scorers of Inspect or score columns of uqlm to use; each makes a level.
-    names : tuple of str
-        The names of the questions that were asked, in order, for logs without them; empty if unknown.
-    """
+    """A log to read."""
 
     path: Path
-    level: str | None = None
-    scorers: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    level: str | None = None  # None for the name that the format gives
+    scorers: tuple[str, ...] = ()  # the filters, scorers or scores to use; each makes a level
+    names: tuple[str, ...] = ()  # of the questions that were asked, in order, for logs without them
 
     def error(
         self, problem: str, *, expected: str, remedy: str, line: int | None = None, seen: object = ...
@@ -57,43 +47,23 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True)
 class Reply:
-    """One reply to one question.
-
-    Attributes
-    ----------
-    problem_id, level : str
-        The names of the question, and of the level in its log: empty if the log is one level.
-    text, line, finish_reason
-        The reply, None if there was none; its line in the file; why the model stopped.
-    given : mapping
-        Values from the tool, which take precedence over the text: ``answer``, ``confidence``, ``correct`` and others.
-    gold, question, dataset, model : str or None
-        The gold answer, the text of the question, its data set and the model, if the log has them.
-    group : str or None
-        The name that exchangeable levels (repeats of one prompt) share.
-    file : str or None
-        The name of the file, if levels have no other name.
-    further : mapping
-        Further fields of the question, such as its cluster.
-    task, identity : str or None
-        The set of questions, and what tells a question from others of the same name: its text, or a hash of it.
-    """
+    """One reply to one question, with what the log says of the question."""
 
     problem_id: str
-    level: str
-    text: str | None
+    level: str  # its name in the log: empty if the log is one level
+    text: str | None  # None if there was no reply
     line: int | None = None
     finish_reason: str | None = None
-    given: Mapping[str, object] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)  # values from the tool, which go before those of the text
     gold: str | None = None
     question: str | None = None
     dataset: str | None = None
     model: str | None = None
-    group: str | None = None
-    file: str | None = None
-    further: Mapping[str, object] = field(default_factory=dict)
-    task: str | None = None
-    identity: str | None = None
+    group: str | None = None  # the name that exchangeable levels (repeats of one prompt) share
+    file: str | None = None  # the name of the file, if levels have no other name
+    further: Mapping[str, object] = field(default_factory=dict)  # fields of the question, such as its cluster
+    task: str | None = None  # the set of questions
+    identity: str | None = None  # what tells the question from others of the same name: its text, or a hash of it
 
 
 class Imported(NamedTuple):
@@ -114,20 +84,10 @@ def put_together(
 ) -> Imported:
     """Combine replies into questions, in order of appearance; levels are numbered likewise.
 
-    Levels whose names are all numbers are numbered in numerical order. Raises DirEAGError if two replies have the same
-    question and level, gold answers disagree, a question was not asked, or no reply has an answer.
-
-    Parameters
-    ----------
-    asked : QuestionSet, optional
-        The questions that were asked, for gold answers and texts; those without a reply are kept, unanswered.
-    kind : {"numeric", "choice", "text"}, optional
-        How answers are compared; by default as in ``asked``, or else inferred from the gold answers, or text if
-        answers are only judged.
-    pattern : re.Pattern, optional
-        The pattern of answer and confidence in a reply, instead of its fields.
-    scale : {"percent", "fraction"}
-        What a confidence without a unit is.
+    Levels whose names are all numbers are numbered in numerical order. Questions that were ``asked`` are kept without a
+    reply too. Without a ``kind``, answers are compared as in ``asked``, or else by the kind of the gold answers, or as
+    texts if they are only judged. Raises DirEAGError if two replies have the same question and level, gold answers
+    disagree, a question was not asked, or no reply has an answer.
     """
     told: dict[str, dict[str, object]] = {}
     for problem in () if asked is None else asked.problems:
@@ -225,11 +185,6 @@ def _read(reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None, scale
             pairs = enumerate(guesses.answers)
             return [(f"{reply.level} rank_{rank}", Reading(*pair, ParseStatus.OK)) for rank, pair in pairs]
     return [(reply.level, reading)]
-
-
-def count_words(statuses: Counter[str]) -> str:
-    """Return the counts as text, such as ``ambiguous 2, ok 14``."""
-    return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
 
 
 def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tuple[int, Record]]:

@@ -70,7 +70,7 @@ def test_what_a_server_refuses_can_be_left_out_one_by_one(rules: str) -> None:
                 generate(runs.chat(stub.url), replace(request(), sampling=sampling))
             except EngineError as error:
                 (setting,) = re.findall(r"--set (\w+=none)", str(error))
-                sampling = sampling.override([setting])
+                sampling = sampling.override({setting.removesuffix("=none"): None})
                 left_out.append(setting.removesuffix("=none"))
         (sent,) = stub.requests
     assert sorted(left_out) == sorted(LEFT_OUT[rules])
@@ -79,8 +79,8 @@ def test_what_a_server_refuses_can_be_left_out_one_by_one(rules: str) -> None:
 
 
 def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
-    settings = [f"{name}=none" for name in LEFT_OUT["reasoning"]]
-    sampling = Sampling().override([*settings, "max_completion_tokens=4096", "reasoning_effort=low"])
+    settings = dict.fromkeys(LEFT_OUT["reasoning"])
+    sampling = Sampling().override({**settings, "max_completion_tokens": 4096, "reasoning_effort": "low"})
     with Stub(rules="reasoning") as stub:
         generate(runs.chat(stub.url), replace(request(), sampling=sampling))
         (sent,) = stub.requests
@@ -92,7 +92,7 @@ def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
         "reasoning_effort": "low",
     }
     with Stub(rules="reasoning") as stub, pytest.raises(EngineError) as error:
-        generate(runs.chat(stub.url), replace(request(), sampling=sampling.override(["max_tokens=9"])))
+        generate(runs.chat(stub.url), replace(request(), sampling=sampling.override({"max_tokens": 9})))
     assert str(error.value).endswith("--set max_tokens=none --set max_completion_tokens=4096.")
 
 

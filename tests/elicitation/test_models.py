@@ -2,7 +2,7 @@
 
 import pytest
 
-from elicitation.models import MODELS, choose_sampling, find_preset
+from elicitation.models import MODELS, PAPER, choose_sampling, find_preset
 from elicitation.server import parsed
 
 
@@ -18,9 +18,9 @@ def test_the_released_code_samples_by_the_generation_config_of_the_model(
     name: str, top_k: int, penalty: float, seed: int
 ) -> None:
     preset = MODELS[name]
-    assert choose_sampling(preset, "ours") == preset.sampling
+    assert choose_sampling(preset, "ours") == PAPER
     changed = {"top_k": top_k, "repetition_penalty": penalty, "add_special_tokens": True}
-    assert choose_sampling(preset, "released") == preset.sampling.model_copy(update=changed)
+    assert choose_sampling(preset, "released") == PAPER.model_copy(update=changed)
     assert preset.seed == seed
 
 
