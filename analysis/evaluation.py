@@ -24,9 +24,11 @@ from analysis.report.report import report_document
 from analysis.report.source import read_source
 from analysis.runs.evaluated_run import EVALUATION_FOLDER, FITS, MANIFEST, TABLES, EvaluatedRun
 from analysis.scores.scoring import Scorer, cluster_column
+from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.prediction import as_given
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
@@ -59,9 +61,10 @@ class Evaluation(Result):
     Attributes
     ----------
     predictions : DataFrame
-        One row per method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``
-        (missing without a gold answer); for methods with a distribution, ``null_probability`` and
-        ``state_probability``, that of the observed state; ``cluster``, if there are clusters. The rows of a method are
+        One row per method and question: ``problem_id``, ``fold``, ``method``, ``answer`` (canonical),
+        ``answer_as_given`` (its spelling in most reports), ``confidence``, ``correct`` (missing without a gold answer);
+        for methods with a distribution, ``null_probability`` and ``state_probability``, that of the observed state;
+        ``cluster``, if there are clusters. The rows of a method are
         in order of folds and of the file; the unanswered questions come last, without fold, answer and confidence, and
         not correct.
     metrics : DataFrame
@@ -249,6 +252,8 @@ def evaluate(
                     on_step(f"fitting {name}")
                     learned[method.learn] = learn_each(method.learn, folds, observations, test, settings.n_folds, seed)
                 table = _held_out_answers(method, learned[method.learn], folds, evaluated)
+            if name in chosen:
+                table["answer_as_given"] = as_given(evaluated, table["answer"])
             predictions.append(_completed(table, name, fold_names, evaluated))
             scorer.add(predictions[-1])
         on_step("scoring")
@@ -339,11 +344,15 @@ def _of_elicitation(method: str, elicited: Observations, evaluated: Observations
     An answer is right if it equals the gold answer; correctness is missing without one, even if levels were judged.
     """
     answers = joined_answers(SAMPLED_METHODS[method], elicited, evaluated.problem_id)
+    spelled = spellings(elicited.table, elicited.kind)
+    given = {name: spelled[row] for name, row in zip(elicited.problem_id, elicited.row, strict=True)}
+    texts = [given.get(name, {}).get(own.answer) for name, own in zip(evaluated.problem_id, answers, strict=True)]
     golds = [question.gold_answer for question in evaluated.questions]
     judged = np.array([gold is not None for gold in golds], bool)
     return pd.DataFrame(
         {
             "answer": pd.Series([answer.answer for answer in answers], dtype="str"),
+            "answer_as_given": pd.Series(texts, dtype="str"),
             "confidence": [answer.confidence for answer in answers],
             "null_probability": np.nan,
             "state_probability": np.nan,
@@ -361,8 +370,8 @@ def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Obs
         correct=table["right"].astype("boolean").mask(~evaluated.labelled),
         cluster=cluster_column(evaluated),
     )
-    columns = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
-    columns += ["state_probability", "cluster"]
+    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "confidence", "correct"]
+    columns += ["null_probability", "state_probability", "cluster"]
     return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
 
 

@@ -21,16 +21,19 @@ def _require_probability(level: float) -> float:
     return level
 
 
-def _list_methods(wanted: bool) -> bool:
+def _list_methods(context: typer.Context, wanted: bool) -> bool:
     if not wanted:
         return wanted
     from analysis.display.document import Paragraph, Terms
     from analysis.display.terminal import shown
-    from analysis.methods.registry import CURVE_METHODS, EVALUATED_METHODS, method_words
+    from analysis.methods.registry import COMMON_METHODS, CURVE_METHODS, EVALUATED_METHODS, method_words
 
+    names = EVALUATED_METHODS if context.params["everything"] else COMMON_METHODS
     fits = ", ".join(name for name in CURVE_METHODS if name not in EVALUATED_METHODS)
-    methods = Terms("", tuple((name, method_words(name)) for name in EVALUATED_METHODS))
-    options.out.print(shown([methods, Paragraph(f"Of a learning curve: {fits}.")]))
+    n_more = len(EVALUATED_METHODS) - len(names)
+    more = f" --all lists {n_more} more, which are rarely used." if n_more else ""
+    methods = Terms("", tuple((name, method_words(name)) for name in names))
+    options.out.print(shown([methods, Paragraph(f"Of a learning curve: {fits}.{more}")]))
     raise typer.Exit
 
 
@@ -38,7 +41,7 @@ LevelOption = Annotated[
     float, typer.Option("--level", callback=_require_probability, help="Probability of the intervals and bands.")
 ]
 ListMethodsOption = Annotated[
-    bool, typer.Option("--list-methods", callback=_list_methods, is_eager=True, help="Say what each method does.")
+    bool, typer.Option("--list-methods", callback=_list_methods, help="Say what each method does.")
 ]
 ResamplesOption = Annotated[
     int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")

@@ -30,6 +30,7 @@ from bayes_direag.data.records import Status
 from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.selection import LogisticRecalibration, odds_against, supports, worth
@@ -64,6 +65,8 @@ class Explanation:
         Posterior probability of the intervals.
     answer : str or None
         The selected answer, canonical; None for an unanswered question, whose confidence and support are NaN.
+    answer_as_given : str or None
+        Its spelling in most reports.
     confidence, confidence_low, confidence_high : float
         Its final probability of being right.
     support, null_probability, change_probability : float
@@ -92,10 +95,10 @@ class Explanation:
         ``stated``, if there are any.
     states : DataFrame
         One row per candidate, the selected one first, then by falling support; the last row is the null: ``answer``
-        (missing for the null), ``n_reports`` that give it, ``evidence`` from reports, ``prior``, ``null_base``, and
-        their sum ``concentration``; ``sharpened``, that to the power of the sharpness; ``vote_factor``, the product
-        of those of its reports; ``support``, the share of ``sharpened * vote_factor``; ``selected``; ``right`` (missing
-        if not labelled).
+        (missing for the null), ``answer_as_given`` (its spelling in most reports), ``n_reports`` that give it,
+        ``evidence`` from reports, ``prior``, ``null_base``, and their sum ``concentration``; ``sharpened``, that to the
+        power of the sharpness; ``vote_factor``, the product of those of its reports; ``support``, the share of
+        ``sharpened * vote_factor``; ``selected``; ``right`` (missing if not labelled).
     calibration : DataFrame
         One row per term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws.
         ``confidence = sigmoid(sum(coefficient * value))`` holds in every draw, so only approximately for the means.
@@ -115,6 +118,7 @@ class Explanation:
     learned_from: bool
     interval_level: float
     answer: str | None
+    answer_as_given: str | None
     confidence: float
     confidence_low: float
     confidence_high: float
@@ -256,6 +260,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         learned_from=problem_id in fit.learned_from,
         interval_level=interval_level,
         answer=answer,
+        answer_as_given=_or_none(selected["answer_as_given"]),
         confidence=float(selected["confidence"]),
         confidence_low=float(selected.get("confidence_low", np.nan)),
         confidence_high=float(selected.get("confidence_high", np.nan)),
@@ -373,11 +378,13 @@ def _unusable(question: Observations, names: Mapping[int, str]) -> pd.DataFrame:
 def _state_table(parts: EvidenceParts, question: Observations, order: list[int], interval_level: float) -> pd.DataFrame:
     n_reports = len(parts.level)
     n_candidates = len(order) - 1
+    answers = [*question.candidates[0], None]
     by_source = parts.concentration.mean(axis=0)
     right = question.correct_candidate[0, :n_candidates]
     table = pd.DataFrame(
         {
-            "answer": _text([*question.candidates[0], None]),
+            "answer": _text(answers),
+            "answer_as_given": as_given(question, answers, [0] * len(answers)),
             "n_reports": [*np.bincount(parts.candidate, minlength=n_candidates), 0],
             "evidence": by_source[:n_reports].sum(axis=0),
             "prior": by_source[-2],

@@ -84,6 +84,10 @@ _DEFAULT_SIMPLE = (
 #: The default methods of an evaluation in the order of its tables, and all of them.
 DEFAULT_EVALUATED = (VANILLA, *SAMPLED_METHODS, *_DEFAULT_SIMPLE, *FITTED_METHODS)
 EVALUATED_METHODS = (*DEFAULT_EVALUATED, *(name for name in SIMPLE_METHODS if name not in DEFAULT_EVALUATED))
+#: What is left after the names that are rarely given.
+COMMON_METHODS = tuple(
+    name for name in DEFAULT_EVALUATED if name not in ("steerconf", "dawid_skene", "dawid_skene_labelled")
+)
 
 
 def method_words(name: str) -> str:

@@ -37,6 +37,7 @@ _PREDICTION_TYPES = {
     "fold": "str",
     "method": "str",
     "answer": "str",
+    "answer_as_given": "str",
     "confidence": "float64",
     "correct": "boolean",
     "null_probability": "float64",
@@ -227,7 +228,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
     aligned = fit.aligned(kept)
     stages = {"support": before_calibration(fit, aligned), "confidence": after_calibration(fit, aligned)}
-    shared = predicted[["problem_id", "answer"]].assign(correct=right, cluster=cluster_column(kept))
+    shared = predicted[["problem_id", "answer", "answer_as_given"]].assign(correct=right, cluster=cluster_column(kept))
     parts = [
         shared.assign(
             method=method,

@@ -134,7 +134,10 @@ SetOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
-AllOption = Annotated[bool, typer.Option("--all", help="Show everything, not the result and one table alone.")]
+#: It is eager, so that --list-methods knows of it.
+AllOption = Annotated[
+    bool, typer.Option("--all", is_eager=True, help="Show everything, not the result and one table alone.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 

@@ -8,11 +8,12 @@ column of questions as ``groups``, or make ``Observations`` of the frame. ``Grou
 
 ``predict`` is about answers: which one is selected. ``predict_proba`` is about correctness: whether that one is right.
 scikit-learn's own scorers by name compare either with y, the gold answers. So those that take probabilities
-(``neg_log_loss``, ``roc_auc`` ...) cannot work, and ``accuracy`` calls an answer wrong if gold is not spelled in
+(``neg_log_loss``, ``roc_auc`` ...) are refused, and ``accuracy`` calls an answer wrong if gold is not spelled in
 canonical form. :meth:`DirEAG.scorer` makes scorers that work.
 """
 
 from collections.abc import Callable
+from traceback import walk_stack
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,16 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Float[np.ndarray, "question 2"]:  # noqa: N803
         """Return the probabilities that each selected answer is wrong and that it is right; 1 and 0 without an answer.
 
-        The columns are ``classes_``. ``fit_.predict_candidates`` gives the probabilities of all candidates.
+        The columns are ``classes_``. ``fit_.predict_candidates`` gives the probabilities of all candidates. Raises
+        DirEAGError if a scorer of scikit-learn asks, which would compare them with the gold answers.
         """
+        # a scorer passes X alone, so only the call stack tells that it asks
+        if any(frame.f_code.co_name == "_get_response_values" for frame, _ in walk_stack(None)):
+            raise DirEAGError(
+                "DirEAG: predict_proba gives the probabilities that the selected answers are wrong and right; "
+                "scikit-learn's scorers expect a probability of every gold answer. Give "
+                f"scoring=DirEAG.scorer(metric), with one of {', '.join(_SCORES)}, or a function of estimator, X and y."
+            )
         right = self._fitted.predict(X)["confidence"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
 

@@ -1,6 +1,6 @@
 """Predictions as tables: a row for each question, or for each candidate of each question."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ def selected_table(
         {
             "problem_id": pd.Series(questions.problem_id, dtype="str"),
             "answer": pd.Series(answers, dtype="str"),
-            "answer_as_given": pd.Series(_as_given(questions, range(len(questions)), answers), dtype="str"),
+            "answer_as_given": as_given(questions, answers),
             **columns,
             "n_candidates": questions.n_candidates,
             "n_used": questions.usable.sum(axis=1),
@@ -47,15 +47,21 @@ def candidate_table(
         {
             "problem_id": pd.Series([questions.problem_id[row] for row in place], dtype="str"),
             "answer": pd.Series(answer, dtype="str"),
-            "answer_as_given": pd.Series(_as_given(questions, place, answer), dtype="str"),
+            "answer_as_given": as_given(questions, answer, place),
             "probability": np.array(probabilities, float),
             "few_reports": few_reports[np.array(place, int)],
         }
     )
 
 
-def _as_given(questions: Observations, rows: Sequence[int], answers: Sequence[str | None]) -> list[str | None]:
-    """Return how reports spell canonical answers to some questions; as they are, where texts are not known."""
+def as_given(
+    questions: Observations, answers: Iterable[str | float | None], rows: Sequence[int] | None = None
+) -> pd.Series:
+    """Return the spelling in most reports of an answer to each question, or to those in these rows; missing if it is.
+
+    An answer is as it is where the texts of reports are not known.
+    """
     given = spellings(questions.table, questions.kind)
+    rows = range(len(questions)) if rows is None else rows
     pairs = zip(questions.row[list(rows)].tolist(), answers, strict=True)
-    return [None if answer is None else given[row].get(answer, answer) for row, answer in pairs]
+    return pd.Series([given[row].get(answer, answer) for row, answer in pairs], dtype="str")

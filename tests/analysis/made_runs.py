@@ -121,6 +121,7 @@ def _rows(
             "fold": fold,
             "method": method,
             "answer": np.where(np.isnan(confidence), None, "1"),
+            "answer_as_given": np.where(np.isnan(confidence), None, "1.0"),
             "confidence": confidence,
             "correct": correct,
             "null_probability": null_probability,

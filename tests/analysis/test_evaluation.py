@@ -156,6 +156,26 @@ def test_every_method_has_a_row_for_every_question(evaluation: Evaluation) -> No
         assert len(rows) == 92
 
 
+def test_answers_stand_beside_their_spelling_in_the_reports() -> None:
+    """Those of the levels by all methods, and those of an elicitation of its own."""
+
+    def with_units(question: Question) -> Question:
+        reports = (
+            report if report.answer is None else report.model_copy(update={"answer": f"{report.answer}.0 eggs"})
+            for report in question.observations
+        )
+        return question.model_copy(update={"observations": tuple(reports)})
+
+    eggs = Observations.from_questions([*map(with_units, simulate_observations(n=40, seed=9).questions)], "numeric")
+    samples = Observations.from_questions(eggs.questions[:30], "numeric")
+    methods = ["majority", "majority_platt", "self_consistency"]
+    found = evaluate(eggs, elicited={"samples": samples}, methods=methods, n_folds=2, n_resamples=1).predictions
+    answered = found["answer"].notna()
+    assert (found["answer_as_given"] == found["answer"] + ".0 eggs")[answered].all()
+    assert found["answer_as_given"].isna().equals(~answered)
+    assert (~answered).groupby(found["method"]).sum().to_dict() == {**dict.fromkeys(methods[:2], 0), methods[2]: 10}
+
+
 def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Evaluation) -> None:
     rows = evaluation.predictions.query("method == 'direag'").set_index("problem_id")
     for name in ("silent 0", "silent 1"):
@@ -201,7 +221,8 @@ def folder(evaluation: Evaluation, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_its_folder_holds_its_tables_and_fits(evaluation: Evaluation, folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {*(f"{name}.csv" for name in TABLES), MANIFEST, FITS}
-    text = dict.fromkeys(("problem_id", "fold", "method", "answer", "variant", "parameter", "level"), "str")
+    names = ("problem_id", "fold", "method", "answer", "answer_as_given", "variant", "parameter", "level")
+    text = dict.fromkeys(names, "str")
     for name in TABLES:
         written = pd.read_csv(folder / f"{name}.csv", dtype=text | {"cluster": "Int64", "correct": "boolean"})
         pd.testing.assert_frame_equal(written, getattr(evaluation, name), check_dtype=False, rtol=1e-14)

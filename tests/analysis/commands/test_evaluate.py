@@ -18,8 +18,8 @@ from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.report.runs import small_run
 from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
 
-PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
-PREDICTION_COLUMNS += ["state_probability", "cluster"]
+PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "answer_as_given", "confidence", "correct"]
+PREDICTION_COLUMNS += ["null_probability", "state_probability", "cluster"]
 METHODS = ["majority", "mean_confidence", "conditional_logit", "confidence", "direag"]
 
 

@@ -266,6 +266,8 @@ def test_what_is_right_is_shown(several_draws: Fit, observations: Observations) 
 def test_what_cannot_be_used_is_listed_with_its_reason(several_draws: Fit, observations: Observations) -> None:
     found = explain(several_draws, observations, "hardly")
     assert found.question == "How many?"
+    assert (found.answer, found.answer_as_given) == ("7", "7 eggs")
+    assert found.states["answer_as_given"].fillna("").tolist() == ["7 eggs", ""]
     assert found.reports["level"].tolist() == [LEVEL_NAMES[3]]
     assert found.unusable["number"].tolist() == [1, 2, 3, 5]
     assert found.unusable["reason"].tolist() == [
@@ -280,7 +282,7 @@ def test_an_unanswered_question_has_only_the_null(several_draws: Fit, observatio
     draws = draws_of(several_draws)
     expected = np.mean([draw["prior_strength"] + draw["null_base"] for draw in draws])
     np.testing.assert_allclose(found.states["concentration"], [expected], rtol=1e-12)
-    assert (found.answer, len(found.reports), found.null_probability) == (None, 0, 1.0)
+    assert (found.answer, found.answer_as_given, len(found.reports), found.null_probability) == (None, None, 0, 1.0)
     assert np.isnan([found.confidence, found.support, found.change_probability]).all()
     assert found.calibration.empty
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import brier_score_loss
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.metrics import brier_score_loss, get_scorer
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -115,6 +115,22 @@ def test_scorers_judge_selected_answers(simulated: Observations) -> None:
         DirEAGError, match=r"no metric 'f1_macro'; expected one of benefit, .*a probability for each gold"
     ):
         DirEAG.scorer("f1_macro")
+
+
+def test_scikit_learns_scorers_of_probabilities_are_refused(simulated: Observations) -> None:
+    """Even with gold answers of two values, of which scikit-learn would take the columns to be the probabilities."""
+    train, test = simulated[:60], simulated[60:]
+    model = make_pipeline(FunctionTransformer(), clone(COUNT)).fit(train)
+    gold = [question.gold_answer for question in test.questions]
+    for name in ("roc_auc", "roc_auc_ovr", "average_precision", "neg_log_loss", "neg_brier_score"):
+        for y in (gold, [number[-1] > "4" for number in gold]):
+            with pytest.raises(
+                DirEAGError, match=r"every gold answer. Give scoring=DirEAG.scorer\(metric\), .* roc_auc"
+            ):
+                get_scorer(name)(model, test, y)
+    own = {"surest": lambda *given: given[0].predict_proba(given[1]).max()}
+    assert cross_validate(model, train, scoring=own, cv=KFold(2))["test_surest"].max() <= 1
+    assert get_scorer("accuracy")(model, test, gold) == DirEAG.scorer("accuracy")(model, test)
 
 
 class OnNumbers(DirEAG):
