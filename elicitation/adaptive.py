@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, TypeAdapter
 
-from bayes_direag.data.groups import group_of
+from bayes_direag.data.plain import group_of
 from bayes_direag.errors import DirEAGError
 from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bayes_direag.commands.console import PlainConsole
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns, ConfidenceScale
+from bayes_direag.data.columns import NAMED, Columns, ConfidenceScale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
@@ -38,8 +38,7 @@ ColumnOption = Annotated[
         "--column",
         metavar="FIELD=NAME",
         help="Name of a column, as level=model; level=model,prompt are two, confidence= is none, and with a row a "
-        "question answer={level}_answer is one a level. Fields: question, level, answer, confidence, gold, correct, "
-        "cluster, group.",
+        f"question answer={{level}}_answer is one a level. Fields: {', '.join(NAMED)}.",
         rich_help_panel=READING,
     ),
 ]

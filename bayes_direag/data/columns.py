@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from bayes_direag.data.groups import group_of
-from bayes_direag.data.records import COLUMNS, OF_QUESTION, Question, is_signal
+from bayes_direag.data.plain import group_of
+from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, Question, is_signal
 from bayes_direag.errors import DirEAGError, ObservationError
 
 ConfidenceScale = Literal["percent", "fraction"]
@@ -16,10 +16,8 @@ ConfidenceScale = Literal["percent", "fraction"]
 type SameAnswer = Callable[[str, str, Question], bool]
 """Tells whether two different canonical answers to a question are equal."""
 
-_NAMED = ("question", "level", "answer", "confidence", "gold", "correct", "cluster", "group")
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
-_OF_LEVEL = ("answer", "confidence", "correct")
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class Columns:
         names: dict[str, str | None] = {}
         for pair in pairs:
             field, _, name = pair.partition("=")
-            if field not in _NAMED or (not name and pair != "confidence="):
+            if field not in NAMED or (not name and pair != "confidence="):
                 raise DirEAGError(
-                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(_NAMED)} and the name that "
+                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)} and the name that "
                     "of a column, such as level=model."
                 )
             names[field] = name or None
@@ -87,12 +85,12 @@ class Columns:
     def pairs(self) -> list[str]:
         """The names that are not ours, as pairs that :meth:`named` reads."""
         names, default = vars(self), vars(Columns())
-        return [f"{field}={names[field] or ''}" for field in _NAMED if names[field] != default[field]]
+        return [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]]
 
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The column names by the field names of observation files, without a confidence if there is none."""
-        return {_our_name(name): vars(self)[name] for name in _NAMED if vars(self)[name] is not None}
+        return {_our_name(name): vars(self)[name] for name in NAMED if vars(self)[name] is not None}
 
     def layout(self, header: Sequence[str], path: Path | None) -> "Layout":
         """Return where a table has what; raise ObservationError unless it has the required columns, each once.
@@ -103,7 +101,7 @@ class Columns:
         names, others = self, {"answer", self.level, self.group}
         if self.answer == "answer" and not others & {*header} and any(name.startswith("answer_") for name in header):
             confidence = self.confidence and f"{self.confidence}_{_LEVEL}"
-            names = replace(self, answer=f"answer_{_LEVEL}", confidence=confidence, correct=f"correct_{_LEVEL}")
+            names = replace(self, **WIDE | {"confidence": confidence})
         return names._wide(header, path) if _LEVEL in names.answer else names._long(header, path)
 
     def _long(self, header: Sequence[str], path: Path | None) -> "Layout":
@@ -124,7 +122,7 @@ class Columns:
         others = {name for (name,) in of_question.values()}
         matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
         levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
-        patterns = {name: vars(self)[name] for name in _OF_LEVEL if vars(self)[name]}
+        patterns = {name: vars(self)[name] for name in WIDE if vars(self)[name]}
         named = {level: {our: name.replace(_LEVEL, level) for our, name in patterns.items()} for level in levels}
         needed = [name for of_level in named.values() for our, name in of_level.items() if our != "correct"]
         self._require(header, [self.question, *(needed or [self.answer])], path)
@@ -159,7 +157,7 @@ class Columns:
 
     def ours[Value](self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Return columns, or the fields of a record, under our names; without those of our names for other columns."""
-        our = {**dict.fromkeys(map(_our_name, _NAMED)), **{their: our for our, their in self.spelling.items()}}
+        our = {**dict.fromkeys(map(_our_name, NAMED)), **{their: our for our, their in self.spelling.items()}}
         named = ((our.get(name, name), value) for name, value in given.items())
         return {name: value for name, value in named if name is not None}
 
@@ -184,3 +182,11 @@ class Layout(NamedTuple):
 
 def _our_name(field: str) -> str:
     return _OURS.get(field, field)
+
+
+#: The attributes of :class:`Columns` that name a column.
+NAMED = tuple(name for name in Columns.__dataclass_fields__ if _our_name(name) in FIELDS)
+#: Those with a column for each level where a row is a question, and the form of its name.
+WIDE: dict[str, Any] = {
+    name: f"{name}_{_LEVEL}" for name in NAMED if name in OF_OBSERVATION and name not in ("level", "group")
+}

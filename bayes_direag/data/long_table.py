@@ -19,8 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from bayes_direag.data.columns import Columns, Layout
-from bayes_direag.data.groups import group_of
-from bayes_direag.data.plain import plain
+from bayes_direag.data.plain import group_of, plain
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,

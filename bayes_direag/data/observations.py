@@ -17,7 +17,7 @@ from bayes_direag.data import files
 from bayes_direag.data.agreement import Agreement, Comparisons, agreement, comparisons
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
-from bayes_direag.data.columns import Columns, ConfidenceScale, SameAnswer
+from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.equality import in_question, merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
@@ -126,63 +126,33 @@ class Observations:
 
     @classmethod
     def from_frame(
-        cls,
-        frame: "pandas.DataFrame",
-        *,
-        question: str | int = "problem_id",
-        level: str | int = "level",
-        answer: str | int = "answer",
-        confidence: str | int | None = "confidence",
-        gold: str | int = "gold_answer",
-        correct: str | int = "correct",
-        cluster: str | int = "cluster",
-        group: str | int = "group",
-        groups: str | None = None,
-        levels: Sequence[str] | None = None,
-        scale: ConfidenceScale | None = None,
-        answers: AnswerKind | None = None,
-        same_answer: SameAnswer | None = None,
+        cls, frame: "pandas.DataFrame", *, answers: AnswerKind | None = None, **columns: Any
     ) -> "Observations":
         """Take a table in long form: one row for each observation, or for a question that has none.
 
-        The keywords are those of :class:`~bayes_direag.data.columns.Columns`; columns may be named by numbers. Those
-        from ``gold`` on are optional; NaN, None and NA are missing values. Raises ObservationError as
-        :meth:`from_questions` does, where the first row is line 1, or if a column is missing.
+        The keywords are the attributes of :class:`~bayes_direag.data.columns.Columns`, such as ``level="model"``;
+        columns may be named by numbers. ``gold``, ``correct``, ``cluster`` and ``group`` are optional; NaN, None and NA
+        are missing values. Raises ObservationError as :meth:`from_questions` does, where the first row is line 1, or if
+        a column is missing.
         """
-        columns = Columns(
-            question=str(question),
-            level=str(level),
-            answer=str(answer),
-            confidence=None if confidence is None else str(confidence),
-            gold=str(gold),
-            correct=str(correct),
-            cluster=str(cluster),
-            group=str(group),
-            groups=groups,
-            levels=levels,
-            scale=scale,
-            same_answer=same_answer,
-        )
         from bayes_direag.data.tables import table_of_frame
 
-        return cls.of_table(table_of_frame(frame, columns), answers)
+        given: dict[str, Any] = {
+            name: str(value) if name in NAMED and (name, value) != ("confidence", None) else value
+            for name, value in columns.items()
+        }
+        return cls.of_table(table_of_frame(frame, Columns(**given)), answers)
 
     @classmethod
     def from_wide(
-        cls,
-        frame: "pandas.DataFrame",
-        *,
-        answer: str = "answer_{level}",
-        confidence: str | None = "confidence_{level}",
-        correct: str = "correct_{level}",
-        **others: Any,
+        cls, frame: "pandas.DataFrame", *, answers: AnswerKind | None = None, **columns: Any
     ) -> "Observations":
         """Take a table with one row for each question, and columns for each level, whose name replaces ``{level}``.
 
-        The columns ``correct`` are optional, and ``levels`` are by default those of all matching columns. The other
-        keywords and the errors are those of :meth:`from_frame`.
+        By default these are ``answer_{level}``, ``confidence_{level}`` and, if there are such, ``correct_{level}``, and
+        ``levels`` are those of all matching columns. The keywords and the errors are those of :meth:`from_frame`.
         """
-        return cls.from_frame(frame, answer=answer, confidence=confidence, correct=correct, **others)
+        return cls.from_frame(frame, answers=answers, **WIDE | columns)
 
     @classmethod
     def from_questions(cls, questions: Sequence[Question], answers: AnswerKind | None = None) -> "Observations":

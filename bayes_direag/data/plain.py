@@ -1,8 +1,10 @@
-r"""What values and texts are without what does not count: missing values, invisible characters, Markdown and LaTeX."""
+r"""What values, names of levels and texts are without what does not count: the number of a run, Markdown, LaTeX."""
 
 import re
 import unicodedata
 from decimal import Decimal
+
+from bayes_direag.errors import DirEAGError
 
 #: As programs write a missing value. Case counts: "Na" is sodium, and "none" an answer.
 MISSING = frozenset((
@@ -48,6 +50,28 @@ def percentage(value: object) -> object:
     """
     found = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
     return float(found[1].replace(",", ".")) if found else plain(value)
+
+
+def group_of(groups: str | None, level: str) -> str | None:
+    """Return the group of a level by a pattern such as ``{group}_run{n}``; None if its name has another form.
+
+    Raises DirEAGError for a pattern without ``{group}`` or ``{n}``, which stands for a number.
+
+    Examples
+    --------
+    >>> group_of("{group}_run{n}", "small_bold_run12")
+    'small_bold'
+    """
+    if groups is None:
+        return None
+    if groups.count("{group}") != 1 or groups.count("{n}") != 1:
+        raise DirEAGError(
+            f"groups={groups!r} (--groups): expected the form of the names of levels, with {{group}} and a number "
+            "{n}, such as {group}_run{n}."
+        )
+    pattern = re.escape(groups).replace(r"\{group\}", "(.+)").replace(r"\{n\}", r"\d+")
+    found = re.fullmatch(pattern, level)
+    return found and found[1]
 
 
 _POWER = re.compile(r"([⁰¹²³⁴-⁹⁺⁻]+)")

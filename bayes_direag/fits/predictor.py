@@ -19,8 +19,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.groups import group_of
-from bayes_direag.data.plain import percentage, plain
+from bayes_direag.data.plain import group_of, percentage, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.fits.few_reports import EnoughReports, FewReports
