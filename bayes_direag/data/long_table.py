@@ -171,7 +171,7 @@ class LongTable:
         named = [_of_reports(of_row, columns, level, len(line)) for level, of_row in layout.reports.items()]
         ours = {
             our: _alternating([each.get(our, Coded.missing(len(line))) for each in named])
-            for our in {*chain.from_iterable(named)}
+            for our in dict.fromkeys(chain.from_iterable(named))
         }
         return cls.of_rows(ours, path, np.repeat(line, len(named)), names)
 
