@@ -27,7 +27,6 @@ def diagnose_command(
     """
     with progress() as step:
         step(f"reading {fit}")
-        from analysis.diagnosis.diagnosis_tables import diagnosis_blocks
         from analysis.diagnosis.diagnostics import DIAGNOSIS_FOLDER, diagnose
         from analysis.display.folders import jsonable
         from analysis.display.terminal import shown
@@ -44,8 +43,8 @@ def diagnose_command(
     if as_json:
         out.print_json(data=jsonable({"file": str(fit), **diagnosis.record}), allow_nan=False)
     else:
-        title = f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"
-        out.print(shown(diagnosis_blocks(diagnosis, title, everything=everything)))
+        out.print(f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws", soft_wrap=True)
+        out.print(shown(diagnosis.blocks(everything=everything)))
         if target is not None:
             out.print(f"{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
     if not diagnosis.believable:

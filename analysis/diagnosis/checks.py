@@ -16,6 +16,7 @@ from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.reliability import Reliability, reliability
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 #: Patterns of agreement with fewer questions, or a smaller share of them, are merged.
 SMALLEST_PATTERN = 20
@@ -145,18 +146,19 @@ def _ordered(patterns: Shaped[np.ndarray, " problem"]) -> list[str]:
     return sorted(set(patterns.tolist()), key=agreement)
 
 
-#: Upper ends of the ranges of Pareto k; up to 0.7 a question's figure is reliable.
-PARETO_RANGES = {"k <= 0.5": 0.5, "0.5 < k <= 0.7": 0.7, "0.7 < k <= 1": 1.0, "k > 1": np.inf}
-UNDEFINED_K = "undefined"
+class LeaveOneOut(NamedTuple):
+    """The leave-one-out log predictive density in nats, its standard error, and the effective number of parameters.
 
-
-class LeaveOneOutSummary(NamedTuple):
-    """The leave-one-out log predictive density in nats, its standard error, and the effective number of parameters."""
+    Of ``n`` questions ``n_bad`` have a Pareto k above 0.7, or an undefined one; ``worst`` are up to three of these.
+    """
 
     elpd: float
     se: float
     p_loo: float
     n: int
+    n_bad: int
+    n_undefined: int
+    worst: tuple[str, ...]
 
 
 class CalibrationCheck(NamedTuple):
@@ -167,11 +169,15 @@ class CalibrationCheck(NamedTuple):
     n_undefined: int
 
 
-def loo_summary(fit: Fit) -> LeaveOneOutSummary:
+def leave_one_out(fit: Fit) -> LeaveOneOut:
     """Sum up the leave-one-out predictive density of a NUTS fit."""
-    pointwise = fit.left_out["elpd"].to_numpy()
+    pointwise, pareto_k = (fit.left_out[name].to_numpy() for name in ("elpd", "pareto_k"))
     error = np.sqrt(len(pointwise) * pointwise.var(ddof=1)) if len(pointwise) > 1 else np.nan
-    return LeaveOneOutSummary(float(pointwise.sum()), float(error), effective_parameters(fit), len(pointwise))
+    bad = ~(pareto_k <= LARGEST_PARETO_K)
+    order = np.argsort(-np.nan_to_num(pareto_k[bad], nan=np.inf, posinf=np.inf), kind="stable")
+    worst = tuple(map(str, fit.left_out["problem"].to_numpy()[bad][order][:3]))
+    counts = len(pointwise), int(bad.sum()), int(np.isnan(pareto_k).sum())
+    return LeaveOneOut(float(pointwise.sum()), float(error), effective_parameters(fit), *counts, worst)
 
 
 def effective_parameters(fit: Fit) -> float:
@@ -182,21 +188,6 @@ def effective_parameters(fit: Fit) -> float:
     log_likelihood = fit.tree["log_likelihood"]["target"].transpose("chain", "draw", "problem").to_numpy()
     log_density = logsumexp(log_likelihood, axis=(0, 1)) - np.log(fit.n_samples)
     return float(log_density.sum() - fit.left_out["elpd"].sum())
-
-
-def pareto_counts(pareto_k: Float[np.ndarray, " problem"]) -> pd.DataFrame:
-    """Count the questions by ``range`` of Pareto k (``n``); NaN is counted as undefined."""
-    number = np.searchsorted([*PARETO_RANGES.values()], pareto_k[~np.isnan(pareto_k)], side="left")
-    counts = np.bincount(number, minlength=len(PARETO_RANGES))
-    names = [*PARETO_RANGES, UNDEFINED_K]
-    return pd.DataFrame({"range": names, "n": [*counts.tolist(), int(np.isnan(pareto_k).sum())]})
-
-
-def worst_questions(fit: Fit, most: int = 5) -> pd.DataFrame:
-    """Return the questions of largest Pareto k, undefined ones first: ``problem_id``, ``pareto_k``, ``elpd``."""
-    table = fit.left_out[["pareto_k", "elpd"]].to_dataframe().rename_axis("problem_id").reset_index()
-    ordered = table.sort_values("pareto_k", ascending=False, na_position="first", kind="stable", ignore_index=True)
-    return ordered.astype({"problem_id": "str"}).head(most)
 
 
 def left_out_probabilities(fit: Fit) -> dict[str, Float[np.ndarray, " problem"]]:

@@ -1,6 +1,7 @@
 """All checks of a NUTS fit, and their verdict on whether the posterior can be believed."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.diagnosis.checks import (
+    CalibrationCheck,
+    LeaveOneOut,
+    PredictiveChecks,
     calibration_check,
+    leave_one_out,
     left_out_probabilities,
-    loo_summary,
-    pareto_counts,
     predictive_checks,
-    worst_questions,
 )
 from analysis.diagnosis.diagnosis_figures import (
     calibration_figure,
@@ -23,8 +25,10 @@ from analysis.diagnosis.diagnosis_figures import (
     pareto_figure,
     predictive_figure,
 )
-from analysis.diagnosis.diagnosis_tables import diagnosis_blocks
+from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, sensitivity_table
 from analysis.diagnosis.identifiability import (
+    CommonScale,
+    FlatDirection,
     common_scale,
     correlations,
     flat_direction,
@@ -34,25 +38,116 @@ from analysis.diagnosis.identifiability import (
     total_log_likelihood,
 )
 from analysis.diagnosis.prior_sensitivity import prior_sensitivity
-from analysis.diagnosis.verdict import FitChecks
-from analysis.display.document import Document, LeftOut, Picture, Section
+from analysis.diagnosis.verdict import (
+    COMPOSITE,
+    WEIGHTED,
+    Finding,
+    calibration_finding,
+    learning_findings,
+    loo_finding,
+    older_finding,
+    predictive_finding,
+    sampling_findings,
+    sensitivity_finding,
+)
+from analysis.display.document import Block, Document, LeftOut, Paragraph, Picture, Section, Status, Verdict
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
+from analysis.display.text import listed
+from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import ESS_PER_CHAIN, chain_statistics, convergence, sampled_draws
+from bayes_direag.fits.convergence import ESS_PER_CHAIN, SamplerSummary, chain_statistics, convergence, sampled_draws
 from bayes_direag.fits.fit import Fit
+from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_WORST_SHOWN = 5
 _PICTURES = ("chains", "pairs", "learning", "predictive", "calibration", "pareto")
 
 DIAGNOSIS_FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), _PICTURES)
 
 
-class Diagnosis(FitChecks, Result):
-    """The results of all checks of a NUTS fit: see :class:`~analysis.diagnosis.verdict.FitChecks`."""
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Result):
+    """The results of all checks of a NUTS fit.
+
+    Attributes
+    ----------
+    fit : Fit
+        The fit.
+    parameters : DataFrame
+        One row per raw parameter (and level), then intercept and slope of the final calibration unless there is none:
+        R-hat, effective draws, Monte-Carlo error, and what the labels have taught.
+    chains : DataFrame
+        One row per chain: divergences, trajectories cut short, BFMI, acceptance and step size.
+    correlations : DataFrame
+        Of every pair of raw parameters, the strongest first.
+    sensitivity : DataFrame
+        How far priors and labels pull on each quantity.
+    flat, scale
+        The direction that the labels constrain least, and the common scale of weight, prior_strength and null_base.
+    predictive, calibration, loo
+        Posterior predictive checks; the calibration of left-out support and confidence; leave-one-out density, and
+        the questions of large Pareto k.
+    n_several_correct : int
+        Number of questions with several right answers.
+    is_weighted : bool
+        Whether the likelihood weighs questions unequally; predictive and leave-one-out figures then mean nothing.
+    sampling : SamplingSettings
+        How the fit was sampled.
+    interval_level : float
+        Probability of all intervals.
+    seed : int
+        Seed of what the calibration checks draw.
+    """
+
+    fit: Fit
+    parameters: pd.DataFrame
+    chains: pd.DataFrame
+    correlations: pd.DataFrame
+    flat: FlatDirection
+    sensitivity: pd.DataFrame
+    scale: CommonScale
+    predictive: PredictiveChecks
+    calibration: dict[str, CalibrationCheck]
+    loo: LeaveOneOut
+    n_several_correct: int
+    is_weighted: bool
+    sampling: SamplingSettings
+    interval_level: float
+    seed: int
+
+    @property
+    def summary(self) -> SamplerSummary:
+        """The worst figures of the sampler."""
+        return SamplerSummary.of(self.parameters, self.chains)
+
+    @property
+    def verdict(self) -> tuple[Finding, ...]:
+        """What is fine, what is not, and what to do, sentence by sentence."""
+        findings = [WEIGHTED] if self.is_weighted else []
+        if (older := self.fit.older) is not None:
+            findings.append(older_finding(len(older.observations), older.weight))
+        if self.fit.partial:
+            findings.append(COMPOSITE)
+        findings += sampling_findings(self.parameters, self.chains, self.sampling)
+        findings += learning_findings(self.parameters, self.flat, self.scale)
+        findings.append(sensitivity_finding(self.sensitivity))
+        findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]
+        if not self.is_weighted:
+            findings.append(predictive_finding(self.predictive))
+            several = self.n_several_correct
+            findings += [calibration_finding(name, self.calibration, several) for name in self.calibration]
+            findings.append(loo_finding(self.loo))
+        return tuple(findings)
+
+    @property
+    def believable(self) -> bool:
+        """Whether the draws are draws from the posterior, as far as can be seen: the verdict then holds no failure."""
+        return self.summary.converged
 
     def __repr__(self) -> str:
         return f"Diagnosis(believable: {'yes' if self.believable else 'NO'}; {self.summary})"
@@ -76,12 +171,32 @@ class Diagnosis(FitChecks, Result):
             axes.legend()
         return axes
 
+    def blocks(self, *, everything: bool = True) -> Iterator[Block]:
+        """Yield whether to believe the fit, every finding and table, or what is found and the worst parameters."""
+        if self.believable:
+            text = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
+            care = any(finding.status == "warning" for finding in self.verdict)
+            yield Paragraph(f"{text} See what is marked care." if care else text, "fine")
+        else:
+            text = "Believable: NO. Mend the sampling first; every other figure rests on these draws."
+            yield Paragraph(text, "failure")
+        if everything:
+            yield Verdict(tuple((finding.status, finding.text) for finding in self.verdict))
+            yield parameter_table(self.parameters, len(self.chains))
+            yield chain_table(self.chains)
+            yield sensitivity_table(self.sensitivity)
+            return
+        found = [(finding.status, finding.text) for finding in self.verdict if finding.status != "fine"]
+        fine = list(dict.fromkeys(finding.topic for finding in self.verdict if finding.status == "fine"))
+        nothing: list[tuple[Status, str]] = [("fine", f"Nothing found in {listed(fine)}: --all.")] if fine else []
+        yield Verdict((*found, *nothing))
+        yield parameter_table(self.parameters, len(self.chains), _WORST_SHOWN)
+
     def document(self) -> Document:
         """Return the verdict, tables and pictures."""
-        pictures = tuple(self.pictures())
         sections = (
-            Section("checks", "Checks", tuple(diagnosis_blocks(self, "Parameters"))),
-            Section("pictures", "Pictures", pictures),
+            Section("checks", "Checks", tuple(self.blocks())),
+            Section("pictures", "Pictures", tuple(self.pictures())),
         )
         return Document("Can this posterior be believed?", repr(self.fit), "", sections)
 
@@ -163,9 +278,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
             )
             for name, stated in left_out_probabilities(fit).items()
         },
-        loo=loo_summary(fit),
-        pareto=pareto_counts(left_out["pareto_k"].to_numpy()),
-        worst=worst_questions(fit),
+        loo=leave_one_out(fit),
         n_several_correct=int((fit.tree["labels"]["correct"].to_numpy().sum(axis=1) > 1).sum()),
         is_weighted=fit.preset.is_weighted,
         sampling=sampling,

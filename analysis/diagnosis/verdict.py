@@ -9,25 +9,22 @@ import pandas as pd
 
 from analysis.diagnosis.checks import (
     ALL_QUESTIONS,
-    PARETO_RANGES,
-    UNDEFINED_K,
     CalibrationCheck,
-    LeaveOneOutSummary,
+    LeaveOneOut,
     PredictiveChecks,
 )
 from analysis.diagnosis.identifiability import CommonScale, FlatDirection, parameter_labels
 from analysis.diagnosis.prior_sensitivity import PREDICTED, SENSITIVE
 from analysis.display.document import Status
-from bayes_direag.data.remarks import level_remarks
 from bayes_direag.fits.convergence import (
     BFMI_LIMIT,
     ESS_PER_CHAIN,
     MAX_TREE_DEPTH,
     RHAT_LIMIT,
     SamplerSummary,
+    convergence_verdict,
     is_apart,
 )
-from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings
 
@@ -81,99 +78,19 @@ def older_finding(n: int, weight: float) -> Finding:
     return _warning("likelihood", text)
 
 
-@dataclass(frozen=True, eq=False)
-class FitChecks:
-    """The figures of all checks of a NUTS fit.
-
-    Attributes
-    ----------
-    fit : Fit
-        The fit.
-    parameters : DataFrame
-        One row per raw parameter (and level), then intercept and slope of the final calibration unless there is none:
-        R-hat, effective draws, Monte-Carlo error, and what the labels have taught.
-    chains : DataFrame
-        One row per chain: divergences, trajectories cut short, BFMI, acceptance and step size.
-    correlations : DataFrame
-        Of every pair of raw parameters, the strongest first.
-    sensitivity : DataFrame
-        How far priors and labels pull on each quantity.
-    flat, scale
-        The direction that the labels constrain least, and the common scale of weight, prior_strength and null_base.
-    predictive, calibration, loo, pareto, worst
-        Posterior predictive checks; the calibration of left-out support and confidence; leave-one-out density; counts
-        by Pareto k, and the questions of largest k.
-    n_several_correct : int
-        Number of questions with several right answers.
-    is_weighted : bool
-        Whether the likelihood weighs questions unequally; predictive and leave-one-out figures then mean nothing.
-    sampling : SamplingSettings
-        How the fit was sampled.
-    interval_level : float
-        Probability of all intervals.
-    seed : int
-        Seed of what the calibration checks draw.
-    """
-
-    fit: Fit
-    parameters: pd.DataFrame
-    chains: pd.DataFrame
-    correlations: pd.DataFrame
-    flat: FlatDirection
-    sensitivity: pd.DataFrame
-    scale: CommonScale
-    predictive: PredictiveChecks
-    calibration: dict[str, CalibrationCheck]
-    loo: LeaveOneOutSummary
-    pareto: pd.DataFrame
-    worst: pd.DataFrame
-    n_several_correct: int
-    is_weighted: bool
-    sampling: SamplingSettings
-    interval_level: float
-    seed: int
-
-    @property
-    def summary(self) -> SamplerSummary:
-        """The worst figures of the sampler."""
-        return SamplerSummary.of(self.parameters, self.chains)
-
-    @property
-    def verdict(self) -> tuple[Finding, ...]:
-        """What is fine, what is not, and what to do, sentence by sentence."""
-        findings = [WEIGHTED] if self.is_weighted else []
-        if (older := self.fit.older) is not None:
-            findings.append(older_finding(len(older.observations), older.weight))
-        if self.fit.partial:
-            findings.append(COMPOSITE)
-        findings += sampling_findings(self.parameters, self.chains, self.sampling)
-        findings += learning_findings(self.parameters, self.flat, self.scale)
-        findings.append(sensitivity_finding(self.sensitivity))
-        findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]
-        if not self.is_weighted:
-            findings.append(predictive_finding(self.predictive))
-            several = self.n_several_correct
-            findings += [calibration_finding(name, self.calibration, several) for name in self.calibration]
-            findings.append(loo_finding(self.pareto, self.worst))
-        return tuple(findings)
-
-    @property
-    def believable(self) -> bool:
-        """Whether the draws are draws from the posterior, as far as can be seen: the verdict then holds no failure."""
-        return self.summary.converged
-
-
 def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
-    """Judge convergence and the statistics of the chains; NaN counts as failure."""
-    labels = parameter_labels(parameters)
-    yield _rhat(parameters, labels, sampling)
-    yield _ess(parameters, labels, sampling, ESS_PER_CHAIN * len(chains))
-    yield _divergences(parameters, chains, sampling)
-    slow, least = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy(), chains["bfmi"].to_numpy().min()
+    """Say whether the fit has converged, and of each fault where it is and what to do; NaN counts as one."""
+    labels, summary = parameter_labels(parameters), SamplerSummary.of(parameters, chains)
+    yield Finding("fine" if summary.converged else "failure", "sampling", convergence_verdict(summary))
+    yield from _rhat(parameters, labels, sampling)
+    yield from _ess(parameters, labels, sampling, ESS_PER_CHAIN * len(chains))
+    yield from _divergences(parameters, chains, sampling)
+    slow = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy()
     if chains["bfmi"].isna().all():
         unknown = "Whether the energy moves is not known: BFMI is undefined, as its energies are not recorded or"
         yield _failure("energy", f"{unknown} never move.")
     elif slow.any():
+        least = chains["bfmi"].to_numpy().min()
         seen = "undefined" if np.isnan(least) else f"{least:.2f}"
         yield _failure(
             "energy",
@@ -181,8 +98,6 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
             f"{BFMI_LIMIT} expected), so the tails of the posterior are badly explored. Fit again with "
             f"{_longer(sampling)}; if it stays, with {_easier(parameters)}.",
         )
-    else:
-        yield _fine("energy", f"The energy moves freely: BFMI is at least {least:.2f}.")
     cut = float((chains["at_max_depth"] * chains["draws"]).sum() / chains["draws"].sum())
     if cut > 0:
         yield _warning(
@@ -298,21 +213,19 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
     return _warning("calibration", f"{calibration.sentence(name)}{why} {advice}")
 
 
-def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
+def loo_finding(loo: LeaveOneOut) -> Finding:
     """Judge whether the leave-one-out figures are reliable without refits."""
-    counts = pareto.set_index("range")["n"]
-    total, undefined = int(counts.sum()), int(counts[UNDEFINED_K])
-    n_bad = total - int(counts[[name for name, end in PARETO_RANGES.items() if end <= LARGEST_PARETO_K]].sum())
-    if not n_bad:
-        text = f"The leave-one-out figures hold: no Pareto k of {total} exceeds {LARGEST_PARETO_K}."
+    figures = f"(elpd {loo.elpd:.1f} ± {loo.se:.1f}, p_loo {loo.p_loo:.1f})"
+    if not loo.n_bad:
+        text = f"The leave-one-out figures hold {figures}: no Pareto k of {loo.n} exceeds {LARGEST_PARETO_K}."
         return _fine("leave-one-out", text)
-    also = f" ({undefined} of them undefined)" if undefined else ""
+    also = f" ({loo.n_undefined} of them undefined)" if loo.n_undefined else ""
     return _warning(
         "leave-one-out",
-        f"Pareto k exceeds {LARGEST_PARETO_K} for {n_bad} of {total} questions{also}, first of all "
-        f"{', '.join(worst['problem_id'].iloc[: min(n_bad, 3)])}: such a question moves the posterior much on its own, "
-        "and its leave-one-out figures are not to be relied on. Look at these questions; leave them out and fit again "
-        "to see what they change.",
+        f"Pareto k exceeds {LARGEST_PARETO_K} for {loo.n_bad} of {loo.n} questions{also}, first of all "
+        f"{', '.join(loo.worst)}: such a question moves the posterior much on its own, "
+        f"and its leave-one-out figures {figures} are not to be relied on. Look at these questions; leave them out and "
+        "fit again to see what they change.",
     )
 
 
@@ -321,40 +234,32 @@ def tail_in_words(tail: float) -> str:
     return f"tail probability {'below 0.001' if tail < 0.001 else f'{tail:.3f}'}"
 
 
-def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Finding:
+def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Iterator[Finding]:
     rhat, apart = parameters["rhat"], is_apart(parameters)
-    if not apart.any():
-        where = int(rhat.argmax())
-        largest = f"{rhat.iloc[where]:.3f}"
-        if rhat.iloc[where] < RHAT_LIMIT:
-            return _fine("R-hat", f"The chains agree: R-hat is at most {largest} (below {RHAT_LIMIT}).")
-        return _warning(
+    where = int(np.argmax(np.where(apart, rhat.fillna(np.inf), -np.inf))) if apart.any() else int(rhat.argmax())
+    if apart.any():
+        seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.4g}"
+        cause = " (draws that do not move or are not finite, or a single chain)" if seen == "undefined" else ""
+        yield _failure(
             "R-hat",
-            f"Too few draws to tell whether the chains agree: R-hat of {labels.iloc[where]} is {largest}; below "
-            f"{RHAT_LIMIT} expected, but of {len(rhat)} parameters chance alone takes it to "
+            f"The chains do not agree on {apart.sum()} of {len(rhat)} parameters: R-hat of {labels.iloc[where]} is "
+            f"{seen}{cause}; below {RHAT_LIMIT} expected. Fit again with {_longer(sampling)}; if that does not help, "
+            f"the chains sit in different places: {_easier(parameters)}.",
+        )
+    elif rhat.iloc[where] >= RHAT_LIMIT:
+        yield _warning(
+            "R-hat",
+            f"Too few draws to tell whether the chains agree: R-hat of {labels.iloc[where]} is {rhat.iloc[where]:.3f}; "
+            f"below {RHAT_LIMIT} expected, but of {len(rhat)} parameters chance alone takes it to "
             f"{parameters['rhat_by_chance'].iloc[where]:.3f}. To be sure, fit again with {_longer(sampling)}.",
         )
-    where = int(np.argmax(np.where(apart, rhat.fillna(np.inf), -np.inf)))
-    seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.4g}"
-    cause = " (draws that do not move or are not finite, or a single chain)" if seen == "undefined" else ""
-    return _failure(
-        "R-hat",
-        f"The chains do not agree on {apart.sum()} of {len(rhat)} parameters: R-hat of {labels.iloc[where]} is "
-        f"{seen}{cause}; below {RHAT_LIMIT} expected. Fit again with {_longer(sampling)}; if that does not help, the "
-        f"chains sit in different places: {_easier(parameters)}.",
-    )
 
 
-def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings, enough: float) -> Finding:
+def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings, enough: float) -> Iterator[Finding]:
     smallest = parameters[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
     few = ~(smallest > enough).to_numpy()
     if not few.any():
-        error = parameters["mcse_relative"].max()
-        return _fine(
-            "draws",
-            f"There are enough independent draws: at least {smallest.min():.0f} (above {enough:.0f}) of every "
-            f"parameter. The Monte-Carlo error of a mean is at most {error:.0%} of its posterior standard deviation.",
-        )
+        return
     where = int(np.argmin(np.where(smallest.isna(), -np.inf, smallest)))
     seen = smallest.iloc[where]
     if np.isnan(seen):
@@ -362,11 +267,25 @@ def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings
     else:
         needed = sampling.n_draws * min(max(1.25 * enough / seen, 1.5), 10.0)
         number, advice = f"{seen:.0f}", f"--draws {int(-(-needed // 500) * 500)}"
-    return _failure(
+    yield _failure(
         "draws",
         f"There are too few independent draws of {few.sum()} of {len(labels)} parameters: {number} of "
         f"{labels.iloc[where]}; above {enough:.0f} expected. Fit again with {advice}.",
     )
+
+
+def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
+    n, of = chains["divergences"].to_numpy().sum(), int(chains["draws"].sum())
+    if np.isnan(n):
+        text = "How many draws diverged is not recorded. Collect it with the draws, as `direag fit --method nuts` does."
+        yield _failure("divergences", text)
+    elif n:
+        first = "" if sampling.target_accept >= 0.99 else "--target-accept 0.99; if some remain, with "
+        yield _failure(
+            "divergences",
+            f"{n} of {of} draws diverged (none expected): a part of the posterior was not explored, and the draws lean "
+            f"away from it. Fit again with {first}{_easier(parameters)}.",
+        )
 
 
 def _longer(sampling: SamplingSettings) -> str:
@@ -377,21 +296,6 @@ def _easier(parameters: pd.DataFrame) -> str:
     """Return advice for a posterior that is easier to sample; ``bayes`` only if levels are not pooled yet."""
     pooled = parameters["parameter"].str.endswith("_spread").any()
     return "more labelled questions" if pooled else "--preset bayes, or more labelled questions"
-
-
-def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:
-    n, of = chains["divergences"].to_numpy().sum(), int(chains["draws"].sum())
-    if np.isnan(n):
-        text = "How many draws diverged is not recorded. Collect it with the draws, as `direag fit --method nuts` does."
-        return _failure("divergences", text)
-    if not n:
-        return _fine("divergences", f"None of the {of} draws diverged.")
-    first = "" if sampling.target_accept >= 0.99 else "--target-accept 0.99; if some remain, with "
-    return _failure(
-        "divergences",
-        f"{n} of {of} draws diverged (none expected): a part of the posterior was not explored, and the draws lean "
-        f"away from it. Fit again with {first}{_easier(parameters)}.",
-    )
 
 
 def _flat_finding(flat: FlatDirection, scale: CommonScale) -> Finding:

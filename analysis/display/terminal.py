@@ -30,7 +30,10 @@ def _shown(block: Block) -> RenderableType:
         case Statements(sentences):
             return Text("\n\n".join(sentences) + "\n")
         case Paragraph(text, role):
-            return Text(f"{text}\n", style={"note": "dim italic", "title": "bold", "failure": "bold"}.get(role, ""))
+            return Text(
+                f"{text}\n",
+                style={"note": "dim italic", "title": "bold", "fine": "bold", "failure": "bold"}.get(role, ""),
+            )
         case Terms(title, items):
             grid = rich.table.Table.grid(padding=(0, 2))
             for _ in range(2):

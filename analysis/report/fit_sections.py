@@ -1,9 +1,7 @@
 """The sections of a report about fits: what was learned, and whether it can be trusted."""
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
-from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, verdict_block
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.display.document import Block, Cell, Column, LeftOut, Paragraph, Picture, Section, Table
 from analysis.display.text import percent
@@ -62,7 +60,7 @@ def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_st
             ),
         ]
     else:
-        blocks += _sampled(source.fit_path, diagnosis, on_step)
+        blocks += [*diagnosis.blocks(), *_drawn(diagnosis.pictures(), on_step)]
     return Section("diagnostics", "Diagnostics: can the fits be believed?", tuple(blocks))
 
 
@@ -119,17 +117,6 @@ def _fold_table(source: ReportSource) -> Table:
         },
         source=f"`direag show {source.run.folder / 'fits'}/NAME.nc --json`",
     )
-
-
-def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
-    if diagnosis.believable:
-        text = f"{path} can be trusted: nothing suggests that its draws are not from this model's posterior."
-        first = Paragraph(text, "fine")
-    else:
-        text = f"{path} cannot be trusted: the sampling failed, so nothing computed from it is valid. What to do:"
-        first = Paragraph(text, "failure")
-    tables = (parameter_table(diagnosis, "Convergence of every parameter"), chain_table(diagnosis))
-    return [first, verdict_block(diagnosis), *tables, *_drawn(diagnosis.pictures(), on_step)]
 
 
 def _drawn(pictures: Iterable[Picture | LeftOut], on_step: Step) -> Iterator[Picture | LeftOut]:

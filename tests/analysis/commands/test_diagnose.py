@@ -42,9 +42,9 @@ def test_a_posterior_to_be_believed(good, tmp_path, monkeypatch):
     monkeypatch.setattr(Diagnosis, "pictures", lambda _: [Picture("pareto", Figure())])
     result = run(good, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("Believable: yes")
-    assert "120 questions, 1000 draws" in " ".join(result.output.split())
-    assert "Nothing found in R-hat" in result.output
+    title, believable, *_ = result.output.splitlines()
+    assert (title, believable[:15]) == (f"{good}: 120 questions, 1000 draws", "Believable: yes")
+    assert "Nothing found in sampling" in result.output
     assert "How each chain moved" not in result.output
     assert "How each chain moved" in run(good, "--all").output
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -92,6 +92,5 @@ def test_a_fit_that_was_sampled(tmp_path):
     assert record["loo"]["p_loo"] > 0
     assert {row["draws"] for row in record["chains"]} == {150}
     topics = [finding["topic"] for finding in record["verdict"]]
-    assert topics[:4] == ["R-hat", "draws", "divergences", "energy"]
-    few = [finding for finding in record["verdict"] if finding["topic"] == "draws"]
-    assert few[0]["status"] == "failure"
+    assert topics[0] == "sampling"
+    assert "draws" in topics

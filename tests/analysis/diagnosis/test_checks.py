@@ -15,13 +15,11 @@ from analysis.diagnosis.checks import (
     calibration_check,
     compared,
     joint_tail_probability,
+    leave_one_out,
     left_out_probabilities,
-    loo_summary,
-    pareto_counts,
     pooled_patterns,
     predictive_checks,
     selected_is_right,
-    worst_questions,
 )
 from bayes_direag.fits.fit import Fit
 from tests.analysis.fits import good_fit, replaced
@@ -37,22 +35,17 @@ class TestLeftOut:
     def test_the_summary_is_arviz_s(self):
         fit = good_fit()
         expected = arviz_stats.loo(fit.tree, pointwise=True, var_name="target")
-        found = loo_summary(replaced(fit, "loo", elpd=expected.elpd_i.to_numpy()))
+        found = leave_one_out(replaced(fit, "loo", elpd=expected.elpd_i.to_numpy()))
         assert (found.elpd, found.se, found.p_loo) == pytest.approx((expected.elpd, expected.se, expected.p))
-        assert found.n == 120
-
-    def test_pareto_ranges_hold_their_upper_ends(self):
-        k = np.array([-0.3, 0.5, 0.51, 0.7, 0.71, 1.0, 1.01, np.inf, np.nan, np.nan])
-        assert pareto_counts(k)["n"].tolist() == [2, 2, 2, 2, 2]
-        assert pareto_counts(np.zeros(0))["n"].tolist() == [0, 0, 0, 0, 0]
+        assert (found.n, found.n_bad, found.n_undefined, found.worst) == (120, 0, 0, ())
 
     def test_the_worst_are_named_the_undefined_first(self):
         fit = good_fit()
-        k = np.linspace(0, 0.4, 120)
-        k[[7, 30, 31]] = 0.9, np.nan, 1.4
-        worst = worst_questions(replaced(fit, "loo", pareto_k=k), most=4)
-        for column, name in (("problem_id", "problem"), ("elpd", "elpd")):
-            assert worst[column].tolist() == fit.tree["loo"][name].to_numpy()[[30, 31, 7, 119]].tolist()
+        k = np.linspace(0, 0.7, 120)
+        k[[7, 30, 31, 32]] = 0.71, np.nan, np.inf, 0.9
+        found = leave_one_out(replaced(fit, "loo", pareto_k=k))
+        assert (found.n_bad, found.n_undefined) == (4, 1)
+        assert list(found.worst) == fit.tree["loo"]["problem"].to_numpy()[[30, 31, 32]].tolist()
 
     def test_probabilities_are_those_of_the_answers_selected_without_their_labels(self):
         fit = good_fit(calibrated=(0.4, 1.7))
