@@ -31,7 +31,7 @@ def drift_command(
     """Test whether reports on new questions differ from those that a fit has learned from. Labels are not used.
 
     What is compared is which levels agree, and how confident each is. Exit code 0: no difference was found. 1: they
-    differ, so label 30 of the new questions at random, then estimate. Different is not wrong: docs/drift.md.
+    differ, so label 30 of the new questions at random, then estimate. Different is not wrong: docs/estimate.md.
 
     Example: direag drift fit.nc new.jsonl --out drift.png
     """
