@@ -29,7 +29,6 @@ def compare_command(
     equal: options.EqualOption = None,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
-    everything: options.AllOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare two fits by their predictions, NUTS fits by leave-one-out, or evaluations on the same questions.
@@ -74,7 +73,7 @@ def compare_command(
         record = comparison.record
         options.out.print_json(data=record if target is None else {"out": str(target), **record}, allow_nan=False)
         return
-    options.out.print(shown(comparison.blocks(everything=everything)))
+    options.out.print(shown(comparison.blocks()))
     if target is not None:
         options.out.print(f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}\n", soft_wrap=True)
 

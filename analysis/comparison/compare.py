@@ -11,10 +11,9 @@ from analysis.comparison.evaluations import compare_evaluations
 from analysis.comparison.findings import Findings
 from analysis.comparison.leave_one_out import compare_leave_one_out
 from analysis.comparison.predictions import compare_predictions
-from analysis.display.document import Block, Document, Picture, Section, Statements, Terms
+from analysis.display.document import Block, Document, Section, Statements, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result, axes_or_new
-from analysis.display.style import REFERENCE, RIGHT, forest, row_labels
 from analysis.learned import describe_fit
 from analysis.runs.evaluated_run import Evaluated, EvaluatedRun
 from bayes_direag.data.observations import Observations
@@ -61,48 +60,31 @@ class Comparison(Result):
     @property
     def table(self) -> pd.DataFrame:
         """The main one of them: leave-one-out, differences of metrics, or predictions of unlabelled questions."""
-        return next(self.tables[name] for name in ("loo", "metrics", "predictions") if name in self.tables)
+        return next(iter(self.tables.values()))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the differences in the table against zero."""
-        table = self.table
+        """Draw the first picture."""
         with axes_or_new(ax) as axes:
-            axes.axvline(0, color=REFERENCE, linewidth=1)
-            if "shift" in table:
-                axes.hist(table["shift"].dropna(), bins=20, color=RIGHT)
-                axes.set(xlabel="shift of the confidence", ylabel="questions")
-                return axes
-            rows = table[table["difference"].notna()]
-            label, names = "difference, with its interval", [name for name in ("evaluation", "metric") if name in rows]
-            if "loo" in self.tables:
-                label, names = "difference in elpd (nats), one standard error", ["model"]
-                ends = (rows["difference"] + sign * rows["difference_se"] for sign in (-1, 1))
-                rows = rows.assign(**dict(zip(("low", "high"), ends, strict=True)))
-            forest(axes, rows[["difference", "low", "high"]], colour=RIGHT)
-            row_labels(axes, rows[names].astype(str).agg(" · ".join, axis=1).tolist())
-            axes.set_xlabel(label)
+            self.findings[0].drawing.draw(axes)
         return axes
 
-    def blocks(self, *, everything: bool = True) -> Iterator[Block]:
-        """Yield the verdict, what is compared, and every table or the first ones."""
+    def blocks(self) -> Iterator[Block]:
+        """Yield the verdict, what is compared, and the tables."""
         yield Statements(tuple(sentence for part in self.findings for sentence in part.verdict))
         yield Terms("", tuple(self.described.items()))
         for part in self.findings:
-            yield from part.details if everything else part.first
+            yield from part.blocks
 
     def document(self) -> Document:
         """Return tables and pictures."""
-        sections = Section("tables", "Tables", tuple(self.blocks())), Section("pictures", "Pictures", self.pictures())
+        pictures = tuple(part.drawing.picture() for part in self.findings)
+        sections = Section("tables", "Tables", tuple(self.blocks())), Section("pictures", "Pictures", pictures)
         return Document("How do these compare?", ", ".join(self.described), "", sections)
 
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
-        figures = {picture.name: picture.figure for picture in self.pictures()}
+        figures = {part.drawing.name: part.drawing.picture().figure for part in self.findings}
         COMPARISON_FOLDER.write(folder, self.record, self.tables, figures)
-
-    def pictures(self) -> tuple[Picture, ...]:
-        """Draw every part."""
-        return tuple(draw() for part in self.findings for draw in part.pictures)
 
 
 def compare(

@@ -1,15 +1,15 @@
 """One method in several evaluations of the same questions: paired differences of every metric."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.comparison.findings import Findings, benefit_sentence, paired_metrics_table
+from analysis.comparison.findings import Drawing, Findings, benefit_sentence, paired_metrics_table
 from analysis.comparison.predictions import BOOTSTRAP_LEVEL
-from analysis.display.document import Picture
 from analysis.display.glossary import METRIC_WORDS
-from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, panel_grid, row_labels
+from analysis.display.style import REFERENCE, RIGHT, forest, row_labels
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import scored_rows
@@ -17,7 +17,7 @@ from bayes_direag.data.files import as_records
 from bayes_direag.errors import DirEAGError, did_you_mean
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 
 def compare_evaluations(runs: Mapping[str, EvaluatedRun], method: str, *, seed: int, n_resamples: int) -> Findings:
@@ -49,42 +49,35 @@ def compare_evaluations(runs: Mapping[str, EvaluatedRun], method: str, *, seed: 
     metrics["p_adjusted"] = control_false_discoveries(metrics["p_value"].to_numpy(float))
     n, n_left_out = int(labelled.sum()), int((~labelled).sum())
     left_out = f", {n_left_out} without a label left out" if n_left_out else ""
-    verdict, main, whole = [], [], []
+    verdict, blocks = [], []
     for label, part in metrics.groupby("evaluation", sort=False):
         names = reference, str(label)
         title = f"{method}: {label} against {reference}, {n} held-out questions{left_out}"
         verdict.append(benefit_sentence(part, names, n, BOOTSTRAP_LEVEL))
-        main.append(paired_metrics_table(part, title, names, BOOTSTRAP_LEVEL, main=True))
-        whole.append(paired_metrics_table(part, title, names, BOOTSTRAP_LEVEL))
-    record = {"method": method, "reference": reference, "n": n, "left_out": n_left_out}
-    return Findings(
-        tuple(verdict),
-        tuple(main),
-        {"metrics": metrics},
-        tuple(whole),
-        (lambda: Picture("metric_differences", difference_figure(metrics, method, reference, n)),),
-        record | {"metrics_level": BOOTSTRAP_LEVEL, "metrics": as_records(metrics)},
-    )
-
-
-def difference_figure(metrics: pd.DataFrame, method: str, reference: str, n: int) -> "Figure":
-    """Draw every metric's difference to the first evaluation, with its interval, a panel an evaluation."""
-    by_name = {str(name): rows for name, rows in metrics.groupby("evaluation", sort=False)}
-    caption = (
+        blocks.append(paired_metrics_table(part, title, names, BOOTSTRAP_LEVEL))
+    drawing = Drawing(
+        "metric_differences",
+        f"{method}: metrics minus those of {reference}",
         f"{n} held-out questions, the same in all. Bars: {BOOTSTRAP_LEVEL:.0%} bootstrap interval of the paired "
-        "difference. ↑ more is better, ↓ less."
+        "difference. ↑ more is better, ↓ less.",
+        0.6 + 0.24 * len(metrics),
+        partial(draw_differences, metrics=metrics),
     )
-    with figure_style():
-        title = f"{method}: metrics minus those of {reference}"
-        figure = headed_figure(title, caption, 3.2 * -(-len(by_name) // 2))
-        titles = [(name, f"n = {n}") for name in by_name]
-        panels = panel_grid(figure, titles, 2, x_label="difference", y_label="")
-        for axes, rows in zip(panels, by_name.values(), strict=True):
-            axes.axvline(0, color=REFERENCE, linewidth=1)
-            forest(axes, rows[["difference", "low", "high"]], colour=RIGHT)
-        names = next(iter(by_name.values()))["metric"]
-        row_labels(panels[0], [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in names])
-    return figure
+    record = {"method": method, "reference": reference, "n": n, "left_out": n_left_out}
+    record |= {"metrics_level": BOOTSTRAP_LEVEL, "metrics": as_records(metrics)}
+    return Findings(tuple(verdict), tuple(blocks), {"metrics": metrics}, drawing, record)
+
+
+def draw_differences(axes: "Axes", metrics: pd.DataFrame) -> None:
+    """Draw every metric's difference to the first evaluation, with its interval."""
+    axes.axvline(0, color=REFERENCE, linewidth=1)
+    forest(axes, metrics[["difference", "low", "high"]], colour=RIGHT)
+    several = len(set(metrics["evaluation"])) > 1
+    names = [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in metrics["metric"]]
+    row_labels(
+        axes, [f"{of} · {name}" if several else name for of, name in zip(metrics["evaluation"], names, strict=True)]
+    )
+    axes.set_xlabel("difference")
 
 
 def _rows_of_method(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:

@@ -1,26 +1,44 @@
 """What one part of a comparison found, and the table of paired metrics that several parts have."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
 from analysis.display.document import Block, Column, Picture, Table
+from analysis.display.style import figure_style, headed_figure
 from analysis.display.text import UNDEFINED, difference_in_words, interval, number
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _WIDEST_HEAD = 8
-#: The metrics on the first screen.
-_MAIN = ("benefit", "accuracy_of_all", "log_score", "ece", "brier")
+
+
+class Drawing(NamedTuple):
+    """A picture that is not drawn yet: its name, title, caption and height, and what draws it on axes."""
+
+    name: str
+    title: str
+    caption: str
+    height: float
+    draw: Callable[["Axes"], None]
+
+    def picture(self) -> Picture:
+        """Draw it."""
+        with figure_style():
+            figure = headed_figure(self.title, self.caption, self.height)
+            self.draw(figure.subplots())
+        return Picture(self.name, figure)
 
 
 class Findings(NamedTuple):
-    """The verdict, what carries it, tables by the name of their file, more to show, pictures to draw, and a record."""
+    """The verdict, what carries it, tables by the name of their file (the main one first), a picture, and a record."""
 
     verdict: tuple[str, ...]
-    first: tuple[Block, ...]
+    blocks: tuple[Block, ...]
     tables: Mapping[str, pd.DataFrame]
-    details: tuple[Block, ...]
-    pictures: tuple[Callable[[], Picture], ...]
+    drawing: Drawing
     record: Mapping[str, object]
 
 
@@ -36,14 +54,12 @@ def benefit_sentence(metrics: pd.DataFrame, names: tuple[str, str], n: int, leve
     return f"{names[1]} has a benefit of {number(row['second'])}, {names[0]} of {number(row['first'])}. {told}"
 
 
-def paired_metrics_table(
-    metrics: pd.DataFrame, title: str, names: tuple[str, str], level: float, *, main: bool = False
-) -> Table:
-    """Tabulate metrics, or the main ones, side by side, with intervals and p-values of their differences."""
+def paired_metrics_table(metrics: pd.DataFrame, title: str, names: tuple[str, str], level: float) -> Table:
+    """Tabulate metrics side by side, with intervals and p-values of their differences."""
     first, second = short_names(names)
     return Table.of(
         title,
-        (metrics[metrics["metric"].isin(_MAIN)] if main else metrics).to_dict("records"),
+        metrics.to_dict("records"),
         {
             Column("metric", holds="name"): lambda row: row["metric"],
             Column(first): lambda row: number(row["first"]),
@@ -52,13 +68,10 @@ def paired_metrics_table(
             Column(f"{level:.0%} interval"): lambda row: interval(
                 row["low"], row["high"], signed=True, undefined=UNDEFINED
             ),
-            Column("p"): lambda row: number(row["p_value"]),
-            Column("adjusted"): lambda row: number(row["p_adjusted"]),
+            Column("p"): lambda row: number(row["p_adjusted"]),
         },
-        f"Difference: {names[1]} minus {names[0]}, on the same questions. All metrics: --all."
-        if main
-        else f"Difference: {names[1]} minus {names[0]}, with its paired bootstrap interval over questions. p: "
-        "permutation test, for metrics that are means; adjusted for their number (Benjamini and Hochberg). Benefit "
-        "(accuracy minus Brier score of the selected answers) says which is better. From accuracy on, metrics are of "
-        "own answers, on questions that both have answered.",
+        f"Difference: {names[1]} minus {names[0]}, with its paired bootstrap interval over questions. p: permutation "
+        "test, for metrics that are means, adjusted for their number (Benjamini and Hochberg). Benefit (accuracy minus "
+        "Brier score of the selected answers) says which is better. From accuracy on, metrics are of own answers, on "
+        "questions that both have answered.",
     )

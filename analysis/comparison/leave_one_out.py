@@ -1,6 +1,7 @@
 """Which of several NUTS fits predicts a question best that it has not seen, by leave-one-out predictive density."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,10 +9,10 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Float
 
-from analysis.comparison.findings import Findings
+from analysis.comparison.findings import Drawing, Findings
 from analysis.diagnosis.checks import effective_parameters
-from analysis.display.document import Column, Picture, Table
-from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
+from analysis.display.document import Column, Table
+from analysis.display.style import REFERENCE, RIGHT, forest, row_labels
 from analysis.display.text import number
 from bayes_direag.data.files import as_records
 from bayes_direag.errors import DirEAGError
@@ -19,7 +20,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 #: Smaller differences, in standard errors or in nats, are not distinguished from 0.
 FEWEST_STANDARD_ERRORS = 2.0
@@ -31,15 +32,17 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> F
     _check_alike(fits, allow_weighted=allow_weighted)
     table = loo_table(fits)
     n = next(iter(fits.values())).n_questions
-    said, shown = conclusion(table, n), (_shown_loo(table, n),)
-    return Findings(
-        (said,),
-        shown,
-        {"loo": table},
-        shown,
-        (lambda: Picture("loo", loo_figure(table, n)),),
-        {"n": n, "loo": as_records(table), "conclusion": said},
+    said = conclusion(table, n)
+    drawing = Drawing(
+        "loo",
+        "Which model predicts a left-out question best?",
+        f"{n} questions, each predicted from all others. Bars: {FEWEST_STANDARD_ERRORS:g} standard errors of the "
+        f"difference either way. {said}",
+        0.6 + 0.36 * len(table),
+        partial(draw_loo, table=table),
     )
+    record = {"n": n, "loo": as_records(table), "conclusion": said}
+    return Findings((said,), (_shown_loo(table, n),), {"loo": table}, drawing, record)
 
 
 def loo_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
@@ -119,22 +122,14 @@ def conclusion(table: pd.DataFrame, n: int) -> str:
     return "; ".join(parts) + "."
 
 
-def loo_figure(table: pd.DataFrame, n: int) -> "Figure":
+def draw_loo(axes: "Axes", table: pd.DataFrame) -> None:
     """Draw every model's difference to the best, with two standard errors either way."""
     reach = FEWEST_STANDARD_ERRORS * table["difference_se"]
-    caption = (
-        f"{n} questions, each predicted from all others. Bars: {FEWEST_STANDARD_ERRORS:g} standard errors of the "
-        f"difference either way. {conclusion(table, n)}"
-    )
-    with figure_style():
-        figure = headed_figure("Which model predicts a left-out question best?", caption, 0.6 + 0.36 * len(table))
-        axes = figure.add_subplot()
-        axes.axvline(0, color=REFERENCE, linewidth=1)
-        middle = table[["difference"]]
-        forest(axes, middle.assign(low=table["difference"] - reach, high=table["difference"] + reach), colour=RIGHT)
-        row_labels(axes, table["model"].tolist())
-        axes.set_xlabel("log predictive density minus that of the best (nats; more is better)")
-    return figure
+    ends = {"low": table["difference"] - reach, "high": table["difference"] + reach}
+    axes.axvline(0, color=REFERENCE, linewidth=1)
+    forest(axes, table[["difference"]].assign(**ends), colour=RIGHT)
+    row_labels(axes, table["model"].tolist())
+    axes.set_xlabel("log predictive density minus that of the best (nats; more is better)")
 
 
 def _shown_loo(table: pd.DataFrame, n: int) -> Table:

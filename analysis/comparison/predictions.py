@@ -1,16 +1,16 @@
 """How far the predictions of two fits differ on the same questions, and how well each does on labelled ones."""
 
-import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.comparison.findings import Findings, benefit_sentence, paired_metrics_table, short_names
-from analysis.display.document import Block, Cell, Column, Picture, Table, Terms
+from analysis.comparison.findings import Drawing, Findings, benefit_sentence, paired_metrics_table, short_names
+from analysis.display.document import Cell, Column, Table
 from analysis.display.folders import jsonable
-from analysis.display.style import RIGHT, WRONG, diagonal, figure_style, headed_figure, plain
+from analysis.display.style import RIGHT, WRONG, diagonal, plain
 from analysis.display.text import counted, interval, number, shortened
 from analysis.methods.direag import after_calibration
 from analysis.scores.paired import control_false_discoveries, paired_table
@@ -20,12 +20,10 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 #: Posterior probability of the intervals of confidences; level of the bootstrap intervals of metrics.
 INTERVAL_LEVEL, BOOTSTRAP_LEVEL = 0.9, 0.95
-#: Which quantiles of the shifts a summary gives.
-SHIFT_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SHOWN = 10
 
 
@@ -36,27 +34,31 @@ def compare_predictions(fits: Mapping[str, Fit], questions: Observations, *, see
     table = predictions_side_by_side(first, second, questions)
     summary = summarise_predictions(table)
     changed = table[table["changed"].fillna(value=False)]
-    tables, blocks = {"predictions": table}, [_summary_block(summary, names)]
-    verdict, first_blocks = [_moved(summary, names)], [_changed_table(changed, names)] if len(changed) else []
+    tables: dict[str, pd.DataFrame] = {}
+    verdict, blocks = [_moved(summary, names)], []
     record: dict[str, object] = {
         "observations_sha256": questions.fingerprint,
         "interval_level": INTERVAL_LEVEL,
         "predictions": jsonable(summary),
         "changed": as_records(changed),
     }
-    blocks += first_blocks
     n_scored = int(table["first_correct"].notna().sum())
     if n_scored:
         metrics = score_predictions(table, seed=seed, n_resamples=n_resamples)
-        seen = "held out" if summary.held_out else "in sample"
-        title = f"Metrics on {n_scored} labelled questions ({seen})"
+        title = f"Metrics on {n_scored} labelled questions ({'held out' if summary.held_out else 'in sample'})"
         verdict.append(benefit_sentence(metrics, names, n_scored, BOOTSTRAP_LEVEL))
-        first_blocks = [paired_metrics_table(metrics, title, names, BOOTSTRAP_LEVEL, main=True)]
         blocks.append(paired_metrics_table(metrics, title, names, BOOTSTRAP_LEVEL))
         tables["metrics"] = metrics
         record |= {"n_scored": n_scored, "metrics_level": BOOTSTRAP_LEVEL, "metrics": as_records(metrics)}
-    pictures = (lambda: Picture("confidence_shift", shift_figure(table, names)),)
-    return Findings(tuple(verdict), tuple(first_blocks), tables, tuple(blocks), pictures, record)
+    tables["predictions"] = table
+    if len(changed):
+        blocks.append(_changed_table(changed, names))
+    caption = f"{summary.n} answered questions, {summary.seen_in_fitting(names)}."
+    if table["second_low"].notna().any():
+        caption += f" Lines: {INTERVAL_LEVEL:.0%} posterior interval."
+    draw = partial(draw_confidences, predictions=table, names=names)
+    drawing = Drawing("confidence_shift", "Confidence in the selected answer", caption, 5.4, draw)
+    return Findings(tuple(verdict), tuple(blocks), tables, drawing, record)
 
 
 def predictions_side_by_side(first: Fit, second: Fit, observations: Observations) -> pd.DataFrame:
@@ -91,7 +93,7 @@ def predictions_side_by_side(first: Fit, second: Fit, observations: Observations
 class PredictionSummary(NamedTuple):
     """The differences between two fits' predictions of ``n`` answered questions; shifts and widths are NaN without any.
 
-    ``first_fitted``, ``second_fitted``: how many of the questions each fit learned from. Widths are those of the second
+    ``first_fitted``, ``second_fitted``: how many of the questions each fit learned from. ``mean_width``: of the second
     fit's intervals.
     """
 
@@ -104,10 +106,7 @@ class PredictionSummary(NamedTuple):
     mean_absolute_shift: float
     largest_shift: float
     largest_at: str | None
-    shift_quantiles: dict[float, float]
     mean_width: float
-    median_width: float
-    largest_width: float
 
     @property
     def held_out(self) -> bool:
@@ -138,10 +137,7 @@ def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
         mean_absolute_shift=float(shift.abs().mean()),
         largest_shift=np.nan if farthest is None else float(farthest["shift"]),
         largest_at=None if farthest is None else str(farthest["problem_id"]),
-        shift_quantiles={share: float(shift.quantile(share)) for share in SHIFT_QUANTILES},
         mean_width=float(width.mean()),
-        median_width=float(width.median()),
-        largest_width=float(width.max()),
     )
 
 
@@ -156,53 +152,23 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int) -> pd
     return metrics.assign(p_adjusted=control_false_discoveries(metrics["p_value"].to_numpy(float)))
 
 
-def shift_figure(predictions: pd.DataFrame, names: tuple[str, str]) -> "Figure":
+def draw_confidences(axes: "Axes", predictions: pd.DataFrame, names: tuple[str, str]) -> None:
     """Draw the confidences of two fits against each other, with changed answers marked."""
     rows = predictions[predictions["shift"].notna()]
     changed = rows["changed"].to_numpy(bool)
-    caption = f"{len(rows)} answered questions, {summarise_predictions(predictions).seen_in_fitting(names)}."
-    if rows["second_low"].notna().any():
-        caption += f" Lines: {INTERVAL_LEVEL:.0%} posterior interval."
-    with figure_style():
-        figure = headed_figure("Confidence in the selected answer", caption, 5.4, width=5.8)
-        axes = figure.add_subplot()
-        diagonal(axes)
-        for chosen, colour, marker, size, name in (
-            (~changed, RIGHT, "o", 10, "same answer"),
-            (changed, WRONG, "^", 26, "answer changed"),
-        ):
-            shown = rows[chosen]
-            x, label = shown["first_confidence"], f"{name} (n = {len(shown)})"
-            axes.vlines(x, shown["second_low"], shown["second_high"], color=colour, linewidth=0.7, alpha=0.25)
-            y = shown["second_confidence"]
-            axes.scatter(
-                x, y, size, color=colour, marker=marker, edgecolor="white", linewidth=0.3, zorder=3, label=label
-            )
-        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        axes.set_xlabel(plain(f"confidence, {names[0]}"))
-        axes.set_ylabel(plain(f"confidence, {names[1]}"))
-        axes.legend(loc="upper left")
-    return figure
-
-
-def _summary_block(summary: PredictionSummary, names: tuple[str, str]) -> Block:
-    unanswered = f"; {summary.unanswered} more were not answered" if summary.unanswered else ""
-    quantiles = (f"{share:.0%}: {number(value, signed=True)}" for share, value in summary.shift_quantiles.items())
-    items = [
-        ("questions", f"{summary.n}{unanswered}"),
-        ("seen in fitting", summary.seen_in_fitting(names)),
-        ("answer changes", f"{summary.changed} of {summary.n}"),
-        (
-            f"confidence of {names[1]} minus that of {names[0]}",
-            f"mean {number(summary.mean_shift, signed=True)}, mean size {number(summary.mean_absolute_shift)}, largest "
-            f"{number(summary.largest_shift, signed=True)} ({summary.largest_at})",
-        ),
-        ("its quantiles", ", ".join(quantiles)),
-    ]
-    if not math.isnan(summary.mean_width):
-        mean, median, largest = map(number, (summary.mean_width, summary.median_width, summary.largest_width))
-        items.append((f"{INTERVAL_LEVEL:.0%} interval", f"width: mean {mean}, median {median}, largest {largest}"))
-    return Terms("Predictions", tuple(items))
+    diagonal(axes)
+    for chosen, colour, marker, size, name in (
+        (~changed, RIGHT, "o", 10, "same answer"),
+        (changed, WRONG, "^", 26, "answer changed"),
+    ):
+        shown = rows[chosen]
+        x, y, label = shown["first_confidence"], shown["second_confidence"], f"{name} (n = {len(shown)})"
+        axes.vlines(x, shown["second_low"], shown["second_high"], color=colour, linewidth=0.7, alpha=0.25)
+        axes.scatter(x, y, size, color=colour, marker=marker, edgecolor="white", linewidth=0.3, zorder=3, label=label)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xlabel(plain(f"confidence, {names[0]}"))
+    axes.set_ylabel(plain(f"confidence, {names[1]}"))
+    axes.legend(loc="upper left")
 
 
 def _moved(summary: PredictionSummary, names: tuple[str, str]) -> str:
@@ -211,7 +177,8 @@ def _moved(summary: PredictionSummary, names: tuple[str, str]) -> str:
         return "Neither fit answers any of these questions."
     return (
         f"{summary.changed} of {counted(summary.n, 'answer')} change from {names[0]} to {names[1]}, and confidences "
-        f"move by {number(summary.mean_absolute_shift)} on average ({summary.seen_in_fitting(names)})."
+        f"move by {number(summary.mean_absolute_shift)} on average, at most by "
+        f"{number(summary.largest_shift, signed=True)} ({summary.largest_at}); {summary.seen_in_fitting(names)}."
     )
 
 

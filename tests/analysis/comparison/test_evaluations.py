@@ -50,19 +50,18 @@ def test_each_is_compared_with_the_first_on_what_is_labelled_in_all(
     expected["p_adjusted"] = control_false_discoveries(expected["p_value"])
     table = found.tables["metrics"]
     pd.testing.assert_frame_equal(table[expected.columns], expected)
-    assert [block.caption for block in found.details] == [
+    assert [block.caption for block in found.blocks] == [
         f"direag: {name} against first, {N - 1} held-out questions, 1 without a label left out"
         for name in ("second", "third")
     ]
-    brier = next(row for row in found.details[0].rows if row[0].text == "brier")
+    brier = next(row for row in found.blocks[0].rows if row[0].text == "brier")
     assert float(brier[1].text) == pytest.approx(table.query("metric == 'brier'")["first"].iloc[0], abs=6e-4)
     benefits = table[table["metric"] == "benefit"]
     for said, row in zip(found.verdict, benefits.to_dict("records"), strict=True):
         assert f"{row['evaluation']} has a benefit of {row['second']:.3f}, first of {row['first']:.3f}" in said
         assert ("show no clear difference" in said) == (row["low"] <= 0 <= row["high"])
-    figure = found.pictures[0]().figure
-    drawn = figure.axes[0].collections[1].get_offsets()[:, 0]
-    np.testing.assert_allclose(drawn, table.query("evaluation == 'second'")["difference"])
+    (axes,) = found.drawing.picture().figure.axes
+    np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], table["difference"])
 
 
 def test_the_order_of_the_questions_does_not_matter(runs: dict[str, EvaluatedRun]) -> None:

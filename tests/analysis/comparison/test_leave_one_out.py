@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from analysis.comparison.leave_one_out import compare_leave_one_out, conclusion, loo_figure, loo_table
+from analysis.comparison.leave_one_out import compare_leave_one_out, conclusion, loo_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -68,7 +68,7 @@ def test_errors_are_over_clusters(fits: dict[str, Fit]) -> None:
 
 def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
     found = compare_leave_one_out(fits, allow_weighted=False)
-    table, (shown,), (said,) = found.tables["loo"], found.details, found.verdict
+    table, (shown,), (said,) = found.tables["loo"], found.blocks, found.verdict
     best, second, last = table["model"]
     assert ({best, second}, last) == ({"good", "alike"}, "poor")
     assert table["distinguishable"].tolist() == [pd.NA, False, True]
@@ -80,7 +80,7 @@ def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
     assert [row[2].text == "best" for row in shown.rows] == [True, False, False]
     assert str(round(abs(table["difference"][2]), 1)) in shown.rows[2][2].text
     assert "unreliable" not in shown.note
-    figure = loo_figure(table, N)
+    figure = found.drawing.picture().figure
     bars = [segment[:, 0].tolist() for segment in figure.axes[0].collections[0].get_segments()]
     middle, error = table["difference"], 2 * table["difference_se"]
     np.testing.assert_allclose(bars, np.stack([middle - error, middle + error], axis=1))
@@ -149,4 +149,4 @@ class TestRefusals:
             compare_leave_one_out(both, allow_weighted=False)
         found = compare_leave_one_out(both, allow_weighted=True)
         assert found.tables["loo"].set_index("model")["is_weighted"].to_dict() == {"good": False, "heavy": True}
-        assert "(weighted): its likelihood is no probability model's" in found.first[0].note
+        assert "(weighted): its likelihood is no probability model's" in found.blocks[0].note
