@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.display.style import REFERENCE, RIGHT, WRONG, diagonal, figure_style, headed_figure, plain
-from analysis.scores.reliability import N_BINS, Reliability
+from analysis.scores.metrics import N_BINS
+from analysis.scores.reliability import Reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -186,7 +186,7 @@ def _row(scored: Scored) -> dict[str, int | float]:
             values = mean_score(SELECTION_SCORES[name](scored), parts)
         else:
             stated = np.clip(answered.confidence, CLIP, 1 - CLIP) if name == "nll" else answered.confidence
-            values = getattr(METRICS, name)(stated, answered.correct, answered_parts)
+            values = METRICS[name].replicates(stated, answered.correct, answered_parts)
         row |= {name: float(values[0]), f"{name}_gap": float(values[1] - values[2])}
     return row
 

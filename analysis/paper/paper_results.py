@@ -26,8 +26,8 @@ from analysis.paper.paper_tables import (
 )
 from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.runs.pictures import base_rate_figure
+from analysis.scores.metrics import N_BINS
 from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
-from analysis.scores.reliability import N_BINS
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
 

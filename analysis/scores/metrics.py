@@ -7,10 +7,9 @@ the docstring of each metric gives its equation.
 """
 
 import functools
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Concatenate, Protocol, cast, overload, runtime_checkable
+from types import MappingProxyType
 
 import numpy as np
 import scipy.fft
@@ -84,6 +83,9 @@ def last_of_ties(falling: Problems) -> Int[np.ndarray, " threshold"]:
     return np.flatnonzero(np.diff(falling, prepend=np.inf, append=-np.inf))
 
 
+#: Number of bins of the ECE, the adaptive ECE, and the reliability diagram.
+N_BINS = 10
+
 MIN_CONFIDENCE = 1e-6
 """Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` before anything is computed."""
 
@@ -91,54 +93,42 @@ _CHUNK_ENTRIES = 2**16
 """Most weights in a chunk: half a MiB for each temporary array, which stays in the cache."""
 
 
-@runtime_checkable
-class Metric[**Options](Protocol):
+class Metric:
     """A function of the confidence (problem,) in [0, 1] and the correctness (problem,), boolean or 0/1.
 
-    Without `weight` it returns a number. With `weight` (replicate, problem), the integer number of times that each
-    question counts in each replicate, it returns an array (replicate,), computed in chunks of bounded memory.
     Confidences are first clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]``. The value is NaN if no question counts.
 
     Raises ValueError if a confidence is NaN or outside [0, 1], a correctness is neither 0 nor 1, a weight is negative
     or not an integer, or the shapes do not match. The caller leaves out unanswered questions, and counts them.
     """
 
-    @overload
-    def __call__(
+    def __init__(
         self,
-        confidence: ArrayLike,
-        correct: ArrayLike,
-        weight: None = None,
-        *args: Options.args,
-        **options: Options.kwargs,
-    ) -> float: ...
-    @overload
-    def __call__(
-        self,
-        confidence: ArrayLike,
-        correct: ArrayLike,
-        weight: ArrayLike,
-        *args: Options.args,
-        **options: Options.kwargs,
-    ) -> Replicates: ...
+        of_chunk: Callable[[Chunk], Replicates],
+        of_each: Callable[[Problems, Problems], Problems] | None = None,
+    ) -> None:
+        self.of_chunk = of_chunk
+        #: The score of each question, from its clipped confidence and its correctness, if the metric is their mean.
+        self.of_each = of_each
+        self.name = (of_each or of_chunk).__name__
+        functools.update_wrapper(self, of_each or of_chunk)
 
+    @classmethod
+    def mean_of(cls, of_each: Callable[[Problems, Problems], Problems]) -> "Metric":
+        """Make a metric that is the mean of a score over the questions."""
+        return cls(lambda chunk: _mean(of_each(chunk.confidence, chunk.correct), chunk.weight), of_each)
 
-def _metric[**Options](core: Callable[Concatenate[Chunk, Options], Replicates]) -> Metric[Options]:
-    """Turn a function of checked arrays into a `Metric`."""
+    def __call__(self, confidence: ArrayLike, correct: ArrayLike) -> float:
+        """Return the metric of the questions as given."""
+        return float(self.replicates(confidence, correct)[0])
 
-    @functools.wraps(core)
-    def metric(
-        confidence: ArrayLike,
-        correct: ArrayLike,
-        weight: ArrayLike | None = None,
-        *args: Options.args,
-        **options: Options.kwargs,
-    ) -> float | Replicates:
+    def replicates(self, confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None) -> Replicates:
+        """Return the metric of each replicate, from the number of times (replicate, problem) that a question counts.
+
+        Without a weight there is one replicate, the questions as given. Memory is bounded by working in chunks.
+        """
         with np.errstate(invalid="ignore"):  # 0/0 makes an undefined value NaN
-            values = np.concatenate([core(part, *args, **options) for part in _chunks(confidence, correct, weight)])
-        return float(values[0]) if weight is None else values
-
-    return cast(Metric[Options], metric)
+            return np.concatenate([self.of_chunk(part) for part in _chunks(confidence, correct, weight)])
 
 
 def _chunks(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Chunk]:
@@ -151,72 +141,67 @@ def _chunks(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None)
         yield Chunk(*questions, table[start : start + n_rows].astype(float))
 
 
-@_metric
-def accuracy(chunk: Chunk) -> Replicates:
+@Metric.mean_of
+def accuracy(_: Problems, correct: Problems) -> Problems:
     """Return the share of the questions that were answered correctly."""
-    return _mean(chunk.correct, chunk.weight)
+    return correct
 
 
-@_metric
-def mean_confidence(chunk: Chunk) -> Replicates:
+@Metric.mean_of
+def mean_confidence(confidence: Problems, _: Problems) -> Problems:
     """Return the mean confidence; its excess over the accuracy is overconfidence."""
-    return _mean(chunk.confidence, chunk.weight)
+    return confidence
 
 
-@_metric
-def ece(chunk: Chunk, *, n_bins: int = 10) -> Replicates:
-    r"""Return the expected calibration error over bins of equal width.
+@Metric
+def ece(chunk: Chunk) -> Replicates:
+    r"""Return the expected calibration error over :data:`N_BINS` bins of equal width.
 
     .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
 
-    Bin b is :math:`(b/B, (b+1)/B]` with :math:`B` = `n_bins`; the first also holds its left edge. So a confidence of
-    0.3 belongs to (0.2, 0.3]. Raises ValueError for less than one bin. Source: Guo et al. (2017), arXiv:1706.04599.
+    Bin b is :math:`(b/B, (b+1)/B]` of :math:`B`; the first also holds its left edge. So a confidence of 0.3 belongs to
+    (0.2, 0.3]. Source: Guo et al. (2017), arXiv:1706.04599.
     """
-    _check_bins(n_bins)
-    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, chunk.confidence, side="left")
-    in_bin = bin_index[:, None] == np.arange(n_bins)
+    in_bin = bin_of(chunk.confidence)[:, None] == np.arange(N_BINS)
     return _mean_gap(chunk.weight @ (chunk.residual[:, None] * in_bin), chunk.weight)
 
 
-@_metric
-def adaptive_ece(chunk: Chunk, *, n_bins: int = 10) -> Replicates:
+@Metric
+def adaptive_ece(chunk: Chunk) -> Replicates:
     r"""Return the expected calibration error over bins with equal numbers of questions.
 
     As `ece`, but the questions are sorted by confidence, and bin b holds those from number round(b n/B) up to number
     round((b+1) n/B), halves rounded to even. Equal confidences share what a cut divides: each side gets its part of
-    their residuals. Raises ValueError for less than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
+    their residuals. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
     """
-    _check_bins(n_bins)
     # the running sum of residuals over the repeated questions is linear within equal confidences
     edge = last_of_ties(-chunk.confidence[chunk.order])
     position = chunk.counted[:, edge]
     residual = running_sum(chunk.rising * chunk.residual[chunk.order])[:, edge]
-    cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
+    cut = np.round(np.arange(N_BINS + 1) * position[:, -1:] / N_BINS)
     at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
     return _mean_gap(np.diff(at_cut), chunk.weight)
 
 
-@_metric
+@Metric
 def smece(chunk: Chunk) -> Replicates:
     """Return the smooth expected calibration error; see :func:`~analysis.scores.metrics.smooth_ece`."""
     return smooth_ece(chunk.confidence, chunk.correct, chunk.weight)
 
 
-@_metric
-def brier(chunk: Chunk) -> Replicates:
+@Metric.mean_of
+def brier(confidence: Problems, correct: Problems) -> Problems:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
-    return _mean(chunk.residual**2, chunk.weight)
+    return np.asarray((correct - confidence) ** 2)
 
 
-@_metric
-def nll(chunk: Chunk) -> Replicates:
+@Metric.mean_of
+def nll(confidence: Problems, correct: Problems) -> Problems:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
-    confidence = chunk.confidence
-    probability = np.where(chunk.correct == 1, confidence, 1 - confidence)
-    return _mean(-np.log(probability), chunk.weight)
+    return np.asarray(-np.log(np.where(correct == 1, confidence, 1 - confidence)))
 
 
-@_metric
+@Metric
 def auroc(chunk: Chunk) -> Replicates:
     """Return the area under the receiver operating characteristic.
 
@@ -228,7 +213,7 @@ def auroc(chunk: Chunk) -> Replicates:
     return area
 
 
-@_metric
+@Metric
 def pr_positive(chunk: Chunk) -> Replicates:
     r"""Return the average precision of the confidence in finding correct chunk.
 
@@ -241,7 +226,7 @@ def pr_positive(chunk: Chunk) -> Replicates:
     return _average_precision(*chunk.operating_points)
 
 
-@_metric
+@Metric
 def pr_negative(chunk: Chunk) -> Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
     distinct = last_of_ties((1 - chunk.confidence)[chunk.order])
@@ -249,54 +234,36 @@ def pr_negative(chunk: Chunk) -> Replicates:
     return _average_precision(chunk.counted[:, distinct] - misses, misses)
 
 
-@dataclass(frozen=True)
-class Metrics[Value]:
-    """One value for each metric: a number, an array (replicate,), an interval."""
-
-    accuracy: Value
-    mean_confidence: Value
-    ece: Value
-    adaptive_ece: Value
-    smece: Value
-    brier: Value
-    nll: Value
-    auroc: Value
-    pr_positive: Value
-    pr_negative: Value
-
-    def map[Other](self, function: Callable[[Value], Other]) -> "Metrics[Other]":
-        """Apply a function to the value of each metric."""
-        return Metrics(*(function(value) for value in vars(self).values()))
-
-
-METRICS: Metrics[Metric[[]]] = Metrics(
-    accuracy, mean_confidence, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative
+#: All metrics by name.
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (accuracy, mean_confidence, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative)
+    }
 )
-"""The metrics themselves."""
 
 
-@overload
-def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: None = None) -> Metrics[float]: ...
-@overload
-def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike) -> Metrics[Replicates]: ...
 def evaluate_metrics(
     confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None
-) -> Metrics[float] | Metrics[Replicates]:
-    """Return every metric, with ten bins for those that have bins; arguments and errors are those of `Metric`.
+) -> dict[str, Replicates]:
+    """Return every metric of each replicate; arguments and errors are those of :meth:`Metric.replicates`.
 
     Examples
     --------
     >>> metrics = evaluate_metrics([0.9, 0.8, 0.3], [True, True, False])
-    >>> round(metrics.brier, 4), metrics.auroc
-    (0.0467, 1.0)
+    >>> metrics["brier"].round(4), metrics["auroc"]
+    (array([0.0467]), array([1.]))
     """
     with np.errstate(invalid="ignore"):
         parts = [
-            [inspect.unwrap(metric)(part) for metric in vars(METRICS).values()]
-            for part in _chunks(confidence, correct, weight)
+            [metric.of_chunk(part) for metric in METRICS.values()] for part in _chunks(confidence, correct, weight)
         ]
-    whole = Metrics(*map(np.concatenate, zip(*parts, strict=True)))
-    return whole.map(lambda values: float(values[0])) if weight is None else whole
+    return dict(zip(METRICS, map(np.concatenate, zip(*parts, strict=True)), strict=True))
+
+
+def bin_of(confidence: Problems) -> Int[np.ndarray, " problem"]:
+    """Return the number of the bin that holds each confidence, from 0."""
+    return np.searchsorted(np.arange(1, N_BINS) / N_BINS, confidence, side="left")
 
 
 def _mean(value: Problems, weight: _Weights) -> Replicates:
@@ -340,11 +307,6 @@ def _check_weight(weight: np.ndarray, n_problems: int) -> np.ndarray:
     if len(invalid := weight[(weight < 0) | (weight != np.floor(weight))]):
         raise ValueError(f"weight holds {invalid[0]}; expected how often a question counts: 0, 1, 2, ...")
     return weight
-
-
-def _check_bins(n_bins: int) -> None:
-    if n_bins < 1:
-        raise ValueError(f"n_bins is {n_bins}; expected 1 or more")
 
 
 N_CELLS = 1024

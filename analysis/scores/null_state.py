@@ -32,7 +32,7 @@ def base_rate_gains(
         answered = scored.answered
         weight = answered.whole_and_resampled(n_resamples, seed)
         share, error, area = (
-            metric(answered.confidence, answered.correct, weight) for metric in (accuracy, brier, auroc)
+            metric.replicates(answered.confidence, answered.correct, weight) for metric in (accuracy, brier, auroc)
         )
         row = {"method": method, "n": len(answered.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
         row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
@@ -112,5 +112,5 @@ def _quantities(
         "right answer there": there,
         "difference": absent - there,
         "difference to selected": absent - selected,
-        "AUROC": auroc(probability, group == 2, weight),
+        "AUROC": auroc.replicates(probability, group == 2, weight),
     }

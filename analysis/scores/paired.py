@@ -7,7 +7,7 @@ test: exchanging two methods' results question by question mixes their errors, a
 for two methods with the same miscalibration.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +17,6 @@ from numpy.typing import ArrayLike
 
 from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, Problems, Replicates, Weight
 from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, percentile_interval, resample_weights
-
-#: Metrics of own answers that are means over questions, as functions of clipped confidence and correctness.
-MEAN_SCORES: Mapping[str, Callable[[Problems, Problems], Problems]] = {
-    "accuracy": lambda _, correct: correct,
-    "brier": lambda confidence, correct: (confidence - correct) ** 2,
-    "nll": lambda confidence, correct: -np.log(np.where(correct == 1, confidence, 1 - confidence)),
-}
 
 #: Sums of differences that are closer than this count as equal; it covers rounding errors.
 _TOLERANCE = 1e-9
@@ -98,7 +91,7 @@ def paired_table(
     return pd.DataFrame(rows)
 
 
-_OWN_METRICS = tuple(name for name in vars(METRICS) if name != "mean_confidence")
+_OWN_METRICS = tuple(name for name in METRICS if name != "mean_confidence")
 
 type _Compared = tuple[tuple[float, float], Replicates, float]
 
@@ -124,13 +117,13 @@ class _Pair(NamedTuple):
         return (before, after), mean_score(difference, self.weight), self._p_value(difference)
 
     def own(self, name: str) -> _Compared:
-        metric, pairs = getattr(METRICS, name), [scored[:2] for scored in (self.first, self.second)]
+        metric, pairs = METRICS[name], [scored[:2] for scored in (self.first, self.second)]
         point = metric(*pairs[0]), metric(*pairs[1])
-        before, after = (metric(*pair, self.weight) for pair in pairs)
-        if name not in MEAN_SCORES:
+        before, after = (metric.replicates(*pair, self.weight) for pair in pairs)
+        if metric.of_each is None:
             return point, after - before, np.nan
         first, second = (
-            MEAN_SCORES[name](np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE), correct.astype(float))
+            metric.of_each(np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE), correct.astype(float))
             for confidence, correct in pairs
         )
         return point, after - before, self._p_value(second - first)

@@ -23,10 +23,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Confidence, Correct, brier, ece, smece
-
-#: Number of bins of the diagram and of its ECE.
-N_BINS = 10
+from analysis.scores.metrics import MIN_CONFIDENCE, N_BINS, Confidence, Correct, bin_of, brier, ece, smece
 
 
 class Decomposition(NamedTuple):
@@ -74,7 +71,7 @@ def reliability(
         n=len(confidence),
         bins=binned_reliability(confidence, correct, level=level),
         curve=isotonic_reliability(confidence, correct, rng=rng, n_resamples=n_resamples, level=level),
-        ece=ece(confidence, correct, n_bins=N_BINS),
+        ece=ece(confidence, correct),
         smece=smece(confidence, correct),
         decomposition=decomposition(confidence, correct),
         interval_level=level,
@@ -91,15 +88,12 @@ def share_right(correct: Correct, level: float) -> tuple[float, float, float]:
     return float(correct.mean()), low, high
 
 
-def binned_reliability(
-    confidence: Confidence, correct: Correct, *, n_bins: int = N_BINS, level: float = 0.95
-) -> pd.DataFrame:
+def binned_reliability(confidence: Confidence, correct: Correct, *, level: float = 0.95) -> pd.DataFrame:
     """Return mean confidence and share of right answers bin by bin, with Wilson intervals; NaN in an empty bin."""
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    edges = np.arange(n_bins + 1) / n_bins
-    place = np.searchsorted(edges[1:-1], clipped, side="left")
+    edges, place = np.arange(N_BINS + 1) / N_BINS, bin_of(clipped)
     rows = []
-    for number in range(n_bins):
+    for number in range(N_BINS):
         here = place == number
         mean = clipped[here].mean() if here.any() else np.nan
         rows.append((edges[number], edges[number + 1], int(here.sum()), mean, *share_right(correct[here], level)))

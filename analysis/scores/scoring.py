@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, Problems, Replicates, Weight, evaluate_metrics
+from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, Problems, Replicates, Weight, evaluate_metrics
 from bayes_direag.data.observations import Observations
 
 
@@ -51,9 +51,9 @@ def percentile_interval(replicates: Replicates, level: float = 0.95) -> Interval
     --------
     >>> resamples = resample_weights(4, 1000, rng=0)
     >>> metrics = evaluate_metrics([0.9, 0.8, 0.6, 0.3], [True, True, False, False], resamples)
-    >>> percentile_interval(metrics.accuracy)
+    >>> percentile_interval(metrics["accuracy"])
     Interval(low=0.0, high=1.0, n_undefined=0)
-    >>> metrics.map(percentile_interval).auroc.n_undefined
+    >>> percentile_interval(metrics["auroc"]).n_undefined
     120
     """
     if not 0 < level < 1:
@@ -167,7 +167,7 @@ SELECTION_SCORES: Mapping[str, Callable[[Scored], Problems]] = MappingProxyType(
     {"benefit": benefit, "accuracy_of_all": accuracy_of_all, "log_score": log_score}
 )
 
-METRIC_NAMES = (*SELECTION_SCORES, *Metrics.__dataclass_fields__)
+METRIC_NAMES = (*SELECTION_SCORES, *METRICS)
 
 
 def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
@@ -228,9 +228,9 @@ class Scorer:
         scored = scored_rows(predictions)
         answered = scored.answered
         row = _selection_scores(scored, self._resampled(scored), self._interval_level)
-        replicates = vars(evaluate_metrics(answered.confidence, answered.correct, self._resampled(answered)))
-        for name, value in vars(evaluate_metrics(answered.confidence, answered.correct)).items():
-            row |= interval_columns(name, value, replicates[name], self._interval_level)
+        replicates = evaluate_metrics(answered.confidence, answered.correct, self._resampled(answered))
+        for name, (value,) in evaluate_metrics(answered.confidence, answered.correct).items():
+            row |= interval_columns(name, float(value), replicates[name], self._interval_level)
         n = {"n": len(answered.confidence), "unanswered": scored.n_unanswered}
         return {"method": predictions["method"].iloc[0], **n, **{name: row[name] for name in METRIC_NAMES}, **row}
 
