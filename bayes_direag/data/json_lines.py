@@ -124,7 +124,7 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     header = [*dict.fromkeys([*(str(name) for row in rows for name in row), *signals])]
     layout = names.layout(header, path)
     columns = {name: Coded.of([row.get(name) for row in rows]) for name in layout.used - signals.keys()}
-    return LongTable.of_layout(layout, columns | signals, path, line, names)
+    return LongTable.of_rows(layout, columns | signals, path, line, names)
 
 
 def _is_row(record: object) -> TypeGuard[Mapping[str, object]]:

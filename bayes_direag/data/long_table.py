@@ -131,35 +131,6 @@ class LongTable:
 
     @classmethod
     def of_rows(
-        cls, columns: Mapping[str, Coded], path: Path | None, line: Int[np.ndarray, " row"], names: Columns | None
-    ) -> "LongTable":
-        """Take the columns of a table, under our names; questions are in the order of their first rows.
-
-        Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
-        disagree about their question.
-        """
-        columns = {**columns, "level": columns.get("level", Coded.missing(len(line))).changed(whole)}
-        name, _ = _checked("problem_id", columns["problem_id"])
-        question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
-        if names is None and any(isinstance(level, str) for level in columns["level"].values):
-            names = Columns()
-        columns = columns if names is None else _converted(columns, names, question, line, path)
-        reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or is_signal(name)]
-        order = np.argsort(question, kind="stable")
-        table = cls(
-            columns={name: column.take(order) for name, column in columns.items()},
-            start=np.flatnonzero(np.diff(question[order], prepend=-1)),
-            is_report=np.logical_or.reduce(reports)[order],
-            path=path,
-            line=line[order],
-            names=names,
-            is_long=True,
-        )
-        table.check()
-        return table
-
-    @classmethod
-    def of_layout(
         cls,
         layout: Layout,
         columns: Mapping[str, Coded],
@@ -167,13 +138,34 @@ class LongTable:
         line: Int[np.ndarray, " row"],
         names: Columns | None,
     ) -> "LongTable":
-        """Take the columns of a table under their own names; raises ObservationError as :meth:`of_rows` does."""
-        named = [_of_reports(of_row, columns, level, len(line)) for level, of_row in layout.reports.items()]
+        """Take the columns of a table under their own names; questions are in the order of their first rows.
+
+        Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
+        disagree about their question.
+        """
+        missing, n = Coded.missing(len(line)), len(layout.reports)
+        of_each = [_of_reports(of_row, columns, level, len(line)) for level, of_row in layout.reports.items()]
         ours = {
-            our: _alternating([each.get(our, Coded.missing(len(line))) for each in named])
-            for our in dict.fromkeys(chain.from_iterable(named))
+            our: _alternating([each.get(our, missing) for each in of_each])
+            for our in dict.fromkeys(("level", *chain.from_iterable(of_each)))
         }
-        return cls.of_rows(ours, path, np.repeat(line, len(named)), names)
+        ours["level"], line = ours["level"].changed(whole), np.repeat(line, n)
+        name, _ = _checked("problem_id", ours["problem_id"])
+        question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
+        if names is None and any(isinstance(level, str) for level in ours["level"].values):
+            names = Columns()
+        ours = ours if names is None else _converted(ours, names, question, line, path)
+        reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or is_signal(name)]
+        order = np.argsort(question, kind="stable")
+        return cls(
+            columns={name: column.take(order) for name, column in ours.items()},
+            start=np.flatnonzero(np.diff(question[order], prepend=-1)),
+            is_report=np.logical_or.reduce(reports)[order],
+            path=path,
+            line=line[order],
+            names=names,
+            is_long=True,
+        ).valid()
 
     @classmethod
     def of_questions(
@@ -195,7 +187,7 @@ class LongTable:
         report = np.where(is_report, np.cumsum(is_report) - 1, -1)
         columns = {name: column.take(question) for name, column in about.items()}
         columns |= {name: column.take(report) for name, column in reports.items()}
-        table = cls(
+        return cls(
             columns=columns if names is None else _converted(columns, names, question, line[question], path),
             start=np.cumsum(n_rows) - n_rows,
             is_report=is_report,
@@ -204,9 +196,7 @@ class LongTable:
             names=names,
             is_long=False,
             file_records=file_records,
-        )
-        table.check()
-        return table
+        ).valid()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -251,10 +241,10 @@ class LongTable:
         confidence = self.numbers("confidence")
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
 
-    def check(self) -> None:
-        """Raise ObservationError for the first question with reports or a value that cannot be used."""
+    def valid(self) -> "LongTable":
+        """Return the table itself; raise ObservationError for the first question that cannot be used."""
         if not len(self):
-            return
+            return self
         unusable = [is_bad for _, is_bad in self._columns.values()]
         unusable += [~self.texts("problem_id").given, self.is_report & ~self.texts("level").given]
         for name in filter(is_signal, self.columns):
@@ -279,6 +269,7 @@ class LongTable:
                 expected="texts, numbers, flags and nulls",
                 remedy="Convert the column and write the table again.",
             )
+        return self
 
     def require_unique(self) -> "LongTable":
         """Return the table itself; raise ObservationError if it has no question, or two of the same name."""

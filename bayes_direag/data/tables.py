@@ -38,7 +38,7 @@ def table_of_frame(frame: Any, names: Columns) -> LongTable:
     header = [str(name) for name in frame.columns]
     layout = names.layout(header, None)
     columns = {name: _coded(frame.iloc[:, header.index(name)]) for name in layout.used}
-    return LongTable.of_layout(layout, columns, None, np.arange(len(frame)) + 1, names)
+    return LongTable.of_rows(layout, columns, None, np.arange(len(frame)) + 1, names)
 
 
 def _coded(column: "pandas.Series[Any]") -> Coded:
@@ -82,31 +82,32 @@ def table_of_arrow(
     Unless ``labelled``, gold answers and what else is known of questions are not looked at. Raises ObservationError if
     a value cannot be used, or a column is missing.
     """
-    chosen, line = names or Columns(), np.arange(table.num_rows) + first_line
     if not labelled:
-        chosen = replace(chosen, needs_labels=False)
-        table = table.select(_used(table.column_names, path, chosen, labelled=False))
+        names = names and replace(names, needs_labels=False)
+        table = table.select(_used(table.column_names, path, names, labelled=False))
+    line = np.arange(table.num_rows) + first_line
     if "observations" in table.column_names:
-        questions = _table_of_questions(table, path, names, line)
+        questions = _of_nested(table, path, names, line)
     else:
-        layout = chosen.layout(table.column_names, path)
+        layout = (names or Columns()).layout(table.column_names, path)
         columns = {name: _coded_arrow(table[name], path) for name in layout.used}
-        questions = LongTable.of_layout(layout, columns, path, line, names)
+        questions = LongTable.of_rows(layout, columns, path, line, names)
     return questions if labelled else questions.unlabelled()
 
 
-def _used(header: Sequence[str], path: Path | None, names: Columns, *, labelled: bool = True) -> list[str]:
+def _used(header: Sequence[str], path: Path | None, names: Columns | None, *, labelled: bool = True) -> list[str]:
     """Return which columns are read: without labels, none that holds what is known of a whole question.
 
     Raises ObservationError if a column is missing.
     """
-    known, is_nested = names.known(header), "observations" in header
-    used = {"observations", *known.values()} if is_nested else names.layout(header, path).used
+    chosen = names or Columns()
+    known, is_nested = chosen.known(header), "observations" in header
+    used = {"observations", *known.values()} if is_nested else chosen.layout(header, path).used
     left_out = set() if labelled else {theirs for our, theirs in known.items() if our in OF_QUESTION}
     return [name for name in header if name in used - left_out]
 
 
-def _table_of_questions(
+def _of_nested(
     table: pyarrow.Table, path: Path | None, names: Columns | None, line: Int[np.ndarray, " row"]
 ) -> LongTable:
     chosen, lists = names or Columns(), table["observations"].combine_chunks()
@@ -143,19 +144,18 @@ def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> It
     Parts are of whole questions if the rows of each are adjacent. Raises ObservationError if the file or a value in it
     cannot be used.
     """
-    chosen, in_parts = names or Columns(), rows_at_once < math.inf
+    labelled = rows_at_once == math.inf
+    names = names if labelled else names and replace(names, needs_labels=False)
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
-            header = file.schema_arrow.names
-            if not in_parts:
-                yield table_of_arrow(file.read(columns=_used(header, path, chosen)), path, names)
+            columns = _used(file.schema_arrow.names, path, names, labelled=labelled)
+            if labelled:
+                yield table_of_arrow(file.read(columns=columns), path, names)
                 return
-            names = names and replace(names, needs_labels=False)
-            columns = _used(header, path, chosen, labelled=False)
             n_rows = max(int(rows_at_once) // (8 if "observations" in columns else 1), 1)
             empty, first = file.schema_arrow.empty_table().select(columns), 1
             batches = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(n_rows, columns=columns))
-            for part in _whole_questions(chain([empty], batches), chosen.question, float(n_rows)):
+            for part in _whole_questions(chain([empty], batches), (names or Columns()).question, float(n_rows)):
                 yield table_of_arrow(part, path, names, first)
                 first += part.num_rows
     except (pyarrow.ArrowException, OSError) as error:
@@ -201,14 +201,14 @@ def csv_tables(lines: Iterable[str], path: Path, names: Columns | None, rows_at_
     type_of_column = {
         name: type_of(our) for each in layout.reports.values() for our, names_of in each.items() for name in names_of
     }
-    number = _number if delimiter == "," else _number_with_decimal_comma
+    number = _number if delimiter == "," else lambda cell: _number(cell.replace(",", "."))
     meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: _flag}
     n_rows = rows_at_once / 8
     blocks = _csv_blocks(lines, next(n_read), path, header, delimiter, max(int(min(n_rows, _LINES_AT_ONCE)), 1))
     empty = pyarrow.table({name: pyarrow.array([], pyarrow.string()) for name in header} | {_LINE: np.arange(0)})
     for part in _whole_questions(chain([empty], blocks), chosen.question, n_rows):
         columns = {name: _coded_arrow(part[name]).changed(meaning[kind]) for name, kind in type_of_column.items()}
-        yield LongTable.of_layout(layout, columns, path, part[_LINE].to_numpy(), names)
+        yield LongTable.of_rows(layout, columns, path, part[_LINE].to_numpy(), names)
 
 
 def delimited(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -304,10 +304,6 @@ def _number(cell: str) -> object:
         return float(cell)
     except ValueError:
         return cell
-
-
-def _number_with_decimal_comma(cell: str) -> object:
-    return _number(cell.replace(",", "."))
 
 
 def _flag(cell: str) -> object:
