@@ -31,8 +31,7 @@ def tables_command(
     beside. The console says how often DirEAG is better and worse than another method, and in how many settings each of
     the paper's claims holds, as printed and in these runs; --all adds the tables.
 
-    --out gets the seven methods of Table 1 and the four variants of Table 2 with intervals; both in one piece, set as
-    in the paper (table1-long, table2-long); Table 2 under each preset, side by side; claims and differences; and
+    --out gets the seven methods of Table 1 and the four variants of Table 2 with intervals, claims and differences, and
     Figures 2 and 3: each run against its base rate, and its support of the null. Markdown and latex also print what
     tells DirEAG from each other method, at a false-discovery rate of 1 - LEVEL; csv prints both tables.
 

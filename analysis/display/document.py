@@ -93,14 +93,9 @@ class Line(NamedTuple):
     cells: tuple[Cell, ...]
     is_detail: bool
 
-    @property
-    def is_heading(self) -> bool:
-        """Whether it is a heading over the rows below it."""
-        return len(self.cells) == 1 and not self.is_detail
-
 
 class Table(NamedTuple):
-    """A table whose first column names the rows; a row of a single cell is a heading over those below it, in typeset.
+    """A table whose first column names the rows.
 
     ``source``: where its numbers are available as data. ``focus``: the row that the document is about.
     """

@@ -36,8 +36,7 @@ def to_markdown(section: Section) -> str:
             rule = ("---:" if column.holds == "number" else "---" for column in block.columns)
             lines += ["", _markdown_row(_markdown_text(column.header) for column in block.columns), _markdown_row(rule)]
             for line in block.lines():
-                empty = [""] * (len(block.columns) - len(line.cells))
-                lines.append(_markdown_row([*_marked(line, _markdown_text, _MARKDOWN), *empty]))
+                lines.append(_markdown_row(_marked(line, _markdown_text, _MARKDOWN)))
             for note in block.note.splitlines():
                 lines += ["", _markdown_text(note)]
     return "\n".join([*lines, ""])
@@ -72,33 +71,12 @@ def _latex_table(section: Section, number: int, table: Table, below: Sequence[st
 """
 
 
-def to_longtable(section: Section) -> str:
-    """Return the only table of a section as one LaTeX ``longtable``."""
-    (table,) = (block for block in section.blocks if isinstance(block, Table))
-    return rf"""% Needs \usepackage{{booktabs,longtable}}.
-\begingroup\footnotesize\setlength{{\tabcolsep}}{{3pt}}
-\begin{{longtable}}{{{_alignment(table)}}}
-\caption{{{_latex_text(". ".join(filter(None, (section.title, table.note))))}}}\label{{tab:{section.name}}}\\
-\toprule
-{" & ".join(map(_latex_header, table.columns))} \\
-\midrule
-\endhead
-{_latex_rows(table)}
-\bottomrule
-\end{{longtable}}
-\endgroup
-"""
-
-
 def _latex_rows(table: Table) -> str:
-    """Return the rows, with space above those that have a name, and a line above a heading."""
+    """Return the rows, with space above those that have a name."""
     lines: list[str] = []
     for line in table.lines():
         texts: Iterable[str] = _marked(line, _latex_text, _LATEX)
-        if line.is_heading:
-            lines += [r"\midrule"] * bool(lines)
-            texts = (rf"\multicolumn{{{len(table.columns)}}}{{l}}{{\textit{{{text}}}}}" for text in texts)
-        elif line.is_detail:
+        if line.is_detail:
             texts = (text and rf"{{\scriptsize {text}}}" for text in texts)
         elif lines and line.cells[0].text:
             lines.append(r"\addlinespace")

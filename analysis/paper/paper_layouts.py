@@ -12,8 +12,6 @@ from analysis.paper.paper_tables import (
     DECIMALS,
     N_RESAMPLES,
     PRINTED_METRICS,
-    PRINTED_PRESET,
-    REFERENCE_METHOD,
     REFERENCE_NAME,
     TESTED_METRICS,
     PrintedTable,
@@ -25,14 +23,12 @@ from analysis.runs.evaluated_run import EvaluatedRun
 
 _MARKED = "Best of each column in bold, second best underlined; figures equal as printed are equally good. "
 _OF_RANK = {1: ("best",), 2: ("second",)}
-#: The metrics that presets are shown side by side in.
-_BESIDE = ("accuracy", "ece", "brier")
 _COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}
 
 
 def paper_section(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Section:
     """Show :func:`~analysis.paper.paper_tables.paper_table` as one table per run."""
-    columns = (*_names(table.column), *map(Column, _metric_headers(details=True)))
+    columns = (*_names(table.column), *map(Column, _metric_headers()))
     caption = (
         f"{_MARKED if rows.filter(regex='_rank$').notna().any(axis=None) else ''}"
         "↑ more is better, ↓ less. ECE: bins of equal width, closed on the right. Intervals: percentile bootstrap "
@@ -70,46 +66,6 @@ def differences_section(
     )
     title = "DirEAG against each other method, question by question"
     return Section("direag-differences", title, (*tables, Paragraph(caption, "note")))
-
-
-def long_section(table: PrintedTable, rows: pd.DataFrame) -> Section:
-    """Show all settings in one table, set as in the paper: best underlined, DirEAG in bold; of each the first run."""
-    columns = (*_names("Dataset", table.column.capitalize()), *map(Column, _metric_headers()))
-    body: list[tuple[Cell, ...]] = []
-    first_runs = rows[~rows.duplicated(["model", "dataset", "method"])]
-    for model, of_model in first_runs.groupby("model", sort=False):
-        body.append((Cell(str(model)),))
-        for dataset, of_dataset in of_model.groupby("dataset", sort=False):
-            for place, row in enumerate(of_dataset.to_dict("records")):
-                bold = ("best",) if row["name"] == REFERENCE_METHOD else ()
-                metrics = (
-                    Cell(_shown_figure(row[name]), marks=bold + (("second",) if _rank(row, name) == 1 else ()))
-                    for name in PRINTED_METRICS
-                )
-                body.append((Cell("" if place else str(dataset)), Cell(str(row["method"]), marks=bold), *metrics))
-    title = f"{table.subject.capitalize()}, all settings, set as in the paper's Table {table.number}"
-    presets = first_runs["preset"].unique().tolist()
-    whole = Table("", columns, tuple(body), f"Fits: preset {listed(presets)}.")
-    return Section(f"direag-{table.number}-long", title, (whole,))
-
-
-def presets_section(rows: pd.DataFrame) -> Section:
-    """Show Table 2 under every preset side by side, beside the printed figures."""
-    presets = rows["preset"].unique().tolist()
-    headers = [f"{PRINTED_METRICS[name][0]}\n{of}" for name in _BESIDE for of in ("printed", *presets)]
-    body: list[tuple[Cell, ...]] = []
-    for (model, dataset), of_setting in rows.groupby(["model", "dataset"], sort=False):
-        body.append((Cell(f"{model}, {dataset}"),))
-        for method, of_method in of_setting.groupby("method", sort=False):
-            by_preset = of_method.drop_duplicates("preset").set_index("preset").reindex(presets)
-            figures = [[of_method[f"{name}_printed"].iloc[0], *by_preset[name]] for name in _BESIDE]
-            body.append((Cell(str(method)), *(Cell(_shown_figure(value)) for of in figures for value in of)))
-    note = (
-        f"The printed figures are those of {PRINTED_PRESET}: its fits count the questions without a right candidate "
-        "as much as all others together, which the paper does not mention, and which the row + Conf. evidence shows."
-    )
-    table = Table("", (*_names("Variant"), *map(Column, headers)), tuple(body), note)
-    return Section("direag-presets", "Table 2 under each preset", (table,))
 
 
 def overall(differences: pd.DataFrame, rate: float) -> str:
@@ -187,9 +143,9 @@ def _names(*headers: str) -> tuple[Column, ...]:
     return tuple(Column(header, holds="name") for header in headers)
 
 
-def _metric_headers(*, details: bool = False) -> list[str]:
+def _metric_headers() -> list[str]:
     return [
-        f"{name} {'↑' if more_is_better else '↓'}{f'\n({detail})' if details and detail else ''}"
+        f"{name} {'↑' if more_is_better else '↓'}{f'\n({detail})' if detail else ''}"
         for name, detail, more_is_better in PRINTED_METRICS.values()
     ]
 

@@ -10,9 +10,9 @@ import pandas as pd
 from analysis.display.document import Section
 from analysis.display.folders import versions, write_record
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
-from analysis.display.typeset import to_latex, to_longtable, to_markdown
+from analysis.display.typeset import to_latex, to_markdown
 from analysis.paper.paper_claims import claims_section, paper_claims
-from analysis.paper.paper_layouts import differences_section, long_section, overall, paper_section, presets_section
+from analysis.paper.paper_layouts import differences_section, overall, paper_section
 from analysis.paper.paper_tables import (
     METHODS_TABLE,
     PRINTED_TABLES,
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: What :meth:`PaperResults.write` writes, in words.
-FILES = (
-    "table1 and table2 as .csv, .md, .tex, .json, and -long as .md, .tex; presets as .md, .tex; claims and differences "
-    "as .csv; figure2 and figure3 as .png, .csv"
-)
+FILES = "table1 and table2 as .csv, .md, .tex, .json; claims and differences as .csv; figure2 and figure3 as .png, .csv"
 
 #: The method whose null probability is the support of the null; that of DirEAG is after the final calibration.
 SUPPORT_METHOD = "confidence"
@@ -80,17 +77,13 @@ class PaperResults:
     def write(self, target: Path) -> None:
         """Write :data:`FILES` to a folder, made if need be, in place of such files; no figures without their method."""
         target.mkdir(exist_ok=True)
-        _, variants = self.tables
         texts: dict[str, str] = {}
         for table, rows in self._pairs():
             stem = f"table{table.number}"
             write_table(rows, target / f"{stem}.csv")
             write_record(self._record(rows), target / f"{stem}.json")
-            section, whole = paper_section(table, rows, self.runs, self.level), long_section(table, rows)
+            section = paper_section(table, rows, self.runs, self.level)
             texts |= {f"{stem}.md": to_markdown(section), f"{stem}.tex": to_latex(section)}
-            texts |= {f"{stem}-long.md": to_markdown(whole), f"{stem}-long.tex": to_longtable(whole)}
-        beside = presets_section(variants)
-        texts |= {"presets.md": to_markdown(beside), "presets.tex": to_longtable(beside)}
         for name, text in texts.items():
             with atomic_path(target / name) as partial_path:
                 partial_path.write_text(text, encoding="utf-8")

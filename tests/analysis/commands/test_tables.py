@@ -17,10 +17,7 @@ from tests.command_line import direag
 
 FILES = {
     *(f"table{number}.{suffix}" for number in (1, 2) for suffix in ("csv", "json", "md", "tex")),
-    *(f"table{number}-long.{suffix}" for number in (1, 2) for suffix in ("md", "tex")),
     *(f"figure{number}.{suffix}" for number in (2, 3) for suffix in ("png", "csv")),
-    "presets.md",
-    "presets.tex",
     "claims.csv",
     "differences.csv",
 }

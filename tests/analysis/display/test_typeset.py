@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.display.document import Cell, Column, Paragraph, Section, Table
-from analysis.display.typeset import to_latex, to_longtable, to_markdown
+from analysis.display.typeset import to_latex, to_markdown
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 #: What is said of the table's structure, in LaTeX itself and booktabs; what stands for a character is in ESCAPED.
@@ -115,24 +115,6 @@ class TestLatex:
         check_latex(text)
         assert re.findall(r"\\label\{(.*?)\}", text) == ["tab:key-1", "tab:key-2"]
         assert text.count(r"\begin{table}") == 2
-
-    def test_headings_stand_over_their_rows_in_a_longtable(self):
-        rows = ((Cell("one_model"),), *ROWS[:2], (Cell("another"),), ROWS[2])
-        text = to_longtable(section(table(rows=rows)))
-        body = text.partition("\\endhead\n")[2].partition("\\bottomrule")[0].splitlines()
-        assert [line.partition(" ")[0] for line in body if "scriptsize" not in line] == [
-            r"\multicolumn{3}{l}{\textit{one\_model}}",
-            r"\addlinespace",
-            "first",
-            r"\addlinespace",
-            "second",
-            r"\midrule",
-            r"\multicolumn{3}{l}{\textit{another}}",
-            r"\addlinespace",
-            "third",
-        ]
-        assert r"\caption{Table of plain. a note}" in text
-        assert "| one\\_model |  |  |" in to_markdown(section(table(rows=rows)))
 
     def test_empty_details_stay_empty(self):
         text = to_latex(section(table(rows=((Cell("a", "  x"), Cell("1"), Cell("2", "1")),))))

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 and the long tables: the numbers behind them, against figures worked out here."""
+"""Figures 2 and 3: the numbers behind them, against figures worked out here."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.display.typeset import to_longtable, to_markdown
 from analysis.evaluation import evaluate
-from analysis.paper.paper_layouts import long_section
 from analysis.paper.paper_results import gain_figure, null_means, null_means_figure, printed_gains
-from analysis.paper.paper_tables import METHODS_TABLE, paper_table
+from analysis.paper.paper_tables import METHODS_TABLE
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.scoring import score
 from bayes_direag.data.observations import Observations
@@ -94,21 +92,3 @@ def test_figure_3_is_that_of_the_released_code(golden: Path):
 def test_without_the_method_there_is_nothing_to_draw(runs):
     assert printed_gains(runs[2:], level=0.9, seed=0).empty
     assert null_means(runs[2:], level=0.9, seed=0).empty
-
-
-def test_the_long_table_underlines_the_best_and_has_ours_in_bold(runs):
-    both = run_with(
-        {"vanilla": {"accuracy": 0.9, "brier": np.nan}, "direag": {"accuracy": 0.8}}, models=("a_b",), folder=Path("b")
-    )
-    rows = paper_table(METHODS_TABLE, [runs[0], both], level=0.95, seed=0)
-    section = long_section(METHODS_TABLE, rows)
-    markdown, latex = to_markdown(section), to_longtable(section)
-    assert "| Gemma-2-9B-it |  |  |  |  |  |  |  |" in markdown
-    assert "|  | **DirEAG** | **0.8000** | **<ins>0.5000</ins>** | **<ins>0.5000</ins>** |" in markdown
-    assert "| SVAMP | Vanilla | <ins>0.9000</ins> | <ins>0.5000</ins> | \N{EN DASH} |" in markdown
-    assert r"SVAMP & Vanilla & \underline{0.9000} & \underline{0.5000} & -- &" in latex
-    assert r" & \textbf{DirEAG} & \textbf{0.8000} & \textbf{\underline{0.5000}}" in latex
-    # A heading a model: a line above all but the first, as below the header.
-    assert latex.count(r"\midrule") == 2
-    assert r"\multicolumn{8}{l}{\textit{a\_b}}" in latex
-    assert latex.count(r"\\") == 1 + 1 + 2 + 14

@@ -1,7 +1,5 @@
 """What the paper's tables say in words and figures."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +7,7 @@ import pytest
 from analysis.display.document import Cell, Paragraph, Section, Table
 from analysis.paper.paper_layouts import (
     differences_section,
-    long_section,
     paper_section,
-    presets_section,
     what_differs,
 )
 from analysis.paper.paper_tables import (
@@ -19,7 +15,6 @@ from analysis.paper.paper_tables import (
     PRINTED_TABLES,
     VARIANTS_TABLE,
     PrintedTable,
-    in_printed_order,
     paper_differences,
     paper_table,
 )
@@ -191,25 +186,3 @@ class TestWhatDiffers:
         assert what_differs(rows[:1], 0.05).startswith("At a false-discovery rate of 5%, DirEAG has a lower")
         assert "do not tell" not in what_differs(rows[:1], 0.05)
         assert "At a" not in what_differs(rows[4:5], 0.05)
-
-
-class TestPresets:
-    def test_the_printed_figure_and_each_preset_stand_side_by_side(self, runs):
-        both = [replace(runs[0], preset="release"), runs[0]]
-        rows = paper_table(VARIANTS_TABLE, both, level=0.95, seed=0)
-        (table,) = tables_of(presets_section(rows))
-        headers = [column.header for column in table.columns]
-        assert headers[:5] == ["Variant", "Acc\nprinted", "Acc\nrelease", "Acc\npaper", "ECE\nprinted"]
-        assert table.note.startswith("The printed figures are those of release: its fits count the questions without")
-        heading, *variants = table.rows
-        assert texts(heading) == ["Qwen2.5-7B, SVAMP"]
-        assert [row[0].text for row in variants] == list(VARIANTS_TABLE.rows)
-        shown = f"{runs[0].metrics.set_index('method').loc['direag', 'accuracy']:.4f}"
-        assert texts(variants[-1][1:4]) == ["0.8510", shown, shown]
-
-    def test_the_long_table_has_one_run_of_a_setting(self, runs):
-        both = in_printed_order([runs[0], replace(runs[0], preset="release")])
-        rows = paper_table(VARIANTS_TABLE, both, level=0.95, seed=0)
-        (table,) = tables_of(long_section(VARIANTS_TABLE, rows))
-        assert len(table.rows) == 1 + 4
-        assert table.note == "Fits: preset release."
