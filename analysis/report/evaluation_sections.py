@@ -109,7 +109,7 @@ def reliability_section(source: ReportSource) -> Section:
     caption = (
         f"The probabilities of {spoken(source.method)} on {counted(int(source.metrics['n']), 'held-out question')}"
     )
-    table = Table.of(caption, _bins(source), columns, note, "`direag plot` writes reliability_bins.csv")
+    table = Table.of(caption, _bins(source), columns, note, "`direag plot` writes reliability.csv")
     return Section("reliability", title, (table,))
 
 

@@ -90,18 +90,9 @@ def _reliability(scores: dict[str, Scored], method: str, about: str, seed: int, 
     shown = {name: scores[name].answered for name in stages if name in scores}
     results = {name: reliability(own.confidence, own.correct, rng=seed, level=level) for name, own in shown.items()}
     when = {"support": "before recalibration\n", "confidence": "after recalibration\n"} if len(shown) > 1 else {}
-    summary = [
-        {"method": name, "n": result.n, "ece": result.ece, "smece": result.smece, **result.decomposition._asdict()}
-        for name, result in results.items()
-    ]
-    tables = {
-        "reliability": pd.DataFrame(summary),
-        "reliability_bins": _stacked({name: own.bins for name, own in results.items()}).assign(interval_level=level),
-        "reliability_curve": _stacked({name: own.curve for name, own in results.items()}).assign(interval_level=level),
-    }
-    titles = {name: when.get(stages[name], "") + name for name in results}
-    figure = reliability_figure({titles[name]: own for name, own in results.items()}, about)
-    return Picture("reliability", figure, tables)
+    bins = _stacked({name: own.bins for name, own in results.items()}).assign(interval_level=level)
+    figure = reliability_figure({when.get(stages[name], "") + name: own for name, own in results.items()}, about)
+    return Picture("reliability", figure, {"reliability": bins})
 
 
 def _selective(predictions: pd.DataFrame, scores: dict[str, Scored], about: str, seed: int, level: float) -> Picture:

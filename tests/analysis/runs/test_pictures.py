@@ -93,13 +93,13 @@ class TestEvaluation:
                     assert (table["interval_level"] == 0.9).all()
 
     def test_reliability_is_drawn_before_and_after(self, pictures):
-        assert pictures["reliability"].tables["reliability"]["method"].tolist() == ["confidence", "direag"]
+        assert pictures["reliability"].tables["reliability"]["method"].unique().tolist() == ["confidence", "direag"]
         titles = [axes.get_title(loc="left") for axes in pictures["reliability"].figure.axes[:2]]
         assert titles == ["before recalibration\nconfidence, n = 50", "after recalibration\ndireag, n = 50"]
 
     def test_what_has_neither_a_before_nor_a_null_state_nor_reports(self, questions):
         pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "majority", seed=0))
-        assert pictures["reliability"].tables["reliability"]["method"].tolist() == ["majority"]
+        assert set(pictures["reliability"].tables["reliability"]["method"]) == {"majority"}
         assert len(pictures["reliability"].figure.axes) == 3
         assert set(left_out) == {"null_state", "stated_confidence"}
         assert left_out["null_state"].startswith("method majority has no null state")
@@ -111,7 +111,7 @@ class TestEvaluation:
             for picture in again.values()
             for name, table in picture.tables.items()
         }
-        drawn_by_chance = {"benefit", "base_rate", "null_state", "reliability_curve", "selective"}
+        drawn_by_chance = {"benefit", "base_rate", "null_state", "selective"}
         assert {name for name, equal in same.items() if not equal} == drawn_by_chance
 
     def test_an_unknown_method_and_one_that_answered_nothing(self, questions):
