@@ -55,21 +55,9 @@ class Journal:
     """An append-only file: a header with the identity of the run, then one line for each finished generation.
 
     Opening creates the file, or continues it. An incomplete last line is removed, as its generation did not count. The
-    identity must be the same, unless the journal has no generations. The file is locked while open. Raises
-    JournalError, and leaves the file unchanged, if it is not a journal, is in use, has a generation twice, or was
-    written under another identity.
-
-    Parameters
-    ----------
-    path : path-like
-        The file, in a folder that exists.
-    identity : mapping
-        The settings that determine generations (model, prompts, sampling ...), as JSON values.
-
-    Attributes
-    ----------
-    identity, entries
-        The identity of the run, and the generations in the file, by key.
+    identity, which is all that determines generations (model, prompts, sampling ...), must be the same, unless the
+    journal has no generations. The file is locked while open. Raises JournalError, and leaves the file unchanged, if it
+    is not a journal, is in use, has a generation twice, or was written under another identity.
     """
 
     def __init__(self, path: str | Path, identity: Mapping[str, JsonValue]) -> None:

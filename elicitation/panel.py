@@ -14,13 +14,7 @@ from elicitation.prompts import Level
 
 
 class Panel(Engine):
-    """The engine of each level; levels may share one.
-
-    Parameters
-    ----------
-    engines : mapping of str to Engine
-        By the name of the level, in the order of the levels.
-    """
+    """The engine of each level, by its name and in the order of the levels; levels may share one."""
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._names, self._engines = tuple(engines), tuple(engines.values())

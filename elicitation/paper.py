@@ -122,8 +122,6 @@ def paper_command(
         for model in folders
         if missing[model]
     }
-    for engine in engines.values():
-        _fetch(engine)
     for model, folder in folders.items():
         if model in engines:
             _ask(missing[model], folder, engines[model], sampling[model], seeds[model], concurrency)
@@ -180,21 +178,16 @@ def _claim(target: Path, settings: Mapping[str, object]) -> None:
 def _engine(
     model: str, url: str | None, folder: Path, vllm_args: str, interpreter: Path | None, ready_within: float
 ) -> "Engine":
+    """Return the engine of a model; one that is served here is fetched, so that errors occur before asking."""
     from elicitation.chat_engine import ChatEngine
 
     if url is not None:
         return ChatEngine([url], model)
     journal = next(iter(sorted(folder.glob("*/*/journal.jsonl"))), None)
     folder.mkdir(exist_ok=True)
-    return serve(model, vllm_args, folder, interpreter, ready_within, journal=journal, keep=True)
-
-
-def _fetch(engine: "Engine") -> None:
-    """Download a model that is to be served here, so that errors occur before anything is asked."""
-    from elicitation.server import ServedEngine
-
-    if isinstance(engine, ServedEngine):
-        asyncio.run(engine.fetch())
+    engine = serve(model, vllm_args, folder, interpreter, ready_within, journal=journal, keep=True)
+    asyncio.run(engine.fetch())
+    return engine
 
 
 def _ask(
