@@ -1,10 +1,14 @@
 """What the tests of runs share: questions, engines, and the driver of a client process."""
 
+import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine
@@ -13,17 +17,23 @@ from elicitation.journal import read_journal
 from elicitation.prompts import ProtocolName, load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import RunSummary, elicit
-from tests.elicitation.stub_server import solve
+from tests.elicitation.stub_server import Stub, solve
+
+if TYPE_CHECKING:
+    from bayes_direag.fits.policy import Policy
 
 PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
 JSON_PROTOCOLS = {name: load_protocol(name, form="json") for name in get_args(ProtocolName)}
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
+ONCE = Sampling(max_tokens=64, repairs=0)
 CLIENT = """
 import sys
-from tests.elicitation.runs import ask, chat
-ask(int(sys.argv[3]), chat(sys.argv[1]), sys.argv[2], concurrency=4)
+from tests.elicitation import runs
+url, folder, n, *policy = sys.argv[1:]
+settings = {"policy": runs.policy(), "sampling": runs.ONCE} if policy else {}
+runs.ask(int(n), runs.chat(url), folder, concurrency=4, **settings)
 """
 
 
@@ -58,12 +68,61 @@ def observations(folder: str | Path) -> bytes:
     return (Path(folder) / "observations.jsonl").read_bytes()
 
 
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in observations(folder).splitlines()]
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    return content
+
+
 def seeds(folder: str | Path) -> list[int]:
     return [entry.seed for entry in read_journal(Path(folder) / "journal.jsonl")]
 
 
-def start_client(url: str, folder: Path, n: int) -> subprocess.Popen[bytes]:
-    return start(CLIENT, url, str(folder), str(n))
+def wait_for_generations(folder: Path, n: int) -> None:
+    deadline = time.monotonic() + 30
+    path = folder / "journal.jsonl"
+    while not path.exists() or path.read_bytes().count(b"\n") <= n:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(read_journal(path)) >= n
+
+
+def policy() -> "Policy":
+    """Return the recorded policy, which a slow test makes anew."""
+    from bayes_direag.fits.policy import Policy
+
+    return Policy.load(Path(__file__).with_name("policy.json"))
+
+
+def kill_and_resume(folder: Path, n: int, kills: int, *, by_policy: bool = False) -> None:
+    """Check that a run, killed at random moments, loses nothing, asks nothing again, and ends in the same set."""
+    draw, kept = random.Random(kills), set[int]()
+    settings: dict[str, Any] = {"policy": policy(), "sampling": ONCE} if by_policy else {}
+    with Stub(delay=0.02, garbage=0.2) as stub:
+        for kill in range(kills + 1):
+            stub.answered.clear()
+            if kill < kills:
+                client = start(CLIENT, stub.url, str(folder), str(n), *["policy"] * by_policy)
+                wait_for_generations(folder, len(kept) + 1)
+                time.sleep(draw.uniform(0, 0.1 if by_policy else 0.4))
+                client.kill()
+                client.communicate(timeout=10)
+                assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
+            else:
+                stub.delay = 0
+                ask(n, chat(stub.url), folder, **settings)
+            assert not kept & set(stub.answered)
+            assert kept < set(seeds(folder))
+            kept = set(seeds(folder))
+    sessions = manifest(folder)["sessions"]
+    assert [session["outcome"] for session in sessions] == ["killed"] * kills + ["complete"]
+    assert all(session["engine"]["server_version"] for session in sessions)
+    ask(n, canned(0.2), folder.with_name("undisturbed"), **settings)
+    assert sorted(seeds(folder)) == sorted(seeds(folder.with_name("undisturbed")))
+    assert observations(folder) == observations(folder.with_name("undisturbed"))
 
 
 def start(code: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -24,6 +24,16 @@ RULES = {
     "no seed": _OWN | {"seed", "max_completion_tokens", "reasoning_effort"},
 }
 
+LONG = "This model's maximum context length is 2048 tokens. However, you requested 4096."
+#: Responses instead of a reply: status and content.
+FAULTS: dict[int | str, tuple[int, object]] = {
+    "html": (200, "<html>busy</html>"),
+    "broken": (200, '{"choices": ['),
+    "deep": (200, "[" * 100_000),
+    "empty": (200, {"id": "x", "object": "chat.completion", "choices": []}),
+    "long": (400, {"error": {"message": LONG, "code": 400}}),
+}
+
 
 def solve(prompt: str, seed: int, garbage: float = 0.0) -> str:
     """Add up the numbers of the question, now and then wrongly, with a confidence that knows something of it."""
@@ -52,9 +62,9 @@ def solve(prompt: str, seed: int, garbage: float = 0.0) -> str:
 class Stub:
     """The server, in a thread of its own.
 
-    ``faults`` holds what happens to the next chat requests instead of a reply: a status (int), ``drop`` (the
-    connection closes), ``cut`` (in the middle of the body), ``trickle`` (byte by byte), ``html``, ``broken`` and
-    ``deep`` (JSON), ``empty`` (no choices), ``redirect`` (to ``location``) or ``long`` (the prompt). ``answered``
+    ``faults`` holds what happens to the next chat requests instead of a reply: a status, a name in :data:`FAULTS`,
+    ``drop`` (the connection closes), ``cut`` (in the middle of the body), ``trickle`` (byte by byte) or ``redirect``
+    (to ``location``). ``answered``
     counts the replies by seed, ``most`` is the largest number of requests that were in flight together. ``rules`` names
     a set of :data:`RULES`. ``obeys`` is the parameter by which it holds a reply to a pattern; any other is ignored, as
     vLLM does it. ``models`` and ``version`` are what the server says of itself; ``further`` is merged into each
@@ -182,32 +192,19 @@ class Stub:
             return await self._send(writer, 200, self._completion(request))
         if fault == "drop":
             return False
-        if fault == "html":
-            return await self._send(writer, 200, "<html>busy</html>", "text/html")
-        if fault == "broken":
-            return await self._send(writer, 200, '{"choices": [', "application/json")
-        if fault == "deep":
-            return await self._send(writer, 200, "[" * 100_000, "application/json")
         if fault == "redirect":
             writer.write(f"HTTP/1.1 307 X\r\nlocation: {self.location}\r\ncontent-length: 0\r\n\r\n".encode())
             await writer.drain()
             return True
-        if fault == "trickle":
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n")
+        if fault in ("cut", "trickle"):
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n ")
             while True:
-                writer.write(b" ")
                 await writer.drain()
+                if fault == "cut":
+                    return False
                 await asyncio.sleep(0.02)
-        if fault == "cut":
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{")
-            await writer.drain()
-            return False
-        if fault == "empty":
-            return await self._send(writer, 200, {"id": "x", "object": "chat.completion", "choices": []})
-        if fault == "long":
-            message = "This model's maximum context length is 2048 tokens. However, you requested 4096."
-            return await self._send(writer, 400, {"error": {"message": message, "code": 400}})
-        return await self._send(writer, int(fault), {"error": {"message": "out of order"}})
+                writer.write(b" ")
+        return await self._send(writer, *FAULTS.get(fault, (fault, {"error": {"message": "out of order"}})))
 
     def _completion(self, request: dict[str, Any]) -> dict[str, Any]:
         text = solve(request["messages"][-1]["content"], request.get("seed", 0), self.garbage)
@@ -222,11 +219,9 @@ class Stub:
         named = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
         return {**named, "choices": [choice | self.choice], "usage": usage, **self.further}
 
-    async def _send(
-        self, writer: asyncio.StreamWriter, status: int, content: object, kind: str = "application/json"
-    ) -> bool:
+    async def _send(self, writer: asyncio.StreamWriter, status: object, content: object) -> bool:
         body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         await writer.drain()
         return True

@@ -1,10 +1,6 @@
 """Asking by a policy: what is asked, in which order, and that it depends on the replies alone."""
 
 import json
-import random
-import signal
-import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,49 +13,43 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.policy import Policy
 from elicitation.engines import CannedEngine, Deferred
-from elicitation.generation import ChatRequest, Generation, Key, Sampling
+from elicitation.generation import ChatRequest, Generation, Key
 from elicitation.journal import JournalError, read_journal
 from elicitation.prompts import load_protocol
 from elicitation.questions import QuestionSet
 from elicitation.run import elicit
-from tests.command_line import refuse, succeed
+from tests.command_line import direag, refuse, succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
 N, GARBAGE = 30, 0.2
-ONCE = Sampling(max_tokens=64, repairs=0)
-
-CLIENT = """
-import sys
-from bayes_direag.fits.policy import Policy
-from elicitation.generation import Sampling
-from tests.elicitation.runs import ask, chat
-settings = {"sampling": Sampling(max_tokens=64, repairs=0), "policy": Policy.load(sys.argv[3])}
-ask(int(sys.argv[4]), chat(sys.argv[1]), sys.argv[2], concurrency=4, **settings)
-"""
 
 
 def ask(folder: Path, policy: Policy | None = None, engine: Any = None, **settings: Any) -> Any:
-    return runs.ask(N, engine or runs.canned(GARBAGE), folder, **{"sampling": ONCE, "policy": policy} | settings)
-
-
-def records(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in runs.observations(folder).splitlines()]
+    return runs.ask(N, engine or runs.canned(GARBAGE), folder, **{"sampling": runs.ONCE, "policy": policy} | settings)
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run in which every level was asked, and a fifth of the replies cannot be read."""
     folder = tmp_path_factory.mktemp("full")
-    runs.ask(80, runs.canned(GARBAGE), folder, sampling=ONCE)
+    runs.ask(80, runs.canned(GARBAGE), folder, sampling=runs.ONCE)
     return folder
 
 
 @pytest.fixture(scope="module")
-def policy(full: Path) -> Policy:
+def policy() -> Policy:
+    return runs.policy()
+
+
+@pytest.mark.slow
+def test_the_recorded_policy_is_that_of_a_fit_to_the_full_run(policy: Policy, full: Path, tmp_path: Path) -> None:
     fit = fit_map(Observations.read(full / "observations.jsonl"), partial=True)
-    names = fit.level_names
-    return fit.policy(prices={name: 1.0 + place for place, name in enumerate(names)}, value=60.0, person=20.0)
+    prices = {name: 1.0 + place for place, name in enumerate(fit.level_names)}
+    made = fit.policy(prices=prices, value=60.0, person=20.0)
+    made.save(tmp_path / "policy.json")  # to be recorded where the form of policies changes
+    assert made.predictor.parameters.weight == pytest.approx(policy.predictor.parameters.weight, rel=1e-3)
+    assert made.typical == pytest.approx(policy.typical, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +61,7 @@ def adaptive(policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, full: Path, adaptive: Path) -> None:
     n_unreadable = 0
-    for whole, found in zip(records(full), records(adaptive), strict=False):
+    for whole, found in zip(runs.records(full), runs.records(adaptive), strict=False):
         by_level = {one["level_name"]: one for one in whole["observations"]}
         asked: list[dict[str, Any]] = []
         while (step := policy.next(asked)).ask is not None:
@@ -87,12 +77,12 @@ def test_a_run_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, 
 def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
     summary = ask(adaptive, policy, CannedEngine(lambda _: pytest.fail("nothing was left to ask"), "stub"))
     price = dict(zip(policy.predictor.levels, policy.prices, strict=True))
-    asked = [one["level_name"] for record in records(adaptive) for one in record["observations"]]
+    asked = [one["level_name"] for record in runs.records(adaptive) for one in record["observations"]]
     spending = summary.spending
     assert (spending.reports, spending.all_reports) == (len(asked), 5 * N)
     assert (spending.price, spending.full_price) == (sum(price[name] for name in asked), 15 * N)
     assert 0.2 < spending.reports / spending.all_reports < 0.8
-    people = [record["problem_id"] for record in records(adaptive) if record["decision"]["hand_over"]]
+    people = [record["problem_id"] for record in runs.records(adaptive) if record["decision"]["hand_over"]]
     assert 0 < len(people) < N
     assert spending.handed_over == tuple(people)
     assert sum(level.n for level in summary.levels) == len(asked)
@@ -105,7 +95,7 @@ def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_pat
 def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
     policy: Policy, adaptive: Path, tmp_path: Path
 ) -> None:
-    manifest = json.loads((adaptive / "manifest.json").read_text())
+    manifest = runs.manifest(adaptive)
     policy.save(tmp_path / "policy.json")
     assert manifest["policy"] == json.loads((tmp_path / "policy.json").read_text())
     assert manifest["complete"]
@@ -148,32 +138,13 @@ def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive:
 
 
 def test_more_questions_go_on_in_the_same_run(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
-    runs.ask(10, runs.canned(GARBAGE), tmp_path, sampling=ONCE, policy=policy)
+    runs.ask(10, runs.canned(GARBAGE), tmp_path, sampling=runs.ONCE, policy=policy)
     ask(tmp_path, policy)
     assert runs.observations(tmp_path) == runs.observations(adaptive)
 
 
-def test_kill_9_loses_and_duplicates_nothing(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
-    policy.save(tmp_path / "policy.json")
-    folder, draw = tmp_path / "run", random.Random(1)
-    n_kept = 0
-    with Stub(delay=0.05, garbage=GARBAGE) as stub:
-        for _ in range(2):
-            client = runs.start(CLIENT, stub.url, str(folder), str(tmp_path / "policy.json"), str(N))
-            while len(runs.seeds(folder) if (folder / "journal.jsonl").exists() else ()) < n_kept + 8:
-                time.sleep(0.01)
-            time.sleep(draw.uniform(0, 0.1))
-            client.kill()
-            client.communicate(timeout=10)
-            assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
-            n_kept = len(runs.seeds(folder))
-        kept = set(runs.seeds(folder))
-        stub.answered.clear()
-        stub.delay = 0
-        ask(folder, policy, runs.chat(stub.url))
-        assert not kept & set(stub.answered)
-    assert Counter(runs.seeds(folder)) == Counter(runs.seeds(adaptive))
-    assert runs.observations(folder) == runs.observations(adaptive)
+def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path) -> None:
+    runs.kill_and_resume(tmp_path / "run", N, 1, by_policy=True)
 
 
 def test_replies_that_come_later_are_asked_for_in_rounds(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
@@ -207,20 +178,20 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
         typical=policy.typical[of_level],
         most=np.array([4]),
     )
-    summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", ONCE, policy=policy)
-    asked = [[one["level_name"] for one in record["observations"]] for record in records(tmp_path / "run")]
+    summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
+    asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]
     assert all(names == [f"sample_{place}" for place in range(len(names))] for names in asked)
     assert {*map(len, asked)} == {1, 2, 3, 4}
     assert summary.spending.all_reports == 240
     ungrouped = replace(protocol, levels=(replace(protocol.levels[0], group=None),))
     by_form = replace(policy, predictor=replace(predictor, levels=("sample",), groups="{group}_{n}"))
-    elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "by form", ONCE, policy=by_form)
-    assert [record["decision"] for record in records(tmp_path / "by form")] == [
-        record["decision"] for record in records(tmp_path / "run")
+    elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "by form", runs.ONCE, policy=by_form)
+    assert [record["decision"] for record in runs.records(tmp_path / "by form")] == [
+        record["decision"] for record in runs.records(tmp_path / "run")
     ]
     fewer = replace(protocol, n_samples=3)
     with pytest.raises(DirEAGError, match="asks up to 4 reports of 'runs', and 3 of runs; expected as many"):
-        elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", ONCE, policy=policy)
+        elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", runs.ONCE, policy=policy)
 
 
 def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path: Path) -> None:
@@ -238,8 +209,17 @@ def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path
         by_policy = ("--policy", tmp_path / "policy.json")
         succeed(*asked, "--out", tmp_path / "full")
         assert [len(stub.requests) for stub in (cheap, dear)] == [90, 60]
-        succeed(*asked, *by_policy, "--out", tmp_path / "run", "--concurrency", "4")
+        told = succeed(*asked, *by_policy, "--out", tmp_path / "run", "--concurrency", "4")
+        assert "The policy asked" in told
         assert 0 < len(dear.requests) - 60 < len(cheap.requests) - 90
+        spending = json.loads(succeed(*asked, *by_policy, "--out", tmp_path / "run", "--json"))["spending"]
+        assert spending["reports"] == len(dear.requests) + len(cheap.requests) - 150
+        assert spending["all_reports"] == 150
+        again = ("--out", tmp_path / "run", "--policy", tmp_path / "run" / "manifest.json")
+        assert "not a policy that this version can read" in refuse(*asked, *again)
+        assert (
+            "policy.ask_at_once: 1 there, 2 here" in direag(*asked, *by_policy, *again[:2], "--ask-at-once", 2).stderr
+        )
         assert [{one["model"] for one in stub.requests} for stub in (cheap, dear)] == [{"cheap"}, {"dear"}]
     succeed(*asked, *by_policy, "--out", tmp_path / "again", "--replay", tmp_path / "full" / "journal.jsonl")
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
@@ -261,7 +241,7 @@ def test_a_policy_that_does_not_fit(policy: Policy, tmp_path: Path, change: dict
 def test_a_policy_for_answers_of_another_kind(policy: Policy, tmp_path: Path) -> None:
     asked = QuestionSet("words", runs.questions(2).problems, "text")
     with pytest.raises(DirEAGError, match="saw a policy for numeric answers, and questions with text ones"):
-        elicit(asked, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, ONCE, policy=policy)
+        elicit(asked, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, runs.ONCE, policy=policy)
 
 
 def test_confidences_are_percentages_whatever_those_of_the_fit_were(
@@ -279,28 +259,4 @@ def test_answers_are_those_of_the_policy_unless_told(policy: Policy, tmp_path: P
         by_policy = ("--policy", tmp_path / "policy.json", "--base-url", stub.url, "--model", "stub")
         assert "Give --answers text" in refuse(*asked, *by_policy, "--answers", "numeric")
         succeed(*asked, *by_policy)
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
-    assert manifest["questions"]["kind"] == "text"
-
-
-def test_the_command_asks_by_the_file(policy: Policy, tmp_path: Path) -> None:
-    policy.save(tmp_path / "policy.json")
-    asked = (
-        "elicit",
-        "--questions",
-        "arithmetic:12:1",
-        "--out",
-        tmp_path / "run",
-        "--policy",
-        tmp_path / "policy.json",
-    )
-    with Stub() as stub:
-        server = ("--base-url", stub.url, "--model", "stub")
-        told = succeed(*asked, *server, "--ask-at-once", "2")
-        assert "The policy asked" in told
-        spending = json.loads(succeed(*asked, *server, "--ask-at-once", "2", "--json"))["spending"]
-        assert spending["reports"] == len(stub.requests)
-        assert spending["all_reports"] == 60
-        assert "not a policy that this version can read" in refuse(
-            *asked[:-1], tmp_path / "run" / "manifest.json", *server
-        )
+    assert runs.manifest(tmp_path / "run")["questions"]["kind"] == "text"

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
-from elicitation.command import elicit_command
 from elicitation.engines import EngineError
 from elicitation.journal import read_journal
 from elicitation.run import RunSummary, Sampling, elicit
+from tests.command_line import one_line, refuse, succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import solve
 
@@ -67,17 +65,17 @@ def n_requests(folder: Path) -> int:
     return len((folder / "requests.jsonl").read_text().splitlines())
 
 
-def outcome(folder: Path) -> str:
-    return str(json.loads((folder / "run" / "manifest.json").read_text())["sessions"][-1]["outcome"])
-
-
 def test_requests_then_results_make_a_normal_run(tmp_path: Path) -> None:
     summary, _ = ask(tmp_path)
     assert (summary.waiting, summary.generations, n_requests(tmp_path)) == (5 * N, 0, 5 * N)
     assert not (tmp_path / "run" / "observations.jsonl").exists()
-    assert outcome(tmp_path) == "waiting"
+    assert runs.manifest(tmp_path / "run")["sessions"][-1]["outcome"] == "waiting"
     summary, _ = ask(tmp_path, serve(tmp_path, 1, stub()))
-    assert (summary.waiting, summary.generations, outcome(tmp_path)) == (0, 5 * N, "complete")
+    assert (summary.waiting, summary.generations, runs.manifest(tmp_path / "run")["sessions"][-1]["outcome"]) == (
+        0,
+        5 * N,
+        "complete",
+    )
     runs.ask(N, runs.canned(), tmp_path / "asked")
     assert runs.observations(tmp_path / "run") == runs.observations(tmp_path / "asked")
     (entry, *_) = read_journal(tmp_path / "run" / "journal.jsonl")
@@ -143,28 +141,19 @@ def test_results_that_are_none_are_named(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = typer.Typer()
-    app.command()(elicit_command)
-    command = [
-        *("--questions", "arithmetic:2:1", "--model", "m", "--out", "run"),
-        *("--set", "temperature=none", "--batch", "requests.jsonl"),
-    ]
-
-    def told(*further: str) -> str:
-        result = CliRunner().invoke(app, [*command, *further], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return " ".join(result.output.split())
-
-    assert "10 replies are open; their requests are in requests.jsonl. Submit it to the service" in told()
+    asked = ("elicit", "--questions", "arithmetic:2:1", "--model", "m", "--out", "run", "--set", "temperature=none")
+    command = (*asked, "--batch", "requests.jsonl")
+    told = one_line(succeed(*command))
+    assert "10 replies are open; their requests are in requests.jsonl. Submit it to the service" in told
     body = json.loads((tmp_path / "requests.jsonl").read_text().splitlines()[0])["body"]
     assert body["model"] == "m"
     assert "temperature" not in body
-    done = told("--results", str(serve(tmp_path, 1, lambda *_: completion("Answer and Confidence (0-100): 7, 80%"))))
+    results = serve(tmp_path, 1, lambda *_: completion("Answer and Confidence (0-100): 7, 80%"))
+    done = one_line(succeed(*command, "--results", results))
     assert "run/observations.jsonl is ready" in done
     assert "open" not in done
-    for wrong in (["--base-url", "http://127.0.0.1:9/v1"], ["--replay", "run/journal.jsonl"]):
-        with pytest.raises(DirEAGError, match="saw no engine, or several"):
-            told(*wrong)
+    for wrong in (("--base-url", "http://127.0.0.1:9/v1"), ("--replay", "run/journal.jsonl")):
+        assert "saw no engine, or several" in refuse(*command, *wrong)
 
 
 @pytest.mark.vllm

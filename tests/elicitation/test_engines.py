@@ -1,5 +1,4 @@
 import asyncio
-import json
 import re
 import time
 from dataclasses import replace
@@ -134,7 +133,8 @@ def test_a_refusal_of_something_else_is_reported_for_json_too() -> None:
         with pytest.raises(EngineError, match="--set min_p=none"):
             generate(runs.chat(stub.url), asked)
         stub.always = "long"
-        assert generate(runs.chat(stub.url), asked) == [Generation("", "context")]
+        for one in (asked, request()):
+            assert generate(runs.chat(stub.url), one) == [Generation("", "context")]
         stub.always = 401
         with pytest.raises(EngineError, match="status 401"):
             generate(runs.chat(stub.url), asked)
@@ -166,12 +166,6 @@ def test_a_refusal_is_reported_at_once_and_never_shows_the_key(monkeypatch: pyte
             assert "*" not in str(error.value)
 
 
-def test_a_prompt_too_long_for_the_model_is_a_reply_without_text() -> None:
-    with Stub() as stub:
-        stub.faults.append("long")
-        assert generate(runs.chat(stub.url), request()) == [Generation("", "context")]
-
-
 def test_a_server_of_another_model_is_named() -> None:
     with Stub(model="other") as stub, pytest.raises(EngineError, match=r"saw a server of other; expected 'stub'"):
         generate(runs.chat(stub.url))
@@ -194,11 +188,8 @@ def test_what_is_no_list_of_models_is_one_line(models: object, seen: str) -> Non
         stub.models = models
         with pytest.raises(EngineError, match=rf"{seen}.*; expected the list of models\. Check the server"):
             generate(runs.chat(stub.url, patience=0.1))
-
-
-def test_an_address_without_v1_is_asked_about() -> None:
-    with Stub() as stub, pytest.raises(EngineError, match=r"expected the list of models\. Does the URL end in /v1\?"):
-        generate(runs.chat(stub.url.removesuffix("/v1"), patience=0.1))
+        with pytest.raises(EngineError, match=r"; expected the list of models\. Does the URL end in /v1\?"):
+            generate(runs.chat(stub.url.removesuffix("/v1"), patience=0.1))
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:1/v1", "http://[::1/v1", "http://127.0.0.1:port/v1", "http://a b/v1", ""])
@@ -207,38 +198,28 @@ def test_an_address_that_is_none_is_one_line(url: str) -> None:
         generate(runs.chat(url, patience=0.1))
 
 
-@pytest.mark.parametrize("version", ["no JSON", "[" * 100_000, [1], {"version": {"deep": 1}}, "<html>"])
-def test_a_version_of_another_shape_is_none(version: object) -> None:
-    with Stub() as stub:
-        stub.version = version
-        (reply,) = generate(runs.chat(stub.url), request())
-    assert reply.text.startswith("Adding up.")
-
-
 @pytest.mark.parametrize(
-    "further", [{"usage": usage} for usage in (3, [], "many", {"prompt_tokens": "3"}, {"prompt_tokens": -1}, None)]
-)
-def test_counts_of_another_shape_are_none(further: dict[str, Any]) -> None:
-    with Stub() as stub:
-        stub.further = further
-        (reply,) = generate(runs.chat(stub.url), request())
-    assert reply.text.startswith("Adding up.")
-    assert (reply.prompt_tokens, reply.completion_tokens) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "logprobs",
+    ("attribute", "value"),
     [
-        *(3, [], {"content": 3}, {"content": [3]}),
-        *({"content": [{"token": "7", "logprob": value}]} for value in (None, "x", 1e300, -1e300, 10**400)),
+        *(("version", value) for value in ("no JSON", "[" * 100_000, [1], {"version": {"deep": 1}}, "<html>")),
+        *(
+            ("further", {"usage": usage})
+            for usage in (3, [], "many", {"prompt_tokens": "3"}, {"prompt_tokens": -1}, None)
+        ),
+        *(("choice", {"logprobs": logprobs}) for logprobs in (3, [], {"content": 3}, {"content": [3]})),
+        *(
+            ("choice", {"logprobs": {"content": [{"token": "7", "logprob": value}]}})
+            for value in (None, "x", 1e300, -1e300, 10**400)
+        ),
     ],
 )
-def test_log_probabilities_of_another_shape_are_none(logprobs: object) -> None:
+def test_versions_counts_and_log_probabilities_of_another_shape_are_none(attribute: str, value: object) -> None:
     with Stub() as stub:
-        stub.choice = {"logprobs": logprobs}
+        setattr(stub, attribute, value)
         (reply,) = generate(runs.chat(stub.url), request(logprobs=True))
     assert reply.text.startswith("Adding up.")
-    assert reply.final_tokens == ()
+    assert (attribute != "further") or (reply.prompt_tokens, reply.completion_tokens) == (0, 0)
+    assert (attribute != "choice") or reply.final_tokens == ()
 
 
 def test_the_timeout_is_that_of_a_whole_reply() -> None:
@@ -266,7 +247,7 @@ def test_the_models_that_replies_name_are_kept(tmp_path: Path) -> None:
         runs.ask(2, runs.chat(stub.url), tmp_path)
         stub.further = {"model": ["none"]}
         runs.ask(3, runs.chat(stub.url), tmp_path)
-    sessions = json.loads((tmp_path / "manifest.json").read_text())["sessions"]
+    sessions = runs.manifest(tmp_path)["sessions"]
     assert [session["models"] for session in sessions] == [["another-0613"], []]
 
 

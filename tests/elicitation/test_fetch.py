@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from elicitation.command import elicit_command
 from elicitation.engines import EngineError
 from elicitation.fetch import cache_of_token, sequences
-from elicitation.journal import JournalError
 from elicitation.models import MODELS
 from elicitation.server import ServedEngine
+from tests.command_line import direag, succeed
+from tests.elicitation import runs
 from tests.elicitation.runs import ROOT
 from tests.elicitation.test_server import STUB
 
@@ -241,17 +239,14 @@ def test_a_fetch_that_breaks_is_told_with_its_last_words(machine: Machine) -> No
 
 
 def test_a_run_records_the_commit_and_goes_on_with_no_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(elicit_command)
     monkeypatch.setattr("elicitation.server.launch_command", lambda _: (*STUB[:2], "-m", *STUB[2:]))
     run = machine.folder / "run"
-    asked = ["--questions", "arithmetic:2", "--out", str(run), "--model", "some/model", "--json"]
-    assert CliRunner().invoke(app, asked).exit_code == 0
-    manifest = json.loads((run / "manifest.json").read_text())
+    asked = ("elicit", "--questions", "arithmetic:2", "--out", run, "--model", "some/model", "--json")
+    succeed(*asked)
+    manifest = runs.manifest(run)
     assert manifest["identity"]["server"] == {"revision": REVISION}
     assert manifest["sessions"][0]["engine"]["device"] == "Test GPU"
     machine.set(lost="repository")  # nothing is left to ask, and the commit is known
-    assert json.loads(CliRunner().invoke(app, asked).stdout)["asked"] == 0
-    other = CliRunner().invoke(app, [*asked, "--vllm-args", f"--revision {'b' * 40}"])
-    assert isinstance(other.exception, JournalError)
-    assert f'server.revision: "{REVISION}" there, "bbb' in str(other.exception)
+    assert json.loads(succeed(*asked))["asked"] == 0
+    other = direag(*asked, "--vllm-args", f"--revision {'b' * 40}")
+    assert f'server.revision: "{REVISION}" there, "bbb' in other.stderr

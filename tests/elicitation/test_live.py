@@ -7,25 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from rich.console import Console
-from typer.testing import CliRunner
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation
-from elicitation.command import elicit_command
 from elicitation.engines import CannedEngine
-from elicitation.generation import ChatRequest, Generation, Key, Sampling
-from elicitation.journal import Entry
+from elicitation.generation import ChatRequest, Generation, Sampling
 from elicitation.live import LiveView, facts_of, levels_table
 from elicitation.parsing import ParseStatus
 from elicitation.slots import Outcome, Slot
 from elicitation.tally import Tally
+from tests.command_line import direag, refuse, succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.command()(elicit_command)
 
 
 def shown(view_of: Any, terminal: bool) -> str:
@@ -44,19 +38,7 @@ def tally() -> Tally:
     counts.begin()
     counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
     counts.finish_question(0)
-    key = Key("sum-001", 0, 0, 0)
-    counts.add_generation(
-        Entry(
-            **key._asdict(),
-            seed=1,
-            prompt="",
-            text="",
-            finish_reason="stop",
-            prompt_tokens=9,
-            completion_tokens=100,
-            seconds=1,
-        )
-    )
+    counts.asked, counts.tokens = 1, 100
     return counts
 
 
@@ -136,53 +118,45 @@ def test_the_table_of_levels_shows_what_is_undefined_as_a_dash() -> None:
 
 
 def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Path) -> None:
-    run, again = str(tmp_path / "run"), str(tmp_path / "again")
-    asked = ["--questions", "arithmetic:4", "--seed", "5", "--set", "max_tokens=99"]
+    asked = ("elicit", "--questions", "arithmetic:4", "--seed", 5, "--set", "max_tokens=99")
     with Stub() as stub:
-        result = CliRunner().invoke(app, [*asked, "--out", run, "--base-url", stub.url, "--model", "stub"])
-    assert result.exit_code == 0, result.output
-    assert "very_cautious" in result.stdout
-    assert "20 generations" in result.stdout
-    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]["sampling"]["max_tokens"] == 99
+        told = succeed(*asked, "--out", tmp_path / "run", "--base-url", stub.url, "--model", "stub")
+    assert "very_cautious" in told
+    assert "20 generations" in told
+    assert runs.manifest(tmp_path / "run")["identity"]["sampling"]["max_tokens"] == 99
     assert len(Observations.read(tmp_path / "run" / "observations.jsonl")) == 4
-    replayed = CliRunner().invoke(app, [*asked, "--out", again, "--replay", f"{run}/journal.jsonl", "--json"])
-    assert json.loads(replayed.stdout)["statuses"] == {"ok": 20}
+    journal = tmp_path / "run" / "journal.jsonl"
+    replayed = succeed(*asked, "--out", tmp_path / "again", "--replay", journal, "--json")
+    assert json.loads(replayed)["statuses"] == {"ok": 20}
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
 
 
 def test_json_is_asked_for_and_an_unknown_finish_reason_is_named_once(tmp_path: Path) -> None:
-    asked = ["--questions", "arithmetic:4", "--out", str(tmp_path / "run"), "--form", "json"]
+    asked = ("elicit", "--questions", "arithmetic:4", "--out", tmp_path / "run", "--form", "json")
     with Stub() as stub:
         stub.choice = {"finish_reason": "made_up"}
-        result = CliRunner().invoke(app, [*asked, "--base-url", stub.url, "--model", "stub"])
+        result = direag(*asked, "--base-url", stub.url, "--model", "stub")
     assert "replies: ok 20." in result.stdout, result.output
     told = "Finish reasons that are not known, whose replies count as whole: 'made_up' 20."
     assert result.stderr.count("made_up") == result.stderr.count(told) == 1
-    again = CliRunner().invoke(app, [*asked, "--replay", str(tmp_path / "run" / "journal.jsonl"), "--json"])
-    assert json.loads(again.stdout)["unknown_reasons"] == {"made_up": 20}
-    released = CliRunner().invoke(app, [*asked, "--wording", "released", "--replay", "x"])
-    assert "released wording has no JSON form" in str(released.exception)
+    again = succeed(*asked, "--replay", tmp_path / "run" / "journal.jsonl", "--json")
+    assert json.loads(again)["unknown_reasons"] == {"made_up": 20}
 
 
 @pytest.mark.parametrize(
     ("protocol", "generations", "said"), [("steered", 20, 80), ("samples", 20, None), ("topk", 4, 80)]
 )
 def test_the_released_wording_is_asked_and_read(tmp_path: Path, protocol: str, generations: int, said: Any) -> None:
-    asked = ["--questions", "arithmetic:4", "--out", str(tmp_path / "run"), "--wording", "released", "--json"]
+    asked = ("elicit", "--questions", "arithmetic:4", "--out", tmp_path / "run", "--wording", "released", "--json")
     with Stub("Qwen2.5-7B-Instruct") as stub:
-        server = ["--base-url", stub.url, "--model", "Qwen2.5-7B-Instruct", "--protocol", protocol]
-        result = CliRunner().invoke(app, [*asked, *server])
-    assert json.loads(result.stdout)["statuses"] == {"ok": generations}, result.output
+        server = ("--base-url", stub.url, "--model", "Qwen2.5-7B-Instruct", "--protocol", protocol)
+        assert json.loads(succeed(*asked, *server))["statuses"] == {"ok": generations}
     sent = stub.requests[0]
     assert (sent["temperature"], sent["top_p"], sent["top_k"], sent["repetition_penalty"]) == (0.7, 1.0, 20, 1.05)
     assert sent["add_special_tokens"] is True
-    identity = json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]
+    identity = runs.manifest(tmp_path / "run")["identity"]
     assert (identity["seed"], identity["sampling"]["repairs"]) == (20260517, 2 if protocol == "steered" else 0)
-    confidences = {
-        one.confidence
-        for q in Observations.read(tmp_path / "run" / "observations.jsonl").questions
-        for one in q.observations
-    }
+    confidences = {one["confidence"] for record in runs.records(tmp_path / "run") for one in record["observations"]}
     assert (confidences == {None}) is (said is None)
 
 
@@ -210,7 +184,5 @@ def test_a_reply_without_its_final_line_is_guessed_only_if_asked_for(tmp_path: P
     ],
 )
 def test_a_wrong_choice_is_told_before_anything_is_made(tmp_path: Path, arguments: list[str], message: str) -> None:
-    asked = ["--questions", "arithmetic:4", "--out", str(tmp_path / "run"), *arguments]
-    result = CliRunner().invoke(app, asked)
-    assert message in str(result.exception)
+    assert message in refuse("elicit", "--questions", "arithmetic:4", "--out", tmp_path / "run", *arguments)
     assert not (tmp_path / "run").exists()

@@ -1,6 +1,5 @@
 """Several models, each at its own endpoints, as the levels of one run."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,9 +51,9 @@ def test_each_level_is_asked_of_its_model_at_its_endpoint(
     assert ["top_k" in stub.requests[0] for stub in servers] == [True, False]
     found = Observations.read(tmp_path / "run" / "observations.jsonl")
     assert found.level_names == ("cheap", "dear")
-    record = json.loads(runs.observations(tmp_path / "run").splitlines()[0])
+    record = runs.records(tmp_path / "run")[0]
     assert [record["model"], *(one["model"] for one in record["observations"])] == ["cheap, dear", "cheap", "dear"]
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    manifest = runs.manifest(tmp_path / "run")
     assert manifest["identity"]["levels"] == {
         "cheap": {"model": "cheap"},
         "dear": {"model": "dear", "sampling": {"temperature": 0.2, "top_k": "none"}},
@@ -77,7 +76,7 @@ def test_what_a_level_does_not_name_is_that_of_the_run(servers: tuple[Stub, Stub
     assert [len(stub.requests) for stub in servers] == [8, 4]
     levels = write_levels(tmp_path, f'[levels.plain]\nmodel = "cheap"\nbase_url = "{cheap.url}"\n')
     succeed(*command(tmp_path / "alone", levels))
-    manifest = json.loads((tmp_path / "alone" / "run" / "manifest.json").read_text())
+    manifest = runs.manifest(tmp_path / "alone" / "run")
     assert manifest["sessions"][0]["engine"]["kind"] == "openai"
 
 

@@ -1,4 +1,3 @@
-import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -20,15 +19,6 @@ from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
 
-def manifest(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
-    return content
-
-
-def records(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in runs.observations(folder).splitlines()]
-
-
 def refuse(_: ChatRequest) -> str:
     raise AssertionError("nothing was left to ask")
 
@@ -44,7 +34,7 @@ def test_a_run_writes_observations_that_the_core_reads(tmp_path: Path) -> None:
     auroc = [roc_auc_score(right, stated) for right, stated in zip(found.correct.T, found.confidence.T, strict=True)]
     assert [level.auroc for level in summary.levels] == pytest.approx(auroc)
     assert (summary.n_questions, summary.n_unanswered, summary.generations, summary.asked) == (12, 0, 60, 60)
-    first = records(tmp_path)[3]["observations"][1]
+    first = runs.records(tmp_path)[3]["observations"][1]
     assert first["raw_output"].startswith("Adding up.")
     assert (first["parse_status"], first["finish_reason"], first["attempts"]) == ("ok", "stop", 1)
     assert first["seed"] == request_seed(7, Key("sum-003", 1, 0, 0))
@@ -54,7 +44,7 @@ def test_the_manifest_says_what_repeats_the_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with Stub(key="sk-secret") as stub:
         runs.ask(3, runs.chat(stub.url), tmp_path)
-    content = manifest(tmp_path)
+    content = runs.manifest(tmp_path)
     assert content["complete"]
     identity = content["identity"]
     assert (identity["model"], identity["seed"], identity["sampling"]["max_tokens"]) == ("stub", 7, 64)
@@ -75,7 +65,7 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
     runs.ask(4, runs.canned(), tmp_path / "samples", "samples")
     found = Observations.read(tmp_path / "samples" / "observations.jsonl")
     assert found.level_names == tuple(f"sample_{i}" for i in range(5))
-    assert len({o["seed"] for record in records(tmp_path / "samples") for o in record["observations"]}) == 20
+    assert len({o["seed"] for record in runs.records(tmp_path / "samples") for o in record["observations"]}) == 20
 
     steered = runs.PROTOCOLS["steered"]
     both = replace(steered, levels=steered.levels[:2], n_samples=3)
@@ -85,7 +75,7 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
 
     listing = CannedEngine(lambda _: "Guess 1: 4, 60%\nGuess 2: 5, 30%\nGuess 3: 6, 10%")
     summary = runs.ask(4, listing, tmp_path / "topk", "topk")
-    observations = records(tmp_path / "topk")[1]["observations"]
+    observations = runs.records(tmp_path / "topk")[1]["observations"]
     assert [o["level_name"] for o in observations] == ["rank_0", "rank_1", "rank_2"]
     assert [(o["answer"], o["confidence"]) for o in observations] == [("4", 60), ("5", 30), ("6", 10)]
     assert summary.levels[0].accuracy == 0.25
@@ -104,8 +94,8 @@ def test_a_run_in_json_is_a_run_of_its_own(tmp_path: Path, protocol: str) -> Non
         with pytest.raises(JournalError, match='form: nothing there, "json" here'):
             elicit(*asked[:3], tmp_path / "text", Sampling(max_tokens=64), 7)
     assert summary.statuses == {"ok": summary.asked}
-    assert manifest(tmp_path / "json")["identity"]["form"] == "json"
-    assert "form" not in manifest(tmp_path / "text")["identity"]
+    assert runs.manifest(tmp_path / "json")["identity"]["form"] == "json"
+    assert "form" not in runs.manifest(tmp_path / "text")["identity"]
     found = Observations.read(tmp_path / "json" / "observations.jsonl")
     assert found.usable.all()
     assert found.signal_names == ("number",)
@@ -127,7 +117,7 @@ def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> Non
     protocol = replace(runs.PROTOCOLS["steered"], repair="You said {reply}.")
     summary = elicit(runs.questions(1), protocol, CannedEngine(reply), tmp_path)
     assert [prompt.rpartition("You said ")[2] for prompt in prompts[1:]] == ["never 0.", "never 1."]
-    (record,) = records(tmp_path)
+    (record,) = runs.records(tmp_path)
     assert [o["attempts"] for o in record["observations"]] == [2, 3, 3, 1, 1]
     assert [o["parse_status"] for o in record["observations"]] == ["repaired", "no_answer", "truncated", "ok", "ok"]
     assert [o["answer"] for o in record["observations"]] == ["7", None, None, "7", "7"]
@@ -145,7 +135,7 @@ def test_a_finished_run_asks_nothing_and_writes_the_same(tmp_path: Path) -> None
     summary = runs.ask(5, CannedEngine(refuse, "stub"), tmp_path)
     assert summary.asked == 0
     assert runs.observations(tmp_path) == before
-    sessions = manifest(tmp_path)["sessions"]
+    sessions = runs.manifest(tmp_path)["sessions"]
     assert [session["engine"] is None for session in sessions] == [False, True]
 
 
@@ -218,8 +208,8 @@ def test_an_engine_that_breaks_ends_the_run_with_its_error(tmp_path: Path) -> No
     with pytest.raises(EngineError, match="saw smoke"):
         runs.ask(5, CannedEngine(reply, "stub"), tmp_path, concurrency=1)
     assert len(read_journal(tmp_path / "journal.jsonl")) == 10
-    assert manifest(tmp_path)["sessions"][0]["outcome"] == "EngineError"
-    assert not manifest(tmp_path)["complete"]
+    assert runs.manifest(tmp_path)["sessions"][0]["outcome"] == "EngineError"
+    assert not runs.manifest(tmp_path)["complete"]
     assert not (tmp_path / "observations.jsonl").exists()
 
 

@@ -51,24 +51,33 @@ def test_a_question_that_was_not_asked_is_named(tmp_path: Path) -> None:
         import_logs("batch", [path], questions=questions)
 
 
+PART = [{"type": "text", "text": SAID}]
+BODIES: list[dict[str, Any]] = [
+    {"choices": [{"message": {"content": SAID}, "finish_reason": "stop"}], "usage": {"prompt_tokens": None}},
+    {"choices": [{"message": {"content": PART}}], "usage": 3},
+    {"choices": [{"text": SAID, "finish_reason": "stop"}]},
+    {"output": [{"type": "reasoning"}, {"type": "message", "content": PART}], "incomplete_details": None},
+]
+OUTPUTS: list[dict[str, Any]] = [
+    {"content": PART},
+    {"results": [{"outputText": SAID, "completionReason": "FINISH"}]},
+    {"outputs": [{"text": SAID, "stop_reason": "stop"}]},
+    {"generation": SAID, "stop_reason": "stop"},
+    {"output": {"message": {"role": "assistant", "content": [{"text": SAID}]}}, "stopReason": "end_turn"},
+]
+
+
 @pytest.mark.parametrize(
-    "body",
+    "line",
     [
-        {"choices": [{"message": {"content": SAID}, "finish_reason": "stop"}], "usage": {"prompt_tokens": None}},
-        {"choices": [{"message": {"content": [{"type": "text", "text": SAID}]}}], "usage": 3},
-        {"choices": [{"text": SAID, "finish_reason": "stop"}]},
-        {
-            "output": [
-                {"type": "reasoning", "summary": []},
-                {"type": "message", "content": [{"type": "output_text", "text": SAID}]},
-            ],
-            "status": "completed",
-            "incomplete_details": None,
-        },
+        *({"custom_id": "sum-1", "response": {"status_code": 200, "body": body}, "error": None} for body in BODIES),
+        *({"recordId": "sum-1", "modelInput": {}, "modelOutput": output} for output in OUTPUTS),
+        {"custom_id": "sum-1", "result": {"type": "succeeded", "message": {"content": PART}}},
+        {"key": "sum-1", "response": {"candidates": [{"content": {"parts": PART}, "finishReason": "STOP"}]}},
+        {"custom_id": "sum-1", "response": BODIES[0], "error": None},
     ],
 )
-def test_bodies_of_every_shape(tmp_path: Path, body: dict[str, Any]) -> None:
-    line = {"custom_id": "sum-1", "response": {"status_code": 200, "body": body}, "error": None}
+def test_lines_and_bodies_of_every_shape(tmp_path: Path, line: dict[str, Any]) -> None:
     imported = import_logs("batch", [write(tmp_path / "a.jsonl", line)], kind="numeric")
     assert reports(imported.questions[0]) == [("a", "5", 90.0)]
 
@@ -76,59 +85,17 @@ def test_bodies_of_every_shape(tmp_path: Path, body: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        {
-            "custom_id": "sum-1",
-            "result": {
-                "type": "succeeded",
-                "message": {"content": [{"type": "text", "text": SAID}], "stop_reason": "end_turn"},
-            },
-        },
-        {
-            "key": "sum-1",
-            "response": {"candidates": [{"content": {"parts": [{"text": SAID}]}, "finishReason": "STOP"}]},
-        },
-        {"custom_id": "sum-1", "response": {"choices": [{"message": {"content": SAID}}]}, "error": None},
-        {"recordId": "sum-1", "modelInput": {}, "modelOutput": {"content": [{"type": "text", "text": SAID}]}},
-        {"recordId": "sum-1", "modelOutput": {"results": [{"outputText": SAID, "completionReason": "FINISH"}]}},
-        {"recordId": "sum-1", "modelOutput": {"outputs": [{"text": SAID, "stop_reason": "stop"}]}},
-        {"recordId": "sum-1", "modelOutput": {"generation": SAID, "stop_reason": "stop"}},
-        {
-            "recordId": "sum-1",
-            "modelOutput": {
-                "output": {"message": {"role": "assistant", "content": [{"text": SAID}]}},
-                "stopReason": "end_turn",
-            },
-        },
+        *(
+            {"response": {"status_code": 200, "body": body}}
+            for body in ({"choices": []}, {"choices": [3]}, {"id": "x"}, {"output": []}, "text", 7, None)
+        ),
+        *({}, {"response": {"id": 1}}, {"body": {"messages": []}}, {"response": "text"}),
     ],
 )
-def test_lines_of_other_services(tmp_path: Path, line: dict[str, Any]) -> None:
-    imported = import_logs("batch", [write(tmp_path / "a.jsonl", line)], kind="numeric")
-    assert reports(imported.questions[0]) == [("a", "5", 90.0)]
-
-
-def test_a_response_that_was_cut_off(tmp_path: Path) -> None:
-    message = {"type": "message", "content": [{"type": "output_text", "text": SAID}]}
-    details = {"reason": "max_output_tokens"}
-    body = {"output": [message], "status": "incomplete", "incomplete_details": details}
-    line = {"custom_id": "sum-1/a", "response": {"status_code": 200, "body": body}}
-    whole = {"custom_id": "sum-2/a", "response": {"status_code": 200, "body": body | {"incomplete_details": None}}}
-    imported = import_logs("batch", [write(tmp_path / "a.jsonl", line, whole)], kind="numeric")
-    assert imported.statuses == {"truncated": 1, "ok": 1}
-
-
-@pytest.mark.parametrize("body", [{"choices": []}, {"choices": [3]}, {"id": "x"}, {"output": []}, "text", 7, None])
-def test_a_success_without_a_reply_is_an_error_with_its_line(tmp_path: Path, body: object) -> None:
-    good = {"choices": [{"message": {"content": SAID}}]}
-    lines = [{"custom_id": f"s{k}", "response": {"status_code": 200, "body": b}} for k, b in enumerate((good, body))]
+def test_a_line_without_a_reply_or_an_error_is_an_error(tmp_path: Path, line: dict[str, Any]) -> None:
+    good = {"custom_id": "s1", "response": {"status_code": 200, "body": BODIES[0]}}
     with pytest.raises(DirEAGError, match=r"a\.jsonl, line 2: this response holds no reply; saw "):
-        import_logs("batch", [write(tmp_path / "a.jsonl", *lines)], kind="numeric")
-
-
-@pytest.mark.parametrize("line", [{}, {"response": {"id": 1}}, {"body": {"messages": []}}, {"response": "text"}])
-def test_a_line_without_a_response_or_an_error_is_an_error(tmp_path: Path, line: dict[str, Any]) -> None:
-    path = write(tmp_path / "a.jsonl", {"custom_id": "sum-1"} | line)
-    with pytest.raises(DirEAGError, match=r"a\.jsonl, line 1: this response holds no reply; saw "):
-        import_logs("batch", [path], kind="numeric")
+        import_logs("batch", [write(tmp_path / "a.jsonl", good, {"custom_id": "s2"} | line)], kind="numeric")
 
 
 def test_requests_that_failed_are_answered_by_nobody(tmp_path: Path) -> None:
@@ -138,10 +105,11 @@ def test_requests_that_failed_are_answered_by_nobody(tmp_path: Path) -> None:
         {"modelInput": {}, "error": {"errorCode": 400, "errorMessage": "bad request"}},
         {"result": {"type": "errored", "error": {"type": "invalid_request"}}},
         {"response": {"promptFeedback": {"blockReason": "SAFETY"}}},
+        {"response": {"status_code": 200, "body": BODIES[3] | {"incomplete_details": {"reason": "max_output_tokens"}}}},
     ]
     good = {"custom_id": "sum", "response": {"status_code": 200, "body": {"choices": [{"text": SAID}]}}}
     path = write(tmp_path / "a.jsonl", good, *({"custom_id": f"q{k}"} | line for k, line in enumerate(failed)))
-    assert import_logs("batch", [path], kind="numeric").statuses == {"ok": 1, "no_answer": 4, "truncated": 1}
+    assert import_logs("batch", [path], kind="numeric").statuses == {"ok": 1, "no_answer": 4, "truncated": 2}
 
 
 def test_a_request_that_failed_is_no_level_of_its_own(tmp_path: Path) -> None:

@@ -1,27 +1,18 @@
 """The command ``direag import``."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from bayes_direag import Observations
-from bayes_direag.errors import DirEAGError
-from elicitation.importing.command import import_command
 from elicitation.importing.formats import FORMATS
-from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS
-
-app = typer.Typer()
-app.command()(import_command)
+from tests.command_line import direag, refuse, succeed
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, write
 
 
 def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+    return succeed("import", *arguments)
 
 
 def test_logs_become_an_observation_file(tmp_path: Path) -> None:
@@ -55,51 +46,47 @@ def test_gold_answers_come_from_the_questions(tmp_path: Path) -> None:
 def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     log.write_bytes(LM_EVAL["cautious"].read_bytes())
-    with pytest.raises(DirEAGError, match="saw one of the logs; expected another file"):
-        run("lm-eval", log, "--out", tmp_path / "." / "a.jsonl")
+    assert "saw one of the logs; expected another file" in refuse(
+        "import", "lm-eval", log, "--out", tmp_path / "." / "a.jsonl"
+    )
     assert log.read_bytes() == LM_EVAL["cautious"].read_bytes()
 
 
 def test_all_files_are_named_or_none(tmp_path: Path) -> None:
     one, other = LM_EVAL["cautious"], LM_EVAL["confident"]
-    with pytest.raises(DirEAGError, match="expected LEVEL=FILE for every file, or for none"):
-        run("lm-eval", f"a={one}", other, "--out", tmp_path / "a.jsonl")
-    with pytest.raises(DirEAGError, match=r"question '0' has this level already, in .*; saw 'a 0'"):
-        run("lm-eval", f"a={one}", f"a={other}", "--out", tmp_path / "a.jsonl")
+    for files, message in (
+        ((f"a={one}", other), "expected LEVEL=FILE for every file, or for none"),
+        ((f"a={one}", f"a={other}"), "question '0' has this level already, in "),
+        ((f"a={tmp_path}/c-*.jsonl",), "saw no such file"),
+    ):
+        assert message in refuse("import", "lm-eval", *files, "--out", tmp_path / "a.jsonl")
 
 
 def test_a_level_may_have_several_files_named_by_a_pattern(tmp_path: Path) -> None:
     for name, questions in (("a", (0, 1, 2)), ("b", (3, 4))):
         for part in "xy"[: len(questions) - 1]:
             rows = [{"id": f"{part}{n}", "text": "Answer: 5\nConfidence: .9", "gold_answer": "5"} for n in questions]
-            (tmp_path / f"{name}-{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            write(tmp_path / f"{name}-{part}.jsonl", *rows)
     files = (f"a={tmp_path}/a-*.jsonl", f"b={tmp_path}/b-?.jsonl")
     told = run("transcripts", *files, "--scale", "fraction", "--out", tmp_path / "o.jsonl")
     assert told.startswith("8 questions, 0 unanswered, 0 without a gold answer; levels: a, b; replies: ok 8.")
-    with pytest.raises(DirEAGError, match="saw no such file"):
-        run("transcripts", f"a={tmp_path}/c-*.jsonl", "--out", tmp_path / "p.jsonl")
 
 
 @pytest.mark.parametrize(("n", "gold", "usable"), [(5, "5", None), (4, "5", 4), (9, None, 0)])
 def test_ready_is_said_of_what_evaluate_takes(tmp_path: Path, n: int, gold: str | None, usable: int | None) -> None:
     rows = [{"id": k, "text": "Answer: 5\nConfidence: 90%", "gold_answer": gold} for k in range(n)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write(tmp_path / "a.jsonl", *rows)
     told = run("transcripts", tmp_path / "a.jsonl", "--answers", "numeric", "--out", tmp_path / "o.jsonl")
     assert ("is ready for direag evaluate and direag fit." in told) is (usable is None)
     assert f": {usable} questions have a right answer and a usable report" in told or usable is None
 
 
-def test_a_kind_that_the_gold_answers_do_not_say_is_named(tmp_path: Path) -> None:
-    rows = [{"id": k, "text": "Answer: about 5\nConfidence: 90%", "gold_answer": "5"} for k in range(5)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = run("transcripts", tmp_path / "a.jsonl", "--answers", "text", "--out", tmp_path / "o.jsonl")
-    assert "is ready for direag evaluate and direag fit with --answers text." in told
-
-
-def test_unknown_finish_reasons_are_named_once(tmp_path: Path) -> None:
-    rows = [{"id": k, "text": "Answer: 5", "gold_answer": "5", "finish_reason": "made_up"} for k in range(3)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run("transcripts", tmp_path / "a.jsonl", "--out", tmp_path / "o.jsonl").count("'made_up' 3") == 1
+def test_a_kind_that_the_gold_answers_do_not_say_and_unknown_finish_reasons_are_named_once(tmp_path: Path) -> None:
+    row = {"text": "Answer: about 5\nConfidence: 90%", "gold_answer": "5", "finish_reason": "made_up"}
+    log = write(tmp_path / "a.jsonl", *({"id": k} | row for k in range(5)))
+    result = direag("import", "transcripts", log, "--answers", "text", "--out", tmp_path / "o.jsonl")
+    assert "is ready for direag evaluate and direag fit with --answers text." in result.stdout
+    assert result.stderr.count("'made_up' 5") == 1
 
 
 def test_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
