@@ -145,13 +145,13 @@ def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> It
     cannot be used.
     """
     labelled = rows_at_once == math.inf
-    names = names if labelled else names and replace(names, needs_labels=False)
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
             columns = _used(file.schema_arrow.names, path, names, labelled=labelled)
             if labelled:
                 yield table_of_arrow(file.read(columns=columns), path, names)
                 return
+            names = names and replace(names, needs_labels=False)
             n_rows = max(int(rows_at_once) // (8 if "observations" in columns else 1), 1)
             empty, first = file.schema_arrow.empty_table().select(columns), 1
             batches = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(n_rows, columns=columns))

@@ -78,28 +78,21 @@ def as_file(table: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", None])
-def test_a_table_under_other_names(tmp_path: Path, suffix: str | None) -> None:
-    if suffix is None:
-        found = Observations.from_frame(theirs(), **NAMES, scale="fraction")
-    else:
-        found = Observations.read(as_file(theirs(), tmp_path / f"o{suffix}"), None, Columns(**NAMES, scale="fraction"))
-    expected = ours(theirs())
+def read_alike(table: pd.DataFrame, folder: Path, **columns: object) -> Observations:
+    """Read a table as a frame and from a file of each format, and return what all of them are."""
+    found = Observations.from_frame(table, **columns)
+    for suffix in (".csv", ".parquet", ".jsonl"):
+        again = Observations.read(as_file(table, folder / f"o{suffix}"), None, Columns(**columns))
+        assert (again.fingerprint, again.groups) == (found.fingerprint, found.groups)
+        np.testing.assert_array_equal(again.status, found.status)
+    return found
+
+
+def test_a_table_under_other_names(tmp_path: Path) -> None:
+    found, expected = read_alike(theirs(), tmp_path, **NAMES, scale="fraction"), ours(theirs())
     assert found.fingerprint == expected.fingerprint
     assert found.cluster == tuple(f"d{question // 3}" for question in range(12))
     np.testing.assert_array_equal(found.status, expected.status)
-
-
-def test_records_with_numpy_values_and_every_kind_of_nothing() -> None:
-    columns = Columns(**NAMES, scale="fraction")
-    records = theirs().to_dict("records")
-    for number, record in enumerate(records):
-        record |= {"question_id": np.int32(record["question_id"]), "p": np.float32(record["p"])}
-        if np.isnan(record["reply"]):
-            record["reply"] = [None, pd.NA, np.nan, pd.NaT][number % 4]
-    found = Observations.from_records(records, columns=columns)
-    np.testing.assert_allclose(found.confidence, ours(theirs()).confidence, rtol=1e-6)
-    np.testing.assert_array_equal(found.candidate, ours(theirs()).candidate)
 
 
 @given(st.permutations(["gpt", "llama", "qwen"]))
@@ -126,25 +119,16 @@ def test_there_and_back(tmp_path: Path, seed: int) -> None:
 
 
 def test_one_row_a_question() -> None:
-    wide = pd.DataFrame(
-        {
-            "id": ["a", "b"],
-            "answer": ["51", "7"],
-            "gpt said": ["51 dollars", None],
-            "gpt sure": [0.9, np.nan],
-            "llama said": [50.0, 7.0],
-            "llama sure": [1.0, 0.25],
-        }
-    )
-    names = {"question": "id", "answer": "{level} said", "confidence": "{level} sure"}
-    found = Observations.from_wide(wide, **names, gold="answer", scale="fraction")
+    table = pd.DataFrame({"id": ["a", "b"], "answer": ["51", "7"], "gpt said": ["51 dollars", None]})
+    table = table.assign(**{"gpt sure": [0.9, np.nan], "llama said": [50.0, 7.0], "llama sure": [1.0, 0.25]})
+    names = {"question": "id", "answer": "{level} said", "confidence": "{level} sure", "scale": "fraction"}
+    found = Observations.from_wide(table, **names, gold="answer")
     assert (found.level_names, found.problem_id) == (("gpt", "llama"), ("a", "b"))
     np.testing.assert_array_equal(found.correct, [[True, False], [False, True]])
     np.testing.assert_allclose(found.confidence, [[0.9, 1.0], [np.nan, 0.25]])
-    one = Observations.from_wide(wide, **names, gold="answer", levels=["llama"], scale="fraction")
-    assert one.level_names == ("llama",)
+    assert Observations.from_wide(table, **names, gold="answer", levels=["llama"]).level_names == ("llama",)
     with pytest.raises(ObservationError, match=r"no column gemma said; saw 'id, .*answer='{level}_answer'"):
-        Observations.from_wide(wide, **names, levels=["gemma"])
+        Observations.from_wide(table, **names, levels=["gemma"])
 
 
 def wide() -> pd.DataFrame:
@@ -196,15 +180,14 @@ class TestGroups:
         return theirs().assign(model=theirs()["model"].map({"gpt": "a_run0", "llama": "a_run12", "qwen": "b"}))
 
     def test_every_door_takes_a_pattern(self, tmp_path: Path, runs: pd.DataFrame) -> None:
-        found = Observations.from_frame(runs, **NAMES, scale="fraction", groups=self.PATTERN)
+        columns = {**NAMES, "scale": "fraction", "groups": self.PATTERN}
+        found = read_alike(runs, tmp_path, **columns)
         group = dict(zip(found.level_names, found.groups, strict=True))
         assert group == {"a_run0": "a", "a_run12": "a", "b": "b"}
         stated = runs.assign(group=runs["model"].map({"a_run0": "a", "a_run12": "a"}))
         assert Observations.from_frame(stated, **NAMES, scale="fraction").fingerprint == found.fingerprint
-        columns = Columns(**NAMES, scale="fraction", groups=self.PATTERN)
-        for suffix in (".csv", ".parquet", ".jsonl"):
-            assert Observations.read(as_file(runs, tmp_path / f"o{suffix}"), None, columns).groups == found.groups
-        assert Observations.from_records(runs.to_dict("records"), None, columns).groups == found.groups
+        records = Observations.from_records(runs.to_dict("records"), None, Columns(**columns))
+        assert records.fingerprint == found.fingerprint
         nested = tmp_path / "nested.jsonl"
         Observations.from_frame(runs, **NAMES, scale="fraction").write(nested)
         assert Observations.read(nested, None, Columns(groups=self.PATTERN)).fingerprint == found.fingerprint
@@ -228,19 +211,13 @@ class TestGroups:
 def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
     votes = theirs().drop(columns="p").assign(confidence="not a number")
     names = {**NAMES, "confidence": None}
-    found = Observations.from_frame(votes, **names)
+    found = read_alike(votes, tmp_path, **names)
     assert found.voting == found.level_names
-    np.testing.assert_array_equal(
-        found.candidate, Observations.from_frame(theirs().assign(p=np.nan), **NAMES).candidate
-    )
+    unstated = Observations.from_frame(theirs().assign(p=np.nan), **NAMES)
+    np.testing.assert_array_equal(found.candidate, unstated.candidate)
     pairs = [f"{field}={name or ''}" for field, name in names.items()]
-    for suffix in (".csv", ".parquet", ".jsonl"):
-        columns = Columns.named(pairs)
-        assert columns == Columns(**names)
-        assert columns.pairs == pairs
-        assert (
-            Observations.read(as_file(votes, tmp_path / f"o{suffix}"), None, columns).fingerprint == found.fingerprint
-        )
+    assert Columns.named(pairs) == Columns(**names)
+    assert Columns(**names).pairs == pairs
     of_questions = wide().rename(columns=lambda name: name.removeprefix("reply of "))
     asked = {**names, "answer": "{level}", "levels": ["gpt", "llama", "qwen"]}
     assert Observations.from_wide(of_questions, **asked).voting == ("gpt", "llama", "qwen")
@@ -248,23 +225,13 @@ def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
 
 def test_a_level_may_be_two_columns(tmp_path: Path) -> None:
     table = pd.concat([theirs(seed=seed).assign(prompt=seed) for seed in range(2)], ignore_index=True)
-    names = NAMES | {"level": "model,prompt"}
-    found = Observations.from_frame(table, **names, scale="fraction", groups="{group}/{n}")
-    joined = table.assign(
-        model=[f"{model}/{prompt}" for model, prompt in zip(table["model"], table["prompt"], strict=True)]
-    )
-    assert (
-        found.fingerprint
-        == Observations.from_frame(joined, **NAMES, scale="fraction", groups="{group}/{n}").fingerprint
-    )
+    columns = {**NAMES, "level": "model,prompt", "scale": "fraction", "groups": "{group}/{n}"}
+    found = read_alike(table, tmp_path, **columns)
+    joined = table.assign(model=table["model"] + "/" + table["prompt"].astype(str))
+    assert found.fingerprint == Observations.from_frame(joined, **columns | {"level": "model"}).fingerprint
     assert sorted(found.learned_levels) == ["gpt", "llama", "qwen"]
-    columns = Columns(**names, scale="fraction", groups="{group}/{n}")
-    for suffix in (".csv", ".parquet", ".jsonl"):
-        assert (
-            Observations.read(as_file(table, tmp_path / f"o{suffix}"), None, columns).fingerprint == found.fingerprint
-        )
     with pytest.raises(ObservationError, match="the table has no column version"):
-        Observations.from_frame(table, **names | {"level": "model,version"})
+        Observations.from_frame(table, **columns | {"level": "model,version"})
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
@@ -280,12 +247,9 @@ def test_cells_with_semicolons_or_tabs_between_them(tmp_path: Path, delimiter: s
 
 @pytest.mark.parametrize("scale", [None, "fraction", "percent"])
 def test_a_percentage_may_have_its_sign(tmp_path: Path, scale: str | None) -> None:
+    signed = theirs().assign(p=theirs()["p"].map(lambda p: f"{100 * p:.0f}%", na_action="ignore"))
     expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
-    written = theirs().assign(p=theirs()["p"].map(lambda p: f"{100 * p:.0f}%", na_action="ignore"))
-    assert Observations.from_frame(written, **NAMES, scale=scale).fingerprint == expected.fingerprint
-    for suffix in (".csv", ".parquet", ".jsonl"):
-        found = Observations.read(as_file(written, tmp_path / f"o{suffix}"), None, Columns(**NAMES, scale=scale))
-        assert found.fingerprint == expected.fingerprint
+    assert read_alike(signed, tmp_path, **NAMES, scale=scale).fingerprint == expected.fingerprint
     report = {"level": 0, "answer": "1", "confidence": "7.5 %"}
     nested = Observations.from_records([{"problem_id": "a", "observations": [report]}], "numeric")
     assert nested.confidence.item() == 0.075
@@ -324,17 +288,9 @@ class TestWhatIsWrong:
             ({"p": 85.0}, {"scale": "fraction"}, r"line 1, field p: this confidence is not a fraction; saw 85.0"),
             ({}, {"level": "modl"}, r"the table has no column modl; saw 'question_id, .*level='NAME'"),
             ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),
-            (
-                {"reply": [[1]] * 36},
-                {"scale": "fraction"},
-                r"line 1, field reply: this value cannot be used.*saw \[1\]",
-            ),
+            ({"reply": [[1]] * 36}, {"scale": "fraction"}, r"line 1, field reply: .*cannot be used.*saw \[1\]"),
             ({"p": "high"}, {"scale": "fraction"}, r"line 1, field p: this value cannot be used.*saw 'high'"),
-            (
-                {"model": [0, *["gpt", "llama"] * 17, "qwen"]},
-                {"scale": "fraction"},
-                r"field model: .*saw '(gpt|llama)'",
-            ),
+            ({"model": [0, *["gpt"] * 34, "qwen"]}, {"scale": "fraction"}, r"field model: .*saw 'gpt'"),
             ({"truth": range(36)}, {"scale": "fraction"}, r"field truth: question 0 has 0 in an earlier row; saw 1"),
         ],
     )

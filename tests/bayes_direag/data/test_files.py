@@ -86,29 +86,20 @@ def error_of(path, read=read_questions):
         ("observations[1].confidence", float("inf"), "saw inf"),
         ("observations[1].correct", "yes", "without quotation marks"),
         ("observations[1].correct", 1, "true, false or null"),
+        ("outputs", {}, "a list of objects"),
+        ("outputs[0]", 3, "not an object"),
+        ("outputs[0].level_index", ..., "missing"),
+        ("outputs[0].confidence", 101, "0 to 100"),
+        ("outputs[0].pred_answer_norm", True, "text, a number or null"),
     ],
 )
 def test_a_field_at_fault_is_named_with_its_line_and_value(tmp_path, field, value, said):
-    path = written(tmp_path, changed(GOOD, "problem_id", "b"), "", changed(GOOD, field, value))
+    record = RELEASED if field.startswith("outputs") else GOOD
+    path = written(tmp_path, changed(GOOD, "problem_id", "b"), "", changed(record, field, value))
     error, message = error_of(path)
     assert (error.line, error.field) == (3, field)
     assert error.seen is ... if value is ... else repr(error.seen) == repr(value)
     assert said in message
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("outputs[0].confidence", 101),
-        ("outputs[0].level_index", ...),
-        ("outputs[0].pred_answer_norm", True),
-        ("outputs", {}),
-        ("outputs[0]", 3),
-    ],
-)
-def test_the_released_form_is_corrected_in_its_own_words(tmp_path, field, value):
-    error, _ = error_of(written(tmp_path, changed(RELEASED, field, value)))
-    assert (error.line, error.field) == (1, field)
 
 
 def test_the_baselines_of_the_released_code_are_read(tmp_path):
@@ -222,14 +213,6 @@ def test_lines_are_counted_whatever_their_ends_and_however_many_are_read_at_once
     assert [table.line_of(question) for question in range(len(table))] == [2, *([3] if row else []), line]
 
 
-def test_numbers_become_text_and_blank_text_is_missing(tmp_path):
-    record = changed(changed(GOOD, "problem_id", 7), "gold_answer", 1.5)
-    record["observations"] = [{"level": 0, "answer": 3}, {"level": 1, "answer": " "}]
-    question = read_questions(written(tmp_path, record))[0]
-    assert (question.problem_id, question.gold_answer) == ("7", "1.5")
-    assert [observation.answer for observation in question.observations] == ["3", None]
-
-
 def test_json_lines_keep_further_fields(tmp_path):
     record = changed(GOOD, "observations[0].raw_text", "Nine!\u2028So 9.") | {"seed": 3, "prompts": {"a": [1]}}
     path = tmp_path / "again.jsonl"
@@ -252,8 +235,9 @@ QUESTIONS = [
         model="m",
         question='How many,\n"exactly"?',
         gold_answer="1,206",
+        cluster="c",
         observations=(
-            Observation(level=2, level_name="high", answer="1206 \u20ac", confidence=99.9, correct=True),
+            Observation(level=2, level_name="high", answer="1206 \u20ac", confidence=99.9, correct=True, group="g"),
             Observation(level=0, level_name="low", answer=" null", confidence=1 / 3),
             Observation(level=1, answer="NaN", confidence=None, correct=False),
         ),

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -104,22 +102,22 @@ def test_the_kind_is_inferred_or_declared():
 
 
 def test_levels_may_be_numbered_with_gaps_and_named_in_part():
-    table = Observations.from_questions(
-        [
-            Question(problem_id="a", gold_answer="1", observations=(Observation(level=7, confidence=9),)),
-            Question(
-                problem_id="b",
-                gold_answer="1",
-                observations=(Observation(level=7, level_name="high"), Observation(level=2, answer="1", confidence=9)),
-            ),
-        ]
-    )
+    first = Question(problem_id="a", gold_answer="1", observations=(Observation(level=7, confidence=9),))
+    high, low = Observation(level=7, level_name="high"), Observation(level=2, answer="1", confidence=9)
+    second = Question(problem_id="b", gold_answer="1", observations=(high, low))
+    table = Observations.from_questions([first, second])
     assert table.level_names == ("level_2", "high")
     np.testing.assert_array_equal(table.usable, [[False, False], [True, False]])
 
 
-def named(*levels):
-    return tuple(Observation(level=level, level_name=name, answer="1", confidence=50) for level, name in levels)
+def named(problem_id, *levels):
+    """Return a question whose levels have these numbers and names."""
+    reports = (Observation(level=level, level_name=name, answer="1", confidence=50) for level, name in levels)
+    return Question(problem_id=problem_id, observations=tuple(reports))
+
+
+NAMED = named("a", (0, "low"), (1, "high"))
+FRACTIONS = [question(str(row), *[("9", 0.9)] * 5, gold="9") for row in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -129,30 +127,9 @@ def named(*levels):
         ([question("a", gold="9"), question("a", gold="8")], 4, "problem_id", "first on line 2"),
         ([question("a", gold="9"), question("b", ("B", 5), gold="nine")], 4, "gold_answer", "saw 'nine'"),
         ([question("a", gold="9"), question("b", ("1", 5, True), ("2", 5))], 4, "correct", "1 of its 2 usable"),
-        (
-            [
-                Question(problem_id="a", observations=named((0, "low"), (1, "high"))),
-                Question(problem_id="b", observations=named((0, "lowest"))),
-            ],
-            4,
-            "level_name",
-            "level 0 is called 'low' before; saw 'lowest'",
-        ),
-        (
-            [
-                Question(problem_id="a", observations=named((0, "low"), (1, "high"))),
-                Question(problem_id="b", observations=named((2, "low"))),
-            ],
-            4,
-            "level_name",
-            "level 2 has the name of another level; saw 'low'",
-        ),
-        (
-            [question(str(row), *[("9", 0.9)] * 5, gold="9") for row in range(4)],
-            None,
-            "confidence",
-            "scale='fraction' (on the command line --scale fraction)",
-        ),
+        ([NAMED, named("b", (0, "lowest"))], 4, "level_name", "level 0 is called 'low' before; saw 'lowest'"),
+        ([NAMED, named("b", (2, "low"))], 4, "level_name", "level 2 has the name of another level; saw 'low'"),
+        (FRACTIONS, None, "confidence", "scale='fraction' (on the command line --scale fraction)"),
     ],
 )
 def test_contradictions_between_questions_are_errors(tmp_path, questions, line, field, said):
@@ -300,7 +277,7 @@ def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_
     assert table.conflicting.sum() == n_conflicts
 
 
-def test_clusters_go_with_their_questions(tmp_path: Path):
+def test_clusters_go_with_their_questions():
     names = ("x", None, "y", "x")
     records = [
         question(str(row), ("7", 50), ("8", 60), gold="7", cluster=name, dataset="d") for row, name in enumerate(names)
@@ -314,10 +291,6 @@ def test_clusters_go_with_their_questions(tmp_path: Path):
     assert without.cluster is None
     assert without.cluster_number is None
     assert without.fingerprint != table.fingerprint
-    for suffix in (".jsonl", ".csv", ".parquet"):
-        table.write(tmp_path / f"o{suffix}")
-        again = Observations.read(tmp_path / f"o{suffix}")
-        assert (again.cluster, again.fingerprint) == (names, table.fingerprint)
 
 
 def test_parts_of_a_set_are_joined():
