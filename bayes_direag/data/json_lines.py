@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
-from jaxtyping import Int
 from pydantic_core import from_json
 
 from bayes_direag.data.columns import Columns
@@ -117,31 +116,18 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     Raises ObservationError if a value cannot be used.
     """
     line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
-    rows = list(filter(_is_row, records))
-    if names is None or len(rows) < len(records):
-        return _table_of_questions([_under_our_names(record, names) for record in records], path, line, names)
-    signals = signal_columns(rows)
-    header = [*dict.fromkeys([*(str(name) for row in rows for name in row), *signals])]
-    layout = names.layout(header, path)
-    columns = {name: Coded.of([row.get(name) for row in rows]) for name in layout.used - signals.keys()}
-    return LongTable.of_rows(layout, columns | signals, path, line, names)
+    rows = [] if names is None else list(filter(_is_row, records))
+    if names is not None and len(rows) == len(records):
+        signals = signal_columns(rows)
+        header = [*dict.fromkeys([*(str(name) for row in rows for name in row), *signals])]
 
+        def coded(name: str, _: str) -> Coded:
+            return signals[name] if name in signals else Coded.of([row.get(name) for row in rows])
 
-def _is_row(record: object) -> TypeGuard[Mapping[str, object]]:
-    """Tell whether a record is a report, as it has no reports."""
-    return isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()
-
-
-def table_of_questions(questions: Sequence[Question]) -> LongTable:
-    """Take records of questions."""
-    return _table_of_questions([(question, {}) for question in questions], None, np.zeros(len(questions), int), None)
-
-
-def _table_of_questions(
-    records: Sequence[FileRecord], path: Path | None, line: Int[np.ndarray, " problem"], names: Columns | None
-) -> LongTable:
-    own = [vars(each) if isinstance(each, Question) else each if isinstance(each, dict) else {} for each, _ in records]
-    reports_of_each = [reports_of(record) or () for record, _ in records]
+        return LongTable.of_rows(names.layout(header, path), coded, path, line, names)
+    file_records = [_under_our_names(record, names) for record in records]
+    own = [vars(one) if isinstance(one, Question) else one if isinstance(one, dict) else {} for one, _ in file_records]
+    reports_of_each = [reports_of(record) or () for record, _ in file_records]
     reports = [*chain.from_iterable(reports_of_each)]
     return LongTable.of_questions(
         {name: Coded.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
@@ -150,8 +136,18 @@ def _table_of_questions(
         path,
         line,
         names,
-        records,
+        file_records,
     )
+
+
+def table_of_questions(questions: Sequence[Question]) -> LongTable:
+    """Take records of questions."""
+    return table_of_records([(0, question) for question in questions], None, None)
+
+
+def _is_row(record: object) -> TypeGuard[Mapping[str, object]]:
+    """Tell whether a record is a report, as it has no reports."""
+    return isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()
 
 
 def _under_our_names(record: object, names: Columns | None) -> FileRecord:

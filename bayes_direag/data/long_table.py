@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from types import NoneType
@@ -133,18 +133,18 @@ class LongTable:
     def of_rows(
         cls,
         layout: Layout,
-        columns: Mapping[str, Coded],
+        coded: Callable[[str, str], Coded],
         path: Path | None,
         line: Int[np.ndarray, " row"],
         names: Columns | None,
     ) -> "LongTable":
-        """Take the columns of a table under their own names; questions are in the order of their first rows.
+        """Take a table, whose columns ``coded`` gives by their names and ours, with questions as they first occur.
 
         Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
         disagree about their question.
         """
-        missing, n = Coded.missing(len(line)), len(layout.reports)
-        of_each = [_of_reports(of_row, columns, level, len(line)) for level, of_row in layout.reports.items()]
+        missing, n, once = Coded.missing(len(line)), len(layout.reports), cache(coded)
+        of_each = [_of_reports(of_row, once, level, len(line)) for level, of_row in layout.reports.items()]
         ours = {
             our: _alternating([each.get(our, missing) for each in of_each])
             for our in dict.fromkeys(("level", *chain.from_iterable(of_each)))
@@ -391,12 +391,12 @@ def _merged(report: Fields, converted: Fields) -> Fields:
 
 
 def _of_reports(
-    theirs: Mapping[str, Sequence[str]], columns: Mapping[str, Coded], level: str | None, n: int
+    theirs: Mapping[str, Sequence[str]], coded: Callable[[str, str], Coded], level: str | None, n: int
 ) -> dict[str, Coded]:
     """Return the columns of one report of each row, under our names; ``level`` is its name, if no column has it."""
-    ours = {our: columns[name] for our, (name, *others) in theirs.items() if not others}
+    ours = {our: coded(name, our) for our, (name, *others) in theirs.items() if not others}
     if len(of_level := theirs.get("level", ())) > 1:
-        parts = zip(*(columns[name].objects() for name in of_level), strict=True)
+        parts = zip(*(coded(name, "level").objects() for name in of_level), strict=True)
         ours["level"] = Coded.of(
             [None if None in given else "/".join(str(whole(part)) for part in given) for given in parts]
         )
@@ -464,7 +464,7 @@ def _converted(
 def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:
     """Return the group of each report: that which it states, or else that of its level's name."""
     name = columns.get("level_name", Coded.missing(len(columns["level"].code)))
-    of_name, stated = name.changed(partial(group_of, names.groups)), columns.get("group")
+    of_name, stated = name.changed(lambda level: group_of(names.groups, str(level))), columns.get("group")
     if names.needs_labels and not of_name.values:
         raise ObservationError(
             "no level has a name of the form of the groups",

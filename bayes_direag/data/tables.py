@@ -36,9 +36,11 @@ def table_of_frame(frame: Any, names: Columns) -> LongTable:
     if not hasattr(frame, "iloc"):
         return table_of_arrow(pyarrow.table(frame), None, names)
     header = [str(name) for name in frame.columns]
-    layout = names.layout(header, None)
-    columns = {name: _coded(frame.iloc[:, header.index(name)]) for name in layout.used}
-    return LongTable.of_rows(layout, columns, None, np.arange(len(frame)) + 1, names)
+
+    def coded(name: str, _: str) -> Coded:
+        return _coded(frame.iloc[:, header.index(name)])
+
+    return LongTable.of_rows(names.layout(header, None), coded, None, np.arange(len(frame)) + 1, names)
 
 
 def _coded(column: "pandas.Series[Any]") -> Coded:
@@ -90,8 +92,7 @@ def table_of_arrow(
         questions = _of_nested(table, path, names, line)
     else:
         layout = (names or Columns()).layout(table.column_names, path)
-        columns = {name: _coded_arrow(table[name], path) for name in layout.used}
-        questions = LongTable.of_rows(layout, columns, path, line, names)
+        questions = LongTable.of_rows(layout, lambda name, _: _coded_arrow(table[name], path), path, line, names)
     return questions if labelled else questions.unlabelled()
 
 
@@ -198,17 +199,17 @@ def csv_tables(lines: Iterable[str], path: Path, names: Columns | None, rows_at_
     delimiter, lines = delimited(lines)
     _, header = next(csv_rows(lines, path, delimiter))
     layout = chosen.layout(header, path)
-    type_of_column = {
-        name: type_of(our) for each in layout.reports.values() for our, names_of in each.items() for name in names_of
-    }
     number = _number if delimiter == "," else lambda cell: _number(cell.replace(",", "."))
     meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: _flag}
     n_rows = rows_at_once / 8
     blocks = _csv_blocks(lines, next(n_read), path, header, delimiter, max(int(min(n_rows, _LINES_AT_ONCE)), 1))
     empty = pyarrow.table({name: pyarrow.array([], pyarrow.string()) for name in header} | {_LINE: np.arange(0)})
     for part in _whole_questions(chain([empty], blocks), chosen.question, n_rows):
-        columns = {name: _coded_arrow(part[name]).changed(meaning[kind]) for name, kind in type_of_column.items()}
-        yield LongTable.of_rows(layout, columns, path, part[_LINE].to_numpy(), names)
+
+        def coded(name: str, our: str, part: pyarrow.Table = part) -> Coded:
+            return _coded_arrow(part[name]).changed(meaning[type_of(our)])
+
+        yield LongTable.of_rows(layout, coded, path, part[_LINE].to_numpy(), names)
 
 
 def delimited(lines: Iterator[str]) -> tuple[str, Iterator[str]]:

@@ -197,6 +197,11 @@ class TestGroups:
         found = Observations.from_frame(stated, **NAMES, scale="fraction", groups=self.PATTERN)
         assert {*found.groups} == {"a", "c"}
 
+    def test_names_that_are_numbers_are_in_no_group(self) -> None:
+        report = {"problem_id": "a", "answer": "1", "confidence": 50}
+        records = [report | {"level": 0, "level_name": 7}, report | {"level": 1, "level_name": "a_run1"}]
+        assert Observations.from_records(records, "numeric", Columns(groups=self.PATTERN)).groups == ("7", "a")
+
     def test_other_patterns_and_what_is_none(self, runs: pd.DataFrame) -> None:
         for pattern in ("run", "{group}", "{n}", "{group}{group}{n}"):
             with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
