@@ -1,13 +1,18 @@
 """What a way of asking would have cost and been worth on labelled questions, all of whose reports are known."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.decisions.asking import Asking, Panel, worth_a_person
+from bayes_direag.decisions.asking import Asking, worth_a_person
+from bayes_direag.model.equations import Reports
+from bayes_direag.model.selection import Recalibration
+
+if TYPE_CHECKING:
+    from bayes_direag.data.observations import Observations
 
 #: Probability of the intervals of a forecast.
 INTERVAL_LEVEL = 0.9
@@ -22,7 +27,7 @@ class Part(NamedTuple):
     """Some of the questions, with what decides about them."""
 
     asking: Asking
-    panel: Panel
+    reports: Reports
     row: Int[np.ndarray, " part"]
 
 
@@ -50,6 +55,19 @@ class Replay(NamedTuple):
     #: The names of the levels.
     names: tuple[str, ...]
 
+    @classmethod
+    def of(cls, observations: "Observations", parts: list[Part]) -> "Replay":
+        """Take questions, of which parts are decided about by different fits."""
+        cluster, correct = observations.cluster_number, observations.correct_candidate
+        return cls(
+            parts,
+            correct[:, : max(int(observations.n_candidates.max(initial=0)), 1)],
+            np.arange(len(observations)) if cluster is None else cluster,
+            observations.usable,
+            np.array(observations.slots or range(observations.n_levels)),
+            observations.learned_levels,
+        )
+
     def asked(self, price: Float[np.ndarray, " level"]) -> Bool[np.ndarray, "problem column"]:
         """Return which reports are asked for where a level costs this much, in the unit of benefit.
 
@@ -63,7 +81,8 @@ class Replay(NamedTuple):
             while len(rows):
                 is_open = usable[rows] & ~own[rows]
                 can = (is_open[:, None] & of_level).any(axis=2)
-                net = np.where(can, part.asking.standing(part.panel.select(rows), own[rows]).gain - price, -np.inf)
+                gain = part.asking.standing(part.reports.select(rows), self.level, own[rows]).gain
+                net = np.where(can, gain - price, -np.inf)
                 level, goes_on = net.argmax(axis=1), net.max(axis=1) > 0
                 rows, level, is_open = rows[goes_on], level[goes_on], is_open[goes_on]
                 own[rows, (is_open & of_level[level]).argmax(axis=1)] = True
@@ -74,13 +93,21 @@ class Replay(NamedTuple):
         """Return the answers after these reports."""
         n = len(self.right)
         found = Answers(np.zeros(n, bool), np.zeros(n), np.zeros(n, int), np.zeros(n), np.zeros(n, bool))
-        for asking, panel, row in self.parts:
-            standing = asking.standing(panel, asked[row])
+        for asking, reports, row in self.parts:
+            standing = asking.standing(reports, self.level, asked[row])
             found.answered[row] = answered = standing.leader >= 0
-            found.support[row] = np.where(answered, standing.support.mean(axis=0), 0.0)
+            found.support[row] = standing.support
             found.n_reports[row], found.probability[row] = standing.n_reports, standing.probability
             found.right[row] = answered & self.right[row, standing.leader]
         return found
+
+    def stopped(self, answers: Answers, finals: Sequence[Recalibration]) -> Float[np.ndarray, " problem"]:
+        """Return the probabilities of answers by a final calibration for each part; 0 without an answer."""
+        stated = np.zeros(len(self.right))
+        for final, part in zip(finals, self.parts, strict=True):
+            row = part.row[answers.answered[part.row]]
+            stated[row] = final.of_selected(answers.support[None, row], answers.n_reports[row])[0]
+        return stated
 
     def spent(
         self, asked: Bool[np.ndarray, "problem column"], price: Float[np.ndarray, " level"]
@@ -139,19 +166,19 @@ class Replay(NamedTuple):
         factor: float,
         price: Float[np.ndarray, " level"],
         person: float | None,
-        confidence: Callable[[Answers], Float[np.ndarray, " problem"]],
+        finals: Sequence[Recalibration],
         fixed: dict[str, list[str]] | None = None,
     ) -> list[dict[str, Any]]:
         """Compare asking by the gain with fixed ways of asking, and with asking by the gain at other factors.
 
-        ``confidence`` gives those of answers on which asking stops; some are handed over to a person at this price.
+        ``finals`` calibrate the answers of each part where asking stops; a person at this price is given some of them.
         ``fixed`` names the levels of fixed ways, by default those of greatest benefit on these questions.
         """
 
         def by_gain(name: str, factor: float) -> dict[str, Any]:
             asked = self.asked(factor * price)
             answers = self.answers(asked)
-            stated = confidence(answers)
+            stated = self.stopped(answers, finals)
             handed_over = float(worth_a_person(stated, factor, person).mean())
             return self._record(name, asked, price, answers.right, stated) | {"handed_over": handed_over}
 

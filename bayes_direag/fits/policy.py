@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayes_direag.decisions.asking import Asking, Panel, worth_a_person
-from bayes_direag.decisions.replay import INTERVAL_LEVEL, Answers, Part, Replay
+from bayes_direag.decisions.asking import Asking, worth_a_person
+from bayes_direag.decisions.replay import INTERVAL_LEVEL, Part, Replay
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.fits.predictor import (
@@ -108,14 +108,13 @@ class Policy:
             As :meth:`Predictor.predict` does.
         """
         read = self.predictor.read(reports)
-        panel = Panel.of(read.reports, np.array(read.level, int), self.predictor.parameters)
-        standing = self.asking.standing(panel, np.ones((1, len(read.level)), bool))
+        standing = self.asking.standing(read.reports, np.array(read.level, int), np.ones((1, len(read.level)), bool))
         is_open = np.bincount(read.asked, minlength=len(self.most)) < self.most
         net = np.where(is_open, standing.gain[0] - self.factor * self.prices, -np.inf)
         level, leader = int(net.argmax()), int(standing.leader[0])
         stops, probability = net[level] <= 0, float(standing.probability[0])
         if stops and leader >= 0:
-            probability = float(self.stopped.of_selected(standing.support, standing.n_reports).mean())
+            probability = float(self.stopped.of_selected(standing.support[None], standing.n_reports)[0, 0])
         return Step(
             ask=None if stops else self.predictor.levels[level],
             answer=None if leader < 0 else read.candidates[leader],
@@ -164,14 +163,9 @@ class Policy:
         given = given.voting_as(tuple(predictor.voting)).align(predictor.levels)
         labels = predictor.labels if predictor.parameters.label_vote is not None else None
         reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, labels)
-        replay = replay_of(given, [(self.asking, reports, np.arange(len(given)))])
-
-        def confidence(answers: Answers) -> Float[np.ndarray, " problem"]:
-            stated = self.stopped.of_selected(answers.support[None], answers.n_reports).mean(axis=0)
-            return np.where(answers.answered, stated, 0.0)
-
+        replay = Replay.of(given, [Part(self.asking, reports, np.arange(len(given)))])
         fixed = {str(row["asked"]): list(row["levels"]) for row in self.records if row["levels"]}
-        return _frame(replay.forecast(self.factor, self.prices, self.person, confidence, fixed))
+        return _frame(replay.forecast(self.factor, self.prices, self.person, [self.stopped], fixed))
 
     def text(self, forecast: "pandas.DataFrame | None" = None) -> str:
         """Return a forecast, by default the policy's own, in sentences."""
@@ -235,27 +229,13 @@ class Policy:
         numbers = *policy.prices, *policy.typical.ravel(), policy.factor, policy.coincidence, policy.person or 0.0
         if shapes != ((n_levels,), (n_levels,), of_levels) or not np.isfinite(numbers).all():
             raise ValueError(f"prices, numbers of reports and mean confidences are not those of {n_levels} levels")
+        if (n_draws := len(predictor.parameters.weight)) > 1:
+            raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
         if not 0 < policy.coincidence < 1 or min(*policy.prices, policy.factor) < 0:
             raise ValueError("saw a negative price, or a probability outside 0 and 1")
         names = {"levels": predictor.levels, "labels": predictor.labels, "signals": predictor.signals}
         require_usable(predictor.parameters, policy.stopped, eps=predictor.eps, **names)
         return policy
-
-
-def replay_of(
-    observations: "Observations", parts: Sequence[tuple[Asking, Reports, Int[np.ndarray, " part"]]]
-) -> Replay:
-    """Return questions for a replay, of which parts are decided about by different fits."""
-    level = np.array(observations.slots or range(observations.n_levels))
-    cluster, correct = observations.cluster_number, observations.correct_candidate
-    return Replay(
-        [Part(asking, Panel.of(reports, level, asking.parameters), row) for asking, reports, row in parts],
-        correct[:, : max(int(observations.n_candidates.max(initial=0)), 1)],
-        np.arange(len(observations)) if cluster is None else cluster,
-        observations.usable,
-        level,
-        observations.learned_levels,
-    )
 
 
 def prices_by_level(prices: Mapping[str, float] | None, levels: Sequence[str]) -> Float[np.ndarray, " level"]:

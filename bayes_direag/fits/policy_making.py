@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.replay import Answers, Replay
+from bayes_direag.decisions.replay import Part, Replay
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.map_trees import map_trees
-from bayes_direag.fits.policy import Policy, prices_by_level, replay_of
+from bayes_direag.fits.policy import Policy, prices_by_level
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.rows import Older
 from bayes_direag.inference import recalibration
@@ -57,8 +56,8 @@ def out_of_fold_replay(
         final = recalibration.from_dataset(tree["recalibration"].to_dataset())
         asking = Asking.of(labelled.select(kept[number]), sampled_parameters(tree), final, preset.eps)
         row = np.flatnonzero(fold == number)
-        parts.append((asking, Reports.of(labelled.select(row), preset.eps, label_names(tree)), row))
-    return replay_of(labelled, parts)
+        parts.append(Part(asking, Reports.of(labelled.select(row), preset.eps, label_names(tree)), row))
+    return Replay.of(labelled, parts)
 
 
 def make_policy(
@@ -98,13 +97,6 @@ def make_policy(
     support, right = (np.broadcast_to(each, weight.shape) for each in (answers.support, answers.right))
     stopped, *of_parts = recalibrate(Outcomes(support, right, weight, answers.n_reports), final)
 
-    def confidence(answers: Answers) -> Float[np.ndarray, " problem"]:
-        stated = np.zeros(len(labelled))
-        for calibration, part in zip(of_parts, replay.parts, strict=True):
-            row = part.row[answers.answered[part.row]]
-            stated[row] = calibration.of_selected(answers.support[None, row], answers.n_reports[row])[0]
-        return stated
-
     most = [replay.usable[:, replay.level == level].sum(axis=1).max() for level in range(len(price))]
     whole = Asking.of(labelled, predictor.parameters, predictor.recalibration, predictor.eps)
     return Policy(
@@ -117,5 +109,5 @@ def make_policy(
         coincidence=whole.coincidence,
         stopped=stopped,
         n_labels=len(labelled),
-        records=replay.forecast(factor, price, person, confidence),
+        records=replay.forecast(factor, price, person, of_parts),
     )

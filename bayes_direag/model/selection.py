@@ -118,7 +118,9 @@ class States(NamedTuple):
     n_candidates: Int[np.ndarray, " problem"]
     #: Usable reports.
     n_reports: Int[np.ndarray, " problem"]
-    #: The probability P of every state, the null last; 0 for states that a question lacks.
+    #: The evidence alpha for every state, the null last; 0 for states that a question lacks.
+    concentration: Float[np.ndarray, "state problem sample"]
+    #: The probability P of every state, likewise.
     support: Float[np.ndarray, "state problem sample"]
 
 
@@ -194,11 +196,13 @@ def evaluate[Result](reports: Reports, parameters: Parameters, then: Callable[[S
     def result(block: _Block, first: int) -> Result:
         return then(_states(block, slice(first, first + size), parameters))
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for block in _blocks(reports, parameters):
-            firsts = range(0, max(len(block.kind), 1), size)
-            in_order = threads.map if len(firsts) > 1 else map
-            yield from in_order(partial(result, block), firsts)
+    for block in _blocks(reports, parameters):
+        firsts = range(0, max(len(block.kind), 1), size)
+        if len(firsts) == 1:
+            yield result(block, 0)
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                yield from threads.map(partial(result, block), firsts)
 
 
 class _Block(NamedTuple):
@@ -248,30 +252,34 @@ def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
 
 
 def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
-    candidate, n_candidates = block.reports.candidate[piece], block.reports.n_candidates[piece]
-    kind, worths, question = block.kind[piece], block.worth, np.arange(len(candidate))
+    candidate, kind, worths = block.reports.candidate[piece], block.kind[piece], block.worth
+    question, (n, n_levels) = np.arange(len(candidate)), candidate.shape
+    named = np.zeros((max(block.reports.n_candidates[piece].max(initial=0), 1) + 1, n), bool)
+    named[candidate, question[:, None]] = True
+    named[-1] = True  # the null, and what is no candidate
+    n_candidates = named.sum(axis=0) - 1
     share = parameters.prior_strength / (n_candidates[:, None] + 1)
-    support = np.repeat(share[None], max(n_candidates.max(initial=0), 1) + 1, axis=0)
-    candidates, null = support[:-1], support[-1]
+    concentration = np.repeat(share[None], len(named), axis=0)
+    candidates, null = concentration[:-1], concentration[-1]
     null += parameters.null_base
-    for level in range(kind.shape[1]):  # no report is of candidate -1, and adds 0
+    for level in range(n_levels):  # no report is of candidate -1, and adds 0
         candidates[candidate[:, level], question] += worths.given[kind[:, level]]
         null += worths.doubt[kind[:, level]]
-    candidates[np.arange(len(candidates))[:, None] >= n_candidates] = 0.0
+    concentration[~named] = 0.0
+    support = concentration
     if not parameters.is_additive:
         with np.errstate(divide="ignore"):
-            np.log(support, out=support)
+            support = np.log(concentration)
         if parameters.sharpness is not None:
             support *= parameters.sharpness
         if worths.vote is not None:
-            for level in range(kind.shape[1]):
-                candidates[candidate[:, level], question] += worths.vote[kind[:, level]]
+            for level in range(n_levels):
+                support[:-1][candidate[:, level], question] += worths.vote[kind[:, level]]
         support -= support.max(axis=0)
         np.exp(support, out=support)
-    support /= support.sum(axis=0)
     start = block.start + piece.start
-    place, n_reports = slice(start, start + len(candidate)), (candidate >= 0).sum(axis=1)
-    return States(place, n_candidates, n_reports, support)
+    n_reports = (candidate >= 0).sum(axis=1)
+    return States(slice(start, start + n), n_candidates, n_reports, concentration, support / support.sum(axis=0))
 
 
 def supports(reports: Reports, parameters: Parameters) -> Float[np.ndarray, "sample problem state"]:

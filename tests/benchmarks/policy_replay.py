@@ -28,9 +28,8 @@ from scipy.special import betainc
 
 from bayes_direag import Fit, Observations
 from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.replay import Replay, benefits
+from bayes_direag.decisions.replay import Part, Replay, benefits
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.policy import replay_of
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 
 RULES = ("gain", "fixed", "threshold", "consistency", "ordinary")
@@ -64,7 +63,8 @@ class Prefixes(NamedTuple):
             asked = replay.usable & np.isin(np.arange(len(replay.level)), order[:n])
             answers, consistent = replay.answers(asked), np.zeros(len(asked))
             for part in replay.parts:
-                votes = np.sort((part.panel.gives & asked[part.row, None]).sum(axis=2), axis=1)
+                gives = part.reports.candidate[:, None] == np.arange(max(part.reports.n_candidates.max(), 1))[:, None]
+                votes = np.sort((gives & asked[part.row, None]).sum(axis=2), axis=1)
                 second = votes[:, -2] if votes.shape[1] > 1 else 0
                 consistent[part.row] = 1 - betainc(votes[:, -1] + 1, second + 1, 0.5)
             rows.append((answers.n_reports, answers.support, answers.right, answers.probability, consistent))
@@ -110,7 +110,7 @@ def curves(fit: Fit, ordinary: Fit, new: Observations) -> tuple[dict[str, Curve]
 def replayed(fit: Fit, questions: Observations) -> Replay:
     """Return questions that the fit has not seen, for a replay by it."""
     asking = Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
-    return replay_of(questions, [(asking, fit.reports(questions), np.arange(len(questions)))])
+    return Replay.of(questions, [Part(asking, fit.reports(questions), np.arange(len(questions)))])
 
 
 def point(replay: Replay, asked: Bool[np.ndarray, "problem column"]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.asking import Asking, Panel
+from bayes_direag.decisions.asking import Asking
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.predictor import Predictor
@@ -34,7 +34,6 @@ def test_the_gain_is_that_of_its_definition(preset, observations: Observations) 
     levels = fit.fitted.slots or range(fit.fitted.n_levels)
     for row in range(6):
         question = fit.fitted.select(slice(row, row + 1))
-        panel = Panel.of(fit.reports(question), np.array(levels), predictor.parameters)
         asked = np.arange(question.n_levels)[None] < row
         reports = [
             {"group": predictor.levels[level], "answer": answer, "confidence": 100 * stated}
@@ -43,7 +42,7 @@ def test_the_gain_is_that_of_its_definition(preset, observations: Observations) 
             )
             if chosen and answer >= 0
         ]
-        standing = asking.standing(panel, asked)
+        standing = asking.standing(fit.reports(question), np.array(levels), asked)
         said = predictor.predict(reports)
         p = said["confidence"] or 0.0
         assert standing.probability[0] == pytest.approx(p, rel=1e-9)
@@ -67,13 +66,13 @@ def test_the_gain_is_that_of_its_definition(preset, observations: Observations) 
 def test_where_questions_stand_is_what_the_forward_evaluation_says() -> None:
     fit = fit_map(QUESTIONS, partial=True)
     asked = np.random.default_rng(0).random(QUESTIONS.shape) < 0.5
-    panel = Panel.of(fit.reports(QUESTIONS), np.arange(QUESTIONS.n_levels), fit.predictor.parameters)
-    standing, left = asking_of(fit).standing(panel, asked), QUESTIONS.without(~asked)
+    standing = asking_of(fit).standing(fit.reports(QUESTIONS), np.arange(QUESTIONS.n_levels), asked)
+    left = QUESTIONS.without(~asked)
     support = supports(fit.reports(left), fit.predictor.parameters)[0, :, :-1]
     answered = left.answered
     np.testing.assert_array_equal(standing.leader >= 0, answered)
     np.testing.assert_array_equal(standing.n_reports, left.usable.sum(axis=1))
-    np.testing.assert_allclose(standing.support[0, answered], support.max(axis=1)[answered], rtol=1e-9)
+    np.testing.assert_allclose(standing.support[answered], support.max(axis=1)[answered], rtol=1e-9)
     np.testing.assert_allclose(standing.probability, fit.predict(left)["confidence"].fillna(0.0), rtol=1e-9)
 
 
