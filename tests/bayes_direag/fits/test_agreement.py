@@ -16,7 +16,7 @@ from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 
-SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "poor": 0.2}
+SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "third": 0.55, "poor": 0.2}
 #: The same model without agreement.
 BLIND = PRESETS["bayes"].override(weight_agreement=None, vote_agreement=None)
 
@@ -59,13 +59,13 @@ def level_means(fit: Fit, name: str) -> pd.Series:
 def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:
     for name in ("weight", "vote"):
         means = level_means(fit, name)
-        assert means["good"] > means[["middling", "other"]].max()
-        assert means["poor"] < means[["middling", "other"]].min()
+        assert means["good"] > means[["middling", "other", "third"]].max()
+        assert means["poor"] < means[["middling", "other", "third"]].min()
         blind = level_means(fit_map(few, preset=BLIND), name)
         assert means.max() - means.min() > 1.5 * (blind.max() - blind.min())
 
 
-@pytest.mark.parametrize("preset", ["bayes", "judges"])
+@pytest.mark.parametrize("preset", ["bayes", pytest.param("judges", marks=pytest.mark.slow)])
 def test_unlabelled_questions_among_the_labelled_ones_count_as_well(
     whole: Observations, few: Observations, preset: str
 ) -> None:
@@ -100,7 +100,7 @@ def test_the_fit_keeps_it_and_predictions_need_no_more_than_the_parameters(
 
 
 def test_where_levels_are_alike_the_fit_is_that_without_it() -> None:
-    alike = panel(200, dict.fromkeys(("a", "b", "c"), 0.7), seed=4)
+    alike = panel(200, dict.fromkeys(SKILL, 0.7), seed=5)
     assert (alike.with_agreement().agreement.score == 0).all()
     found, expected = fit_map(alike), fit_map(alike, preset=BLIND)
     np.testing.assert_allclose(found.predict(alike)["confidence"], expected.predict(alike)["confidence"], atol=1e-6)
@@ -132,6 +132,7 @@ def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Obse
         function(few, unlabelled="new.jsonl")
 
 
+@pytest.mark.slow
 def test_the_posterior_has_it_too(few: Observations, whole: Observations) -> None:
     sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=100)
     fit = fit_nuts(few, variant="count", unlabelled=whole, sampling=sampling, seed=1)

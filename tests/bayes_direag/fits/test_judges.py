@@ -19,7 +19,7 @@ from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag.doors import assert_every_door_says_the_same
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
-JUDGES = {"good": (0.85, 0.1), "fair": (0.75, 0.3), "yes-sayer": (0.99, 0.75), "coin": (0.5, 0.5)}
+JUDGES = {"good": (0.85, 0.1), "fair": (0.75, 0.3), "yes-sayer": (0.99, 0.75), "coin": (0.5, 0.5), "last": (0.8, 0.2)}
 
 
 def panel(n: int, seed: int) -> list[dict[str, object]]:
@@ -28,7 +28,7 @@ def panel(n: int, seed: int) -> list[dict[str, object]]:
     for number, right in enumerate(rng.random(n) < 0.6):
         said = {name: "yes" if rng.random() < rates[0 if right else 1] else "no" for name, rates in JUDGES.items()}
         votes = [{"level": k, "level_name": name, "answer": said[name]} for k, name in enumerate(said)]
-        records.append({"problem_id": f"q{number}", "gold_answer": "yes" if right else "no", "observations": votes[:4]})
+        records.append({"problem_id": f"q{number}", "gold_answer": "yes" if right else "no", "observations": votes})
     del records[0]["observations"][1]
     return records
 
@@ -103,8 +103,6 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
         for report in row["observations"]:
             if report["level_name"] != "coin":
                 report["confidence"] = 60 + (number % 4) * 10
-        surest = {"level": 4, "level_name": "surest", "answer": row["observations"][0]["answer"], "confidence": 95}
-        row["observations"].append(surest)
     mixed = Observations.from_records(rows)
     fit = fit_map(mixed, preset="bayes")
     assert (mixed.voting, fit.variant) == (("coin",), "confidence")
@@ -143,7 +141,7 @@ def test_answers_that_are_no_labels_are_refused() -> None:
 def test_judges_of_one_group_share_what_their_votes_are_worth(fit: Fit) -> None:
     alone = fit_map(replace(OBSERVATIONS, groups=OBSERVATIONS.level_names), preset="judges")
     np.testing.assert_allclose(alone.predict(OBSERVATIONS)["support"], fit.predict(OBSERVATIONS)["support"], atol=1e-6)
-    together = fit_map(replace(OBSERVATIONS, groups=("good", "fair", "others", "others")), preset="judges")
+    together = fit_map(replace(OBSERVATIONS, groups=("good", "fair", "others", "others", "others")), preset="judges")
     assert together.tree["posterior"]["label_vote"].sizes["level"] == 3
 
 
