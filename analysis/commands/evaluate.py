@@ -117,7 +117,7 @@ def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = F
     """Print the result of an evaluation, or the same as JSON."""
     from analysis.display.document import Paragraph
     from analysis.display.terminal import shown
-    from analysis.report.evaluation_sections import answer_section, first_screen, methods_section, reliability_section
+    from analysis.report.evaluation_sections import answer_section, first_screen, methods_section
     from analysis.report.fit_sections import cautions
     from analysis.report.opening import opening
     from analysis.report.source import read_source
@@ -133,7 +133,7 @@ def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = F
         return
     care = tuple(cautions(source, None))
     if everything:
-        sections = answer_section(source, result, care), methods_section(source, result), reliability_section(source)
+        sections = answer_section(source, result, care), methods_section(source, result)
         options.out.print(shown([Paragraph(f"{result.title}.", "title"), *chain(*(one.blocks for one in sections))]))
     else:
         options.out.print(shown(first_screen(source, result, care)))

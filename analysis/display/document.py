@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pandas as pd
 
 from analysis.display.glossary import PICTURE_WORDS
-from analysis.display.text import number
+from analysis.display.text import number, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,10 +58,21 @@ class Dot(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """The share of right answers by their probability, drawn in the colours of the page."""
+    """The share of right answers by their probability, which a page draws in its colours."""
 
+    title: str
     caption: str
     dots: tuple[Dot, ...]
+
+    @property
+    def table(self) -> "Table":
+        """The same in numbers."""
+        columns: dict[Column, Callable[[Dot], Cell | str]] = {
+            Column("probability given", holds="name"): lambda dot: percent(dot.said),
+            Column("right"): lambda dot: Cell(percent(dot.right), f"{percent(dot.low, 0)} to {percent(dot.high, 0)}"),
+            Column("answers"): lambda dot: f"{dot.n:,}",
+        }
+        return Table.of(self.title, self.dots, columns, self.caption)
 
 
 class Explorer(NamedTuple):

@@ -7,7 +7,7 @@ import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
-from analysis.display.document import Block, Paragraph, Statements, Status, Table, Terms, Verdict
+from analysis.display.document import Block, Chart, Paragraph, Statements, Status, Table, Terms, Verdict
 from bayes_direag.commands.options import plain_table, titled
 
 _STYLES = {
@@ -43,6 +43,8 @@ def _shown(block: Block) -> RenderableType:
             return titled(title, grid) if title else Group(grid, "")
         case Table():
             return _ShownTable(block)
+        case Chart():
+            return _ShownTable(block.table)
         case Verdict(items):
             grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(no_wrap=True)

@@ -1,8 +1,7 @@
 """The parts of a report that come from the evaluation: the answer, the methods, the reliability, the questions."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -87,32 +86,6 @@ def methods_section(source: ReportSource, opening: Opening) -> Section:
     return Section("methods", "Methods and metrics", tuple(blocks))
 
 
-def reliability_section(source: ReportSource) -> Section:
-    """Tabulate how often answers are right, by the probability that they were given."""
-    title = "The probabilities in numbers"
-    if not source.metrics["n"]:
-        text = f"There is nothing to tabulate: {spoken(source.method)} has answered no labelled question."
-        return Section("reliability", title, (Paragraph(text, "note"),))
-    level = percent(source.run.interval_level, 0)
-    columns: dict[Column, Callable[[Record], Cell | str]] = {
-        Column("probability", holds="name"): lambda row: f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}%",
-        Column("said", "on average"): lambda row: percent(row["confidence"]),
-        Column("right", f"{level} interval"): lambda row: Cell(
-            percent(row["right"]), f"{percent(row['right_low'], 0)} to {percent(row['right_high'], 0)}"
-        ),
-        Column("questions"): lambda row: f"{row['n']:,}",
-    }
-    note = (
-        "Each row holds the questions whose answer was given a probability in that range, its upper end included. Of "
-        f"several {level} intervals, some miss what was said by chance: the answer above judges all together."
-    )
-    caption = (
-        f"The probabilities of {spoken(source.method)} on {counted(int(source.metrics['n']), 'held-out question')}"
-    )
-    table = Table.of(caption, _bins(source), columns, note, "`direag plot` writes reliability.csv")
-    return Section("reliability", title, (table,))
-
-
 def pictures_section(source: ReportSource, on_step: Callable[[str], None]) -> Section:
     """Draw the evaluation."""
     title = "Pictures of the evaluation"
@@ -181,23 +154,18 @@ def _held_out(source: ReportSource) -> str:
     return f"{held_out} {SHARED_AGREEMENT}" if n_folds is not None and preset.uses_agreement else held_out
 
 
-def _bins(source: ReportSource) -> list[dict[Hashable, Any]]:
-    """Return the reliability of the report's method, a row a bin that holds a question."""
+def _chart(source: ReportSource) -> Chart:
+    """Show how often the report's method is right by the probability given, for each bin that holds a question."""
     confidence, correct, *_ = source.answered
     bins = binned_reliability(confidence, correct, level=source.run.interval_level)
-    return bins[bins["n"] > 0].to_dict("records")
-
-
-def _chart(source: ReportSource) -> Chart:
-    dots = tuple(
-        Dot(row["confidence"], row["right"], row["right_low"], row["right_high"], row["n"]) for row in _bins(source)
-    )
-    level = percent(source.run.interval_level, 0)
+    columns = ["confidence", "right", "right_low", "right_high", "n"]
+    dots = (Dot(*row) for row in bins.loc[bins["n"] > 0, columns].itertuples(index=False))
+    level, name = percent(source.run.interval_level, 0), spoken(source.method)
     caption = (
-        f"How often the answers of {spoken(source.method)} are right, by the probability given: on the dashed line "
-        f"probabilities hold. Dots: held-out answers in ten ranges, larger for more; bars: {level} intervals."
+        f"How often the answers of {name} are right, by the probability given: on the dashed line probabilities hold. "
+        f"Dots: held-out answers in ten ranges, larger for more; bars: {level} intervals, of which some miss by chance."
     )
-    return Chart(caption, dots)
+    return Chart(f"The probabilities of {name} on {counted(len(correct), 'held-out question')}", caption, tuple(dots))
 
 
 def _threshold_table(opening: Opening, interval_level: float) -> Table:
@@ -281,34 +249,30 @@ def _difference_block(source: ReportSource, opening: Opening) -> Block:
 
     def difference(metric: str, by_metric: Mapping[str, Record]) -> Cell:
         row = by_metric[metric]
-        return Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
+        is_better = (row["difference"] > 0) == METRIC_WORDS[metric].more_is_better
+        marks = ("fine" if is_better else "failure",) if excludes_zero(row) else ()
+        bounds = interval(row["low"], row["high"], signed=True)
+        return Cell(number(row["difference"], signed=True), bounds, marks)
 
+    columns: dict[Column, Callable[[Mapping[str, Record]], Cell | str]] = {
+        Column("against", holds="key"): lambda by_metric: by_metric["benefit"]["method"]
+    }
+    for metric in FIRST_METRICS:
+        words = METRIC_WORDS[metric]
+        columns[Column(words.header, f"{'above' if words.more_is_better else 'below'} 0: better")] = partial(
+            difference, metric
+        )
+    note = (
+        f"On the very same questions, with {level} intervals (paired bootstrap). One that holds 0 shows no clear "
+        "difference, which does not mean that there is none. The log score can be compared if both methods state a "
+        "distribution. Of many comparisons a few leave out 0 by chance; `direag tables` corrects for that."
+    )
     by_method = [
         {row["metric"]: row for row in rows.to_dict("records")}
         for _, rows in opening.differences.groupby("method", sort=False)
     ]
-    columns: dict[Column, Callable[[Mapping[str, Record]], Cell | str]] = {
-        Column("against", holds="key"): lambda by_metric: by_metric["benefit"]["method"],
-        Column("benefit", "above 0: better"): partial(difference, "benefit"),
-        Column("verdict", holds="key"): lambda by_metric: _difference_verdict(by_metric["benefit"]),
-        Column("accuracy", "above 0: better"): partial(difference, "accuracy_of_all"),
-        Column("log score", "below 0: better"): partial(difference, "log_score"),
-        Column("n", "labelled"): lambda by_metric: f"{by_metric['benefit']['n']:,}",
-    }
-    note = (
-        f"On the very same questions, with {level} intervals (paired bootstrap). “Not told apart”: these questions "
-        "show no clear difference in benefit, which does not mean that there is none. The log score can be compared if "
-        "both methods state a distribution. Of many comparisons a few leave out 0 by chance; `direag tables` corrects "
-        "for that."
-    )
     caption = f"How {name} differs from each other method"
     return Table.of(caption, by_method, columns, note, "`direag report --json` prints them")
-
-
-def _difference_verdict(row: Record) -> Cell:
-    if not excludes_zero(row):
-        return Cell("not told apart")
-    return Cell("better", marks=("fine",)) if row["difference"] > 0 else Cell("worse", marks=("failure",))
 
 
 def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> Table:

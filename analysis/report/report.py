@@ -23,7 +23,6 @@ from analysis.report.evaluation_sections import (
     methods_section,
     pictures_section,
     questions_section,
-    reliability_section,
 )
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
 from analysis.report.opening import Opening, opening, spoken
@@ -38,7 +37,6 @@ def origin_section(source: ReportSource) -> Section:
         Terms("Settings and versions", tuple(_settings(source).items())),
         _data(source),
         *_repeated(source),
-        Terms("The same as data", tuple(_numbers_at(source))),
     )
     return Section("origin", "Settings, versions, data", blocks)
 
@@ -69,6 +67,10 @@ def _settings(source: ReportSource) -> dict[str, str]:
     }
     if settings["sampling"]:
         rows["sampling"] = ", ".join(f"{name} {value}" for name, value in settings["sampling"].items())
+    rows["as data"] = (
+        f"metrics.csv, predictions.csv, parameters.csv and evaluation.json in {run.folder}; pictures with their "
+        f"numbers: `direag plot {run.folder} --out figures`; differences: `direag report {run.folder} --json`"
+    )
     rows["versions"] = ", ".join(f"{name} {number}" for name, number in source.manifest["versions"].items())
     return rows
 
@@ -86,22 +88,6 @@ def _data(source: ReportSource) -> Table:
         Column("SHA-256", "of what was read, in whatever form", holds="prose"),
     )
     return Table("Data", columns, tuple(rows), source="evaluation.json")
-
-
-def _numbers_at(source: ReportSource) -> Iterator[tuple[str, str]]:
-    folder = source.run.folder
-    yield "every metric and its interval", f"{folder / 'metrics.csv'}"
-    yield "every answer and probability", f"{folder / 'predictions.csv'}"
-    yield "parameters of every fit", f"{folder / 'parameters.csv'}"
-    yield "settings, versions, data", f"{folder / 'evaluation.json'}"
-    yield "pictures, and their numbers as CSV", f"`direag plot {folder} --out figures`"
-    yield "the answer, differences between methods", f"`direag report {folder} --json`"
-    if source.fit is None:
-        return
-    path = source.fit_path
-    yield "the fit", f"`direag show {path} --json`; pictures and their numbers: `direag plot {path} --out figures`"
-    if source.fit.n_samples > 1:
-        yield "its diagnosis", f"`direag diagnose {path} --out diagnosis`"
 
 
 def _limits(source: ReportSource, first: Opening) -> Iterator[str]:
@@ -161,7 +147,6 @@ def report_document(source: ReportSource, first: Opening, on_step: Callable[[str
             questions_section(source),
             methods_section(source, first),
             pictures_section(source, on_step),
-            reliability_section(source),
             learned_section(source, on_step),
             diagnostics_section(source, diagnosis, on_step),
             origin_section(source),
