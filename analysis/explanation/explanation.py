@@ -29,6 +29,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.few_reports import FewReports
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.posterior import sampled_parameters
@@ -57,8 +58,8 @@ class Explanation:
         Its name and its text (None if the file has none).
     n_samples, n_fitted : int
         Number of posterior draws, and of fitted questions.
-    n_fitted_as_few : int
-        Number of fitted questions with at most as many usable reports as this one.
+    few_reports : str or None
+        What is to be said if it has fewer usable reports than the fitted questions had, unless the fit is partial.
     learned_from : bool
         Whether a question of this name was fitted to, so that its gold answer may have had an influence.
     interval_level : float
@@ -114,7 +115,7 @@ class Explanation:
     question: str | None
     n_samples: int
     n_fitted: int
-    n_fitted_as_few: int
+    few_reports: str | None
     learned_from: bool
     interval_level: float
     answer: str | None
@@ -249,14 +250,14 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     answer = _or_none(selected["answer"])
     order = _falling_support(parts, question.candidates[0], answer)
     states = _state_table(parts, question, order, interval_level)
-    n_used = fit.fitted.usable.sum(axis=1)
+    few = FewReports.of(question.usable.sum(axis=1), fit.enough_reports.enough)
     labelled = bool(question.labelled[0])
     return Explanation(
         problem_id=problem_id,
         question=question.questions[0].question,
         n_samples=fit.n_samples,
         n_fitted=fit.n_questions,
-        n_fitted_as_few=int((n_used <= len(parts.level)).sum()),
+        few_reports=None if fit.partial or few is None else few.remark(1, fit.enough_reports),
         learned_from=problem_id in fit.learned_from,
         interval_level=interval_level,
         answer=answer,

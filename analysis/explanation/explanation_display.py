@@ -4,7 +4,7 @@ The picture has a bar for each state, with the parts of each report, the prior a
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,24 +20,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: A report counts little if its part of the support is less than this share of the mean over reports.
-LITTLE = 0.5
-#: With fewer fitted questions of so few reports, the answer is called an extrapolation.
-FEW_FITTED = 20
 _SHOWN_RIVALS, _SHOWN_LEVELS = 2, 3
 _LONGEST_ANSWER, _LONGEST_QUESTION = 24, 300
 _SOURCES = {"report": "what the reports lack of certainty", "prior": "the prior", "null_base": "the null's base"}
 
 
 def what_decided(explanation: Explanation) -> str:
-    """Say which reports are for and against the answer, and what happens without one of them.
-
-    A report counts by its part of the support: its weight alone trades off with the bias of its level.
-    """
+    """Say which reports are for and against the answer, and what happens without one of them."""
     if explanation.answer is None:
         return "No report can be used, so no answer is selected and the null holds all the support."
     clauses = [_for(explanation), *_against(explanation)]
-    others = (_null(explanation), _one_report_less(explanation), _few_reports(explanation))
+    others = (_null(explanation), _one_report_less(explanation), explanation.few_reports)
     return " ".join(filter(None, [f"{'; '.join(clauses)}.", *others]))
 
 
@@ -58,10 +51,7 @@ def _for(explanation: Explanation) -> str:
         who = "The only report says" if is_single else f"All {n} reports say"
     link = f"{', but' if outvoted else ' and'} {'brings' if is_single else 'bring'} it to a support of"
     said = f"{'Only ' if outvoted else ''}{who} {quoted(explanation.answer or '')}{link}"
-    top = supporters.iloc[int(supporters["support_part"].argmax())]
-    mostly_one = not is_single and top["support_part"] > supporters["support_part"].sum() / 2
-    alone = f", {top['level']!r} alone to {probability(top['support_part'])}" if mostly_one else ""
-    return f"{said} {probability(explanation.support)}{alone}"
+    return f"{said} {probability(explanation.support)}"
 
 
 def _against(explanation: Explanation) -> list[str]:
@@ -70,15 +60,11 @@ def _against(explanation: Explanation) -> list[str]:
     rivals = states.iloc[1:-1]
     outvotes = rivals["n_reports"].where(rivals["n_reports"] > states["n_reports"].iloc[0], 0)
     rivals = rivals.loc[outvotes.sort_values(ascending=False, kind="stable").index]
-    few = LITTLE * reports["support_part"].mean()
     clauses = []
     for rival in rivals.head(_SHOWN_RIVALS).to_dict("records"):
         supporters = reports[reports["answer"] == rival["answer"]]
         who = f"{supporters['level'].iloc[0]!r} says" if len(supporters) == 1 else f"{len(supporters)} say"
-        counts = " and counts little" if len(supporters) == 1 else " and count little"
-        little = counts if supporters["support_part"].mean() < few else ""
-        tied = ", tied with it" if math.isclose(rival["support"], explanation.support, rel_tol=1e-12) else ""
-        clauses.append(f"{who} {quoted(rival['answer'])}{little}{tied} ({probability(rival['support'])})")
+        clauses.append(f"{who} {quoted(rival['answer'])} ({probability(rival['support'])})")
     rest = rivals.iloc[_SHOWN_RIVALS:]
     if len(rest):
         more = "one more answer has" if len(rest) == 1 else f"{len(rest)} more answers share"
@@ -123,15 +109,6 @@ def _one_report_less(explanation: Explanation) -> str:
     return f"{start}, with a probability between {between}."
 
 
-def _few_reports(explanation: Explanation) -> str:
-    n_fitted, few = explanation.n_fitted, explanation.n_fitted_as_few
-    if few >= min(FEW_FITTED, n_fitted):
-        return ""
-    seen = f"Only {few}" if few else "None"
-    whole = f"the {counted(n_fitted, 'question')} that the fit learned from"
-    return f"{seen} of {whole} had as few reports: this is an extrapolation."
-
-
 NULL = "no candidate is right"
 
 
@@ -139,8 +116,7 @@ def explanation_blocks(explanation: Explanation) -> Iterator[Block]:
     """Yield the answer, the reasons, and tables of the reports, the states and the final calibration."""
     yield Paragraph(_headline(explanation))
     yield Paragraph(what_decided(explanation))
-    if len(explanation.reports):
-        yield _reports_table(explanation, with_agreement=bool(explanation.reports["agreement"].notna().any()))
+    yield from _tables_of_reports(explanation, with_agreement=bool(explanation.reports["agreement"].notna().any()))
     if len(explanation.unusable):
         yield _unusable_table(explanation)
     yield _states_table(explanation)
@@ -158,7 +134,10 @@ def _headline(explanation: Explanation) -> str:
     return f"{line}\n{shortened(explanation.question, _LONGEST_QUESTION)}" if explanation.question else line
 
 
-def _reports_table(explanation: Explanation, *, with_agreement: bool) -> Table:
+def _tables_of_reports(explanation: Explanation, *, with_agreement: bool) -> Iterator[Table]:
+    """Yield the table of the reports, if there are any."""
+    if not len(explanation.reports):
+        return
     decimals = _decimals(explanation)
 
     def without(row: Record) -> Cell:
@@ -180,7 +159,7 @@ def _reports_table(explanation: Explanation, *, with_agreement: bool) -> Table:
         caption += " agrees: how often its level agrees with most others, over all questions, and would by chance."
     if explanation.n_samples > 1:
         caption += f"\nBelow a mean over the draws: its {explanation.interval_level:.0%} interval."
-    return Table.of(
+    yield Table.of(
         f"What each report gave ({len(explanation.reports)} usable of {n_levels} levels)",
         explanation.reports.to_dict("records"),
         {
@@ -229,7 +208,7 @@ def _states_table(explanation: Explanation) -> Table:
 
     caption = (
         f"prior: prior_strength, shared evenly. base: null_base. support: the share of {_product(explanation)} in that "
-        "of all states. The candidate with the most is selected (bold), never the null. Only ratios of sums mean "
+        "of all states. The candidate with the most is selected, never the null. Only ratios of sums mean "
         "something; their common scale is the preset's."
     )
     if explanation.n_samples > 1:
@@ -356,13 +335,14 @@ def explanation_figure(explanation: Explanation) -> "Figure":
 
     The numbers in the segments lead to the key below; a segment too narrow for a number stands in the order of the key.
     """
+    tables = [*_tables_of_reports(explanation, with_agreement=False), _states_table(explanation)]
     bars = _AROUND + _ROW * (len(explanation.states) + 1)
     key = _KEY_LINE * (len(explanation.reports) + len(explanation.states) + 4)
     with figure_style():
-        figure = headed_figure(_figure_title(explanation), _caption(explanation), bars + key, width=7.4)
+        figure = headed_figure(_figure_title(explanation), _caption(explanation, tables), bars + key, width=7.4)
         upper, lower = figure.subplots(2, 1, height_ratios=[bars, key])
         _draw_states(upper, explanation)
-        _draw_key(lower, explanation)
+        _draw_key(lower, tables)
     return figure
 
 
@@ -373,22 +353,10 @@ def _figure_title(explanation: Explanation) -> str:
     return f"{explanation.problem_id}: why {quoted(explanation.answer)}, with probability {confidence}?"
 
 
-def _caption(explanation: Explanation) -> str:
-    n, n_levels = len(explanation.reports), len(explanation.reports) + len(explanation.unusable)
-    level, draws = f"{explanation.interval_level:.0%}", explanation.n_samples
-    sentences = [f"{n} of {n_levels} levels have a usable report."]
-    if n:
-        votes = "Vote: by how much it multiplies the odds of its answer. " if _has_votes(explanation) else ""
-        sentences.append(
-            "Counts as: its stated confidence after calibration. Evidence: weight x what it counts as, for its answer. "
-            f"{votes}Without it: the probability of the answer without this report."
-        )
-    sentences.append(f"Support: the share of {_product(explanation)}; a bar is divided like its sum.")
-    if draws > 1:
-        sentences.append(f"Means over {draws} posterior draws; lines: {level} intervals.")
+def _caption(explanation: Explanation, tables: Sequence[Table]) -> str:
     this = "this one among them" if explanation.learned_from else "not this one"
-    sentences.append(f"The fit learned from {counted(explanation.n_fitted, 'question')}, {this}.")
-    return f"{what_decided(explanation)}\n{' '.join(sentences)}"
+    fitted = f"A bar is divided like its sum. The fit learned from {counted(explanation.n_fitted, 'question')}, {this}."
+    return "\n".join([what_decided(explanation), " ".join([*(table.note for table in tables), fitted])])
 
 
 def _draw_states(axes: "Axes", explanation: Explanation) -> None:
@@ -458,12 +426,11 @@ def _add_legend(axes: "Axes", explanation: Explanation) -> None:
     axes.legend(handles=handles, ncols=5, loc="lower right", bbox_to_anchor=(1, 1), **spacing)
 
 
-def _draw_key(axes: "Axes", explanation: Explanation) -> None:
+def _draw_key(axes: "Axes", tables: Sequence[Table]) -> None:
     """Draw the tables of the reports and the states, without intervals."""
     axes.set_axis_off()
-    of_reports = [_reports_table(explanation, with_agreement=False)] if len(explanation.reports) else []
     line = 0
-    for table in (*of_reports, _states_table(explanation)):
+    for table in tables:
         headers = [column.header.replace("\n", " ") for column in table.columns]
         rows = [[shortened(cell.text.replace("\n", " "), _LONGEST_IN_KEY) for cell in row] for row in table.rows]
         by_column = list(zip(headers, *rows, strict=True))

@@ -302,9 +302,8 @@ def test_what_the_fit_has_seen_is_counted(several_draws: Fit, observations: Obse
     seen, new = (explain(several_draws, observations, name) for name in (observations.problem_id[0], "lone"))
     assert (seen.learned_from, new.learned_from) == (True, False)
     assert seen.n_fitted == new.n_fitted == 4
-    n_used = observations.usable.sum(axis=1)
-    assert seen.n_fitted_as_few == (n_used[:4] <= n_used[0]).sum()
-    assert new.n_fitted_as_few == (n_used[:4] <= 1).sum()
+    assert (seen.few_reports, "1 usable report," in new.few_reports) == (None, True)
+    assert explain(made_fit(observations, natural(len(LEVEL_NAMES))), observations, "lone").few_reports is None
 
 
 @pytest.mark.parametrize(
