@@ -13,7 +13,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "diagnostics.md").read_text()
-WORKS, SENSELESS = PAGE.partition("\n## ArviZ\n")[2].partition("| makes no sense |")[::2]
+WORKS, SENSELESS = PAGE.partition("\n## ArviZ\n")[2].partition("These make no sense")[::2]
 CALLS = re.findall(r"`(az\.[^`]+\))`", WORKS)
 #: Public names that take a posterior: pictures, tables, and what is left out.
 TABLES = re.compile(
