@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,54 +25,36 @@ from elicitation.run import RunSummary, elicit
 if TYPE_CHECKING:
     from elicitation.server import ServedEngine
 
-#: Groups of options in the help of a command.
-_WHICH, _HOW, _SERVER, _INSTEAD = "Which questions", "How they are asked", "The server", "Instead of a server"
+# Options by their group in the help of a command.
+_which = partial(typer.Option, rich_help_panel="Which questions")
+_how = partial(typer.Option, rich_help_panel="How they are asked")
+_server = partial(typer.Option, rich_help_panel="The server")
+_instead = partial(typer.Option, rich_help_panel="Instead of a server")
 
 StructuredOption = Annotated[
-    bool,
-    typer.Option(
-        help="Force the form of the final line (vLLM); not comparable with unconstrained replies.", rich_help_panel=_HOW
-    ),
+    bool, _how(help="Force the form of the final line (vLLM); not comparable with unconstrained replies.")
 ]
-LenientOption = Annotated[
-    bool,
-    typer.Option(help="Without a final line, guess as the released code does: the last number.", rich_help_panel=_HOW),
-]
+LenientOption = Annotated[bool, _how(help="Without a final line, guess as the released code does: the last number.")]
 OverridesOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Override a sampling setting: temperature=0.2, top_k=none.",
-        rich_help_panel=_HOW,
-    ),
+    _how("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
 ]
 ConcurrencyOption = Annotated[
     int | None,
-    typer.Option(
+    _server(
         min=1,
         help="Number of concurrent requests at each server. By default what a server that is started here takes, at "
         "most 256, and 64 at a running one.",
-        rich_help_panel=_SERVER,
     ),
 ]
 VllmPythonOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Python of the environment with vLLM. By default, the vllm command is used.", rich_help_panel=_SERVER
-    ),
+    Path | None, _server(help="Python of the environment with vLLM. By default, the vllm command is used.")
 ]
 VllmArgsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="ARGS",
-        help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.",
-        rich_help_panel=_SERVER,
-    ),
+    str, _server(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
 ]
 ReadyWithinOption = Annotated[
-    float,
-    typer.Option(help="Seconds to wait for a started server to be ready, after the download.", rich_help_panel=_SERVER),
+    float, _server(help="Seconds to wait for a started server to be ready, after the download.")
 ]
 
 
@@ -86,69 +69,35 @@ def elicit_command(
     base_url: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="A running server, as http://127.0.0.1:8000/v1; repeatable.")
     ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(help="Use the replies of this journal instead of asking a model.", rich_help_panel=_INSTEAD),
-    ] = None,
+    replay: Annotated[Path | None, _instead(help="Use the replies of this journal instead of asking a model.")] = None,
     batch: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the requests to this file, for a batch service, instead of asking.", rich_help_panel=_INSTEAD
-        ),
+        Path | None, _instead(help="Write the requests to this file, for a batch service, instead of asking.")
     ] = None,
     results: Annotated[
-        list[Path] | None,
-        typer.Option(help="With --batch: a file of results from the service; repeatable.", rich_help_panel=_INSTEAD),
+        list[Path] | None, _instead(help="With --batch: a file of results from the service; repeatable.")
     ] = None,
     protocol: Annotated[
-        ProtocolName,
-        typer.Option(
-            metavar="NAME",
-            help="steered: five levels. samples: five samples. topk: one list of five.",
-            rich_help_panel=_HOW,
-        ),
+        ProtocolName, _how(metavar="NAME", help="steered: five levels. samples: five samples. topk: one list of five.")
     ] = "steered",
     wording: Annotated[
-        Wording,
-        typer.Option(
-            metavar="NAME",
-            help="ours, or released: prompts and sampling of the released code of the paper.",
-            rich_help_panel=_HOW,
-        ),
+        Wording, _how(metavar="NAME", help="ours, or released: prompts and sampling of the released code of the paper.")
     ] = "ours",
     form: Annotated[
         ReplyForm,
-        typer.Option(
-            metavar="FORM",
-            help="text: a reply with a final line. json: a JSON object; not to be mixed with text.",
-            rich_help_panel=_HOW,
-        ),
+        _how(metavar="FORM", help="text: a reply with a final line. json: a JSON object; not to be mixed with text."),
     ] = "text",
     lenient: LenientOption = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.", rich_help_panel=_WHICH)
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a named benchmark.", rich_help_panel=_WHICH)] = None,
-    question_column: Annotated[
-        str | None, typer.Option(help="Column with the questions, in a file.", rich_help_panel=_WHICH)
-    ] = None,
-    answer_column: Annotated[
-        str | None, typer.Option(help="Column with the gold answers, in a file.", rich_help_panel=_WHICH)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Column with the names of questions, in a file.", rich_help_panel=_WHICH)
-    ] = None,
+    sample: Annotated[int | None, _which(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
+    split: Annotated[str | None, _which(help="Split of a named benchmark.")] = None,
+    question_column: Annotated[str | None, _which(help="Column with the questions, in a file.")] = None,
+    answer_column: Annotated[str | None, _which(help="Column with the gold answers, in a file.")] = None,
+    id_column: Annotated[str | None, _which(help="Column with the names of questions, in a file.")] = None,
     answers: AnswersOption = None,
     levels: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file with your own levels or wording; a level may name its model.", rich_help_panel=_HOW
-        ),
+        Path | None, _how(help="TOML file with your own levels or wording; a level may name its model.")
     ] = None,
-    examples: Annotated[
-        Path | None, typer.Option(help="TOML file with example turns to show first.", rich_help_panel=_HOW)
-    ] = None,
+    examples: Annotated[Path | None, _how(help="TOML file with example turns to show first.")] = None,
     overrides: OverridesOption = None,
     structured: StructuredOption = False,
     policy: Annotated[
@@ -156,11 +105,8 @@ def elicit_command(
     ] = None,
     ask_at_once: Annotated[
         int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="With --policy: ask the first N levels of a question at once, to take less time.",
-            rich_help_panel=_HOW,
+        _how(
+            min=1, metavar="N", help="With --policy: ask the first N levels of a question at once, to take less time."
         ),
     ] = 1,
     seed: Annotated[
@@ -173,15 +119,11 @@ def elicit_command(
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     key_variable: Annotated[
-        str, typer.Option(help="Environment variable with the API key for --base-url.", rich_help_panel=_SERVER)
+        str, _server(help="Environment variable with the API key for --base-url.")
     ] = "OPENAI_API_KEY",
     ready_within: ReadyWithinOption = 1800.0,
-    patience: Annotated[
-        float, typer.Option(help="Seconds to retry a request after it has failed.", rich_help_panel=_SERVER)
-    ] = 120.0,
-    timeout: Annotated[
-        float, typer.Option(help="Seconds that one reply may take in all.", rich_help_panel=_SERVER)
-    ] = 900.0,
+    patience: Annotated[float, _server(help="Seconds to retry a request after it has failed.")] = 120.0,
+    timeout: Annotated[float, _server(help="Seconds that one reply may take in all.")] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a model, or several, every question under several prompts, and write an observation file.

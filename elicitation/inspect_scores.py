@@ -7,12 +7,8 @@ from bayes_direag.data.answers import same_answer
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
+from elicitation.importing.inspect_log import inspect_module
 from elicitation.parsing import read_reply
-
-_NOT_INSTALLED = (
-    "Inspect's scores need inspect_ai, which is not installed. "
-    'Run: pip install ".[inspect]" in the checkout of bayes-direag'
-)
 
 
 def direag_reducer(fit: str | Path) -> Any:
@@ -31,12 +27,9 @@ def direag_reducer(fit: str | Path) -> Any:
     """
     from bayes_direag.fits.fit import Fit
 
-    try:
-        from inspect_ai.scorer import Score, score_reducer, value_to_float
-    except ImportError as error:
-        raise DirEAGError(_NOT_INSTALLED) from error
+    inspect = inspect_module("scorer", "Inspect's scores need")
     learned = Fit.load(fit)
-    kind, names, as_float = learned.tree.attrs["answers"], learned.level_names, value_to_float()
+    kind, names, as_float = learned.tree.attrs["answers"], learned.level_names, inspect.value_to_float()
 
     def reduce(scores: list[Any]) -> Any:
         if len(scores) > len(names):
@@ -53,12 +46,12 @@ def direag_reducer(fit: str | Path) -> Any:
         question = Question(problem_id="sample", observations=tuple(observations))
         (row,) = learned.predict(Observations.from_questions([question], kind)).to_dict("records")
         if not isinstance(row["answer"], str):
-            return Score(value=0, metadata={"probability": None})
+            return inspect.Score(value=0, metadata={"probability": None})
         value = next(as_float(score.value) for score in scores if same_answer(score.answer, row["answer"], kind))
-        return Score(value=value, answer=row["answer"], metadata={"probability": float(row["confidence"])})
+        return inspect.Score(value=value, answer=row["answer"], metadata={"probability": float(row["confidence"])})
 
     reduce.__name__ = "direag"
-    return score_reducer(name="direag")(lambda: reduce)()
+    return inspect.score_reducer(name="direag")(lambda: reduce)()
 
 
 def benefit() -> Any:
@@ -66,10 +59,7 @@ def benefit() -> Any:
 
     Raises DirEAGError if inspect_ai is not installed.
     """
-    try:
-        from inspect_ai.scorer import metric
-    except ImportError as error:
-        raise DirEAGError(_NOT_INSTALLED) from error
+    metric = inspect_module("scorer", "Inspect's scores need").metric
 
     def mean_benefit(scores: list[Any]) -> float:
         pairs = [(entry.score.as_float(), (entry.score.metadata or {}).get("probability")) for entry in scores]
