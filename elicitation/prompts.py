@@ -114,10 +114,6 @@ class Level:
         given: dict[str, JsonValue] = {"model": self.model, "sampling": self.sampling}
         return {name: value for name, value in given.items() if value}
 
-    def sampled(self, sampling: Sampling) -> Sampling:
-        """Return how its replies are drawn in a run of this sampling."""
-        return sampling.override(self.sampling)
-
 
 @dataclass(frozen=True, config=_CONFIG)
 class Example:

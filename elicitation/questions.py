@@ -124,14 +124,14 @@ def load_questions(
     form = next((form for form in TELL if form == name), None)
     if form is not None:
         _refuse(f"the benchmark {name}, whose columns are known", **columns)
-        source = f"{form}_{split or HUB[form].default[0]}" if form == "gsm8k" else form
-        return _collect(source, form, hub_rows(form, split, revision), TELL[form], kind or "numeric", limit)
+        name = _set_name(form, split or HUB[form].default[0])
+        return _collect(name, form, hub_rows(form, split, revision), TELL[form], kind or "numeric", limit)
     _refuse("a file", **published)
     path = Path(name_or_path)
     rows = read_rows(path)
     form = None if any(columns.values()) else published_form(rows)
     if form is not None:
-        return _collect(_set_name(form, path), form, rows, TELL[form], kind or "numeric", limit)
+        return _collect(_set_name(form, path.stem.lower()), form, rows, TELL[form], kind or "numeric", limit)
     return _collect(path.stem, path.stem, rows, _teller(path, rows, **columns), kind, limit, published=False)
 
 
@@ -141,9 +141,9 @@ def _refuse(what: str, **options: str | None) -> None:
         raise DirEAGError(f"{' and '.join(given)} cannot be chosen for {what}; expected none. Leave it out.")
 
 
-def _set_name(form: Form, path: Path) -> str:
-    """Return the name of a published file's set; the two files of GSM8K must not share names of questions."""
-    part = re.search(r"train|test", path.stem.lower()) if form == "gsm8k" else None
+def _set_name(form: Form, source: str) -> str:
+    """Return the name of a published set; the two parts of GSM8K must not share names of questions."""
+    part = re.search(r"train|test", source) if form == "gsm8k" else None
     return f"{form}_{part[0]}" if part else form
 
 

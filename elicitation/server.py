@@ -140,7 +140,8 @@ class ServedEngine(ChatEngine):
                     "process list shows it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
                 )
         self.source, self.arguments, self.log = source, tuple(arguments), Path(log)
-        self.revision = parsed(arguments).get("--revision", revision)
+        self._given = parsed(arguments)
+        self.revision = self._given.get("--revision", revision)
         self._port = _free_port()
         url = f"http://127.0.0.1:{self._port}/v1"
         super().__init__([url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
@@ -153,16 +154,15 @@ class ServedEngine(ChatEngine):
     @property
     def identity(self) -> dict[str, JsonValue]:
         """What must not change when a run is resumed: the commit, and all arguments except those of speed."""
-        arguments = parsed(self.arguments)
-        chosen = {name: arguments[name] for name in sorted(arguments) if name not in (*_OF_SPEED, "--revision")}
+        chosen = {name: value for name, value in sorted(self._given.items()) if name not in (*_OF_SPEED, "--revision")}
         return {"server": {**({} if self.revision is None else {"revision": self.revision}), **chosen}}
 
     async def __aenter__(self) -> EngineInfo:
         """Fetch the model, start the server, and wait until it serves the model."""
         try:
             fetched = await self.fetch()  # not limited by --ready-within, which is for loading
-            given = parsed(self.arguments).get("--max-num-seqs", "")
-            self.takes = int(given) if given.isdecimal() else (fetched and fetched.sequences) or fetch.MOST_SEQUENCES
+            most = self._given.get("--max-num-seqs", "")
+            self.takes = int(most) if most.isdecimal() else (fetched and fetched.sequences) or fetch.MOST_SEQUENCES
             if not self.running:
                 self.start()
             info = await self._connect()
@@ -206,15 +206,11 @@ class ServedEngine(ChatEngine):
                 f"--model {self.source}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. "
                 "Check the path."
             )
-        given = parsed(self.arguments)
-        request = Request(
-            self.source,
-            self.revision,
-            given.get("--dtype", "auto"),
-            _number(given, "--tensor-parallel-size") * _number(given, "--pipeline-parallel-size"),
-            whole=not given.keys() & {"--quantization", "--cpu-offload-gb"}
-            and given.get("--load-format", "auto") in ("auto", "safetensors"),
-        )
+        given = self._given
+        gpus = _number(given, "--tensor-parallel-size") * _number(given, "--pipeline-parallel-size")
+        changed = given.keys() & {"--quantization", "--cpu-offload-gb"}
+        whole = not changed and given.get("--load-format", "auto") in ("auto", "safetensors")
+        request = Request(self.source, self.revision, given.get("--dtype", "auto"), gpus, whole)
         command = (str(self._fetcher), fetch.__file__, json.dumps(request._asdict()))
         with self._logged((*command, "--served-model-name", self.model)) as log:
             process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)

@@ -44,7 +44,7 @@ class Task:
     @cached_property
     def sampling_by_level(self) -> tuple[Sampling, ...]:
         """How the replies of each level are drawn."""
-        return tuple(level.sampled(self.sampling) for level in self.protocol.levels)
+        return tuple(self.sampling.override(level.sampling) for level in self.protocol.levels)
 
     def slots(self, problem: Problem) -> tuple[Slot, ...]:
         """Return the slots of a question; they are asked one after another, to share the server's prefix cache."""

@@ -24,16 +24,15 @@ def test_the_released_code_samples_by_the_generation_config_of_the_model(
     assert preset.seed == seed
 
 
-@pytest.mark.parametrize("model", ["google/gemma-2-9b-it", "gemma-2-9b-it", "/models/Gemma-2-9b-it/", "gemma-2-9B-it"])
-def test_a_model_is_found_by_hub_name_and_by_folder(model: str) -> None:
-    assert find_preset(model) is MODELS["gemma-2-9b-it"]
-
-
 @pytest.mark.parametrize(
-    "model", ["google/gemma-2-9b", "Qwen/Qwen2.5-7B", "unsloth/gemma-2-9b-it", "SmolLM2-135M-Instruct", "", "/"]
+    ("models", "name"),
+    [
+        (("google/gemma-2-9b-it", "gemma-2-9b-it", "/models/Gemma-2-9b-it/", "gemma-2-9B-it"), "gemma-2-9b-it"),
+        (("google/gemma-2-9b", "Qwen/Qwen2.5-7B", "unsloth/gemma-2-9b-it", "SmolLM2-135M-Instruct", "", "/"), None),
+    ],
 )
-def test_another_model_has_no_preset(model: str) -> None:
-    assert find_preset(model) is None
+def test_a_model_is_found_by_hub_name_and_by_folder(models: tuple[str, ...], name: str | None) -> None:
+    assert {find_preset(model) for model in models} == {None if name is None else MODELS[name]}
 
 
 def test_the_papers_mistral_is_served_from_its_files_of_hugging_face() -> None:

@@ -154,8 +154,8 @@ def test_a_level_may_name_its_model_and_how_it_is_sampled(tmp_path: Path) -> Non
     assert (small.base_url, large.base_url) == (("http://u:secret@127.0.0.1:1/v1",), ("http://a/v1", "http://b/v1"))
     assert [level.is_asked_elsewhere for level in protocol.levels] == [True, True, False]
     sampling = Sampling(temperature=0.9)
-    assert (small.sampled(sampling), own.sampled(sampling)) == (sampling, sampling)
-    assert large.sampled(sampling) == Sampling(temperature=0.2, top_k=None, logprobs=True)
+    assert (sampling.override(small.sampling), own.sampling) == (sampling, {})
+    assert sampling.override(large.sampling) == Sampling(temperature=0.2, top_k=None, logprobs=True)
     assert small.differences == {"model": "s"}
     assert "secret" not in str(TypeAdapter(Protocol).dump_python(protocol))
 

@@ -56,18 +56,36 @@ def test_the_likeliest_choice_and_its_share() -> None:
     assert [question.gold_answer for question in imported.questions] == ["ABCD"[place] for place in right]
 
 
-def test_a_target_that_is_the_text_of_a_choice(tmp_path: Path) -> None:
+#: The target of a sample, the gold answer, and the verdict of the metric ``acc`` (1.0) where it counts.
+TARGETS: list[tuple[str, str, str | None, bool | None]] = [
+    ("cautious", "3 + 3 = 6\n#### 6", "6", None),  # as in GSM8K
+    ("cautious", "-1", "-1", None),
+    *(("cautious", many, many, None) for many in ("[" * 50_000, "[" * 50_000 + "]" * 50_000, "[1," * 20_000)),
+    ("choice", "6", "D", None),  # the text of a choice
+    ("choice", "3", None, True),  # the number of one choice and the text of another
+    ("choice", "[0, 2]", None, True),  # several
+    *(("choice", hidden, None, None) for hidden in ("-1", "", "None")),
+]
+
+
+@pytest.mark.parametrize(("log", "target", "gold", "correct"), TARGETS, ids=range(len(TARGETS)))
+def test_targets(tmp_path: Path, log: str, target: str, gold: str | None, correct: bool | None) -> None:
+    record = lines(LM_EVAL[log])[log == "cautious"] | {"target": target, "acc": 1.0}
+    kind = "choice" if log == "choice" else "text"
+    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)], kind=kind)
+    assert (imported.questions[0].gold_answer, first(imported).correct) == (gold, correct)
+    if correct:
+        wrong = import_logs("lm-eval", [write(tmp_path / "b.jsonl", record | {"acc": 0.0})], kind=kind)
+        assert first(wrong).correct is False
+
+
+def test_a_target_may_be_none_of_the_choices_or_the_choice_minus_one(tmp_path: Path) -> None:
     record = lines(LM_EVAL["choice"])[0]
-    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"target": "6"})])
-    assert imported.questions[0].gold_answer == "D"
     with pytest.raises(DirEAGError, match=r"a\.jsonl, line 1: the target is none of the choices; saw '7'; expected"):
         import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"target": "7"})])
-
-
-def test_the_gold_answer_of_gsm8k(tmp_path: Path) -> None:
-    record = lines(LM_EVAL["cautious"])[1] | {"target": "3 + 3 = 6\n#### 6"}
-    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
-    assert imported.questions[0].gold_answer == "6"
+    record["arguments"]["gen_args_1"]["arg_1"] = " -1"
+    chosen = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"target": "-1"})])
+    assert chosen.questions[0].gold_answer == "B"
 
 
 def test_of_several_gold_answers_the_metric_judges(tmp_path: Path) -> None:
@@ -109,37 +127,6 @@ def test_requests_without_a_context_are_no_choices() -> None:
     for question, other in zip(informed.questions, plain.questions, strict=False):
         assert reports(question)[0][1:] == reports(other)[0][1:]
         assert question.gold_answer == other.gold_answer
-
-
-@pytest.mark.parametrize("target", ["[" * 50_000, "[" * 50_000 + "]" * 50_000, "[1," * 20_000])
-def test_a_target_of_many_brackets_is_text(tmp_path: Path, target: str) -> None:
-    record = lines(LM_EVAL["cautious"])[1] | {"target": target}
-    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)], kind="text")
-    assert imported.questions[0].gold_answer == target
-
-
-@pytest.mark.parametrize("target", ["-1", "", "None", "[0, 2]"])
-def test_a_target_that_is_hidden_or_several_is_no_gold_answer(tmp_path: Path, target: str) -> None:
-    record = lines(LM_EVAL["choice"])[0] | {"target": target, "acc": 1.0}
-    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)], kind="choice")
-    assert imported.questions[0].gold_answer is None
-    assert first(imported).correct is (True if target == "[0, 2]" else None)
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_a_target_that_is_the_number_of_one_choice_and_the_text_of_another(tmp_path: Path, right: bool) -> None:
-    record = lines(LM_EVAL["choice"])[0] | {"target": "3", "acc": float(right)}
-    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
-    assert record["arguments"]["gen_args_0"]["arg_1"] == " 3"
-    assert (imported.questions[0].gold_answer, first(imported).correct) == (None, right)
-
-
-def test_minus_one_may_be_an_answer(tmp_path: Path) -> None:
-    generated = lines(LM_EVAL["cautious"])[1] | {"target": "-1"}
-    assert import_logs("lm-eval", [write(tmp_path / "a.jsonl", generated)]).questions[0].gold_answer == "-1"
-    chosen = lines(LM_EVAL["choice"])[0] | {"target": "-1"}
-    chosen["arguments"]["gen_args_1"]["arg_1"] = " -1"
-    assert import_logs("lm-eval", [write(tmp_path / "a.jsonl", chosen)]).questions[0].gold_answer == "B"
 
 
 def test_what_is_no_sample_is_named(tmp_path: Path) -> None:
