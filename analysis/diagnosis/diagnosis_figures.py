@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from jaxtyping import Float
-from scipy.stats import gaussian_kde, norm, rankdata
+from scipy.stats import rankdata
 
 from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG, fitting, headed_figure, plain
+from analysis.display.style import REFERENCE, RIGHT, WRONG, headed_figure, plain
 from bayes_direag.fits.convergence import ESS_PER_CHAIN, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
@@ -100,51 +100,8 @@ def pareto_figure(left_out: xr.Dataset) -> "Figure":
     return figure
 
 
-_COLUMNS = 4
-
-
-def learning_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
-    """Draw the prior and the posterior density of every raw parameter."""
-    draws = fit.draws("raw").to_numpy()
-    n = draws.shape[1]
-    n_rows = -(-n // _COLUMNS)
-    figure = headed_figure(
-        f"What have the labels taught? The {n} raw parameters before and after",
-        f"Dashed: prior. Filled: posterior, after {fit.n_questions} labelled questions. "
-        "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
-        "prior. Values are on the raw scale; each panel has its own height.",
-        1.35 * n_rows,
-        width=7.6,
-    )
-    axes = figure.subplots(n_rows, _COLUMNS, squeeze=False).ravel()
-    rows = parameters.iloc[:n].assign(label=parameter_labels(parameters)).to_dict("records")
-    for axis, values, row in zip(axes, draws.T, rows, strict=False):
-        _draw_densities(axis, values, row["prior_mean"], row["prior_sd"])
-        name = fitting(row["label"], 0.8 * figure.get_figwidth() / _COLUMNS, points=8.0)
-        axis.set_title(f"{name}\ncontraction {row['contraction']:.2f}", fontsize=8)
-    for axis in axes[n:]:
-        axis.remove()
-    return figure
-
-
-def _draw_densities(axis: "Axes", draws: Float[np.ndarray, " sample"], mean: float, sd: float) -> None:
-    values = draws[np.isfinite(draws)]
-    low = min(mean - 2.6 * sd, values.min(initial=np.inf))
-    high = max(mean + 2.6 * sd, values.max(initial=-np.inf))
-    grid = np.linspace(low, high, 300)
-    axis.plot(grid, norm.pdf(grid, mean, sd), "--", color=REFERENCE, linewidth=1.4)
-    if len(np.unique(values)) > 1:
-        density = gaussian_kde(values)(grid)
-        axis.fill_between(grid, density, color=RIGHT, alpha=0.35, linewidth=0)
-        axis.plot(grid, density, color=RIGHT, linewidth=1.4)
-    axis.set_yticks([])
-    axis.set_ylim(bottom=0)
-    axis.tick_params(labelsize=7)
-    axis.grid(visible=False)
-
-
-#: Numbers of parameters (those with the fewest effective draws) and of pairs that are drawn.
-_WORST, _PAIRS = 6, 4
+#: Number of parameters that are drawn, those with the fewest effective draws.
+_WORST = 6
 _BAND = 0.95
 _LINES = ("-", "--", ":", "-.")
 
@@ -182,36 +139,6 @@ def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     names = [f"chain {number}" for number in range(n_chains)]
     lines = axes[0, 1].get_lines()[:n_chains]
     axes[-1, 0].legend(lines, names, loc="upper center", bbox_to_anchor=(0.5, -0.4), ncols=min(n_chains, 6), fontsize=8)
-    return figure
-
-
-def pairs_figure(fit: Fit, correlations: pd.DataFrame) -> "Figure":
-    """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
-    draws = fit.draws("raw")
-    draws.columns = parameter_labels(draws.columns.to_frame(index=False))
-    recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
-    diverging = recorded == 1
-    pairs = correlations.head(_PAIRS).to_dict("records")
-    if np.isnan(recorded).any():
-        crosses = "which of them diverged is not recorded"
-    else:
-        crosses = f"the {diverging.sum()} that diverged are crosses" if diverging.any() else "none diverged"
-    n_rows = -(-len(pairs) // 2)
-    figure = headed_figure(
-        f"What is known only together? The {len(pairs)} most correlated pairs",
-        f"{len(diverging)} posterior draws of raw parameters; {crosses}. A narrow or bent cloud: the labels determine "
-        "a combination of the two, not each.",
-        3.0 * n_rows,
-    )
-    axes = figure.subplots(n_rows, 2, squeeze=False).ravel()
-    for axis, row in zip(axes, pairs, strict=False):
-        x, y = (draws[row[end]] for end in ("first", "second"))
-        axis.plot(x[~diverging], y[~diverging], ".", markersize=3, alpha=0.35, color=RIGHT, markeredgewidth=0)
-        axis.plot(x[diverging], y[diverging], "x", markersize=6, color=WRONG)
-        axis.set(xlabel=plain(row["first"]), ylabel=plain(row["second"]))
-        axis.set_title(f"correlation {row['correlation']:+.2f}", fontsize=10)
-    for axis in axes[len(pairs) :]:
-        axis.remove()
     return figure
 
 

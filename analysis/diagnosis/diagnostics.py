@@ -20,8 +20,6 @@ from analysis.diagnosis.checks import (
 from analysis.diagnosis.diagnosis_figures import (
     calibration_figure,
     chains_figure,
-    learning_figure,
-    pairs_figure,
     pareto_figure,
     predictive_figure,
 )
@@ -30,7 +28,6 @@ from analysis.diagnosis.identifiability import (
     CommonScale,
     FlatDirection,
     common_scale,
-    correlations,
     flat_direction,
     learning,
     parameter_labels,
@@ -65,7 +62,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WORST_SHOWN = 5
-_PICTURES = ("chains", "pairs", "learning", "predictive", "calibration", "pareto")
+_PICTURES = ("chains", "predictive", "calibration", "pareto")
 
 DIAGNOSIS_FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), _PICTURES)
 
@@ -83,8 +80,6 @@ class Diagnosis(Result):
         R-hat, effective draws, Monte-Carlo error, and what the labels have taught.
     chains : DataFrame
         One row per chain: divergences, trajectories cut short, BFMI, acceptance and step size.
-    correlations : DataFrame
-        Of every pair of raw parameters, the strongest first.
     sensitivity : DataFrame
         How far priors and labels pull on each quantity.
     flat, scale
@@ -107,7 +102,6 @@ class Diagnosis(Result):
     fit: Fit
     parameters: pd.DataFrame
     chains: pd.DataFrame
-    correlations: pd.DataFrame
     flat: FlatDirection
     sensitivity: pd.DataFrame
     scale: CommonScale
@@ -209,8 +203,6 @@ class Diagnosis(Result):
         """Draw the checks; with a weighted likelihood only those that are valid there."""
         with figure_style():
             yield Picture("chains", chains_figure(self.fit, self.parameters))
-            yield Picture("pairs", pairs_figure(self.fit, self.correlations))
-            yield Picture("learning", learning_figure(self.fit, self.parameters))
             if self.is_weighted:
                 for name in ("predictive", "calibration", "pareto"):
                     yield LeftOut(name, "it means nothing where questions are weighted unequally")
@@ -263,7 +255,6 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         fit=fit,
         parameters=convergence(sampled).merge(learning(sampled, prior), on=["parameter", "level"]),
         chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
-        correlations=correlations(raw),
         flat=flat,
         sensitivity=prior_sensitivity(fit, prior, log_likelihood),
         scale=common_scale(fit, prior, flat),

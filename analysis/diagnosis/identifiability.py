@@ -98,22 +98,6 @@ def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
     return name.where(level.isna(), name + "[" + level.fillna("") + "]")
 
 
-def correlations(draws: pd.DataFrame) -> pd.DataFrame:
-    """Return the posterior correlation of every pair of parameters, the strongest first; NaN if one never moves."""
-    moving = np.where(np.ptp(draws.to_numpy(), axis=0) > 0, draws, np.nan)
-    matrix = np.atleast_2d(np.corrcoef(moving, rowvar=False))
-    rows, columns = np.triu_indices(len(matrix), k=1)
-    labels = parameter_labels(draws.columns.to_frame(index=False))
-    table = pd.DataFrame(
-        {
-            "first": labels.iloc[rows].to_numpy(),
-            "second": labels.iloc[columns].to_numpy(),
-            "correlation": matrix[rows, columns],
-        }
-    )
-    return table.sort_values("correlation", key=np.abs, ascending=False, ignore_index=True)
-
-
 def flat_direction(draws: pd.DataFrame, prior: pd.DataFrame, log_likelihood: TotalLogLikelihood) -> FlatDirection:
     """Find the direction that the data constrain least relative to the prior; NaN if a draw is not finite."""
     names, values = draws.columns.to_frame(index=False), draws.to_numpy()

@@ -157,16 +157,6 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Each colour is one independent run of the sampler. They should look alike, overlap, and show no trend; "
             "the lines on the right should stay in the grey band.",
         ),
-        "pairs": (
-            "What is known only together?",
-            "A round cloud: each of the two numbers is known by itself. A narrow one: only their combination is. "
-            "Crosses are draws that went wrong.",
-        ),
-        "learning": (
-            "What did the labels teach?",
-            "Dashed is what was believed before any label, filled what is believed after them. Where the two look "
-            "the same, nothing was learned.",
-        ),
         "predictive": (
             "Would the model have produced such labels?",
             "Dots should lie on the grey bars. Diamonds lie outside; a few of many do by chance.",

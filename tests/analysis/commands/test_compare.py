@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-import arviz_stats
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,9 +12,7 @@ import pytest
 from analysis.comparison.predictions import predictions_side_by_side, summarise_predictions
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
 from tests.analysis.fits import around, made_fit, natural
@@ -135,27 +132,3 @@ class TestRefusals:
         assert "observations (--obs): saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
         assert "has no method 'nuts'" in refuse(*runs, "--method", "nuts")
         assert "one of them twice" in refuse(runs[0], runs[0].parent / "." / runs[0].name)
-
-
-@pytest.mark.slow
-def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
-    observations = simulate_observations(80, seed=6)
-    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=150)
-    fit_map(observations, preset="bayes", variant="count").save(tmp_path / "map.nc")
-    drawn = fit_nuts(observations, variant="count", sampling=sampling)
-    drawn.save(tmp_path / "nuts.nc")
-    observations.write(tmp_path / "questions.jsonl")
-    options = ["--obs", tmp_path / "questions.jsonl", "--resamples", 20, "--json"]
-    record = json.loads(succeed(tmp_path / "map.nc", tmp_path / "nuts.nc", *options))
-    assert record["predictions"]["first_fitted"] == record["predictions"]["n"] == 80
-    assert 0 < record["predictions"]["mean_width"] < 0.6
-    near = drawn.tree.copy()
-    near["posterior"] = drawn.tree["unconstrained_posterior"]
-    Fit(drawn.tree.copy()).save(tmp_path / "again.nc")
-    record = json.loads(succeed(tmp_path / "nuts.nc", tmp_path / "again.nc", "--json"))
-    theirs = arviz_stats.loo(near, var_name="target")
-    for row in record["loo"]:
-        assert row["elpd"] == pytest.approx(theirs.elpd, abs=1e-6)
-        assert row["p_loo"] == pytest.approx(theirs.p, abs=1e-3)  # files keep four digits of log-likelihoods
-        assert 0 < row["p_loo"] < 6
-    assert [row["difference"] for row in record["loo"]] == [0, 0]

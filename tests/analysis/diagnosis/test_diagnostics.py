@@ -142,9 +142,7 @@ class TestVerdict:
         assert "is not recorded" in texts(found)["failure: divergences"]
         assert "BFMI is undefined" in texts(found)["failure: energy"]
         assert np.isnan(sampler_summary(fit).divergences)
-        pictures = drawn(found)
-        assert "not recorded" in pictures["pairs"].get_supxlabel()
-        assert "R-hat undefined" in said(pictures["chains"])
+        assert "R-hat undefined" in said(drawn(found)["chains"])
 
     def test_of_labels_that_the_model_does_not_explain_and_several_right_answers(self):
         fit = good_fit()
@@ -189,7 +187,6 @@ class TestRecord:
         assert len(record["parameters"]) == 29
         assert (record["parameters"][0]["level"], record["parameters"][-1]["level"]) == ("very_cautious", None)
         assert record["parameters"][3]["rhat"] == good.parameters["rhat"].iloc[3]
-        assert len(record["correlations"]) == 27 * 26 / 2
         assert record["flat"]["variance_left"] == good.flat.variance_left
         assert len(record["flat"]["loadings"]) == 27
         assert record["scale"]["fixed"] is True
@@ -249,7 +246,7 @@ class TestPictures:
         shown = said(figure)
         assert any(number in shown for number in ("120", "250", "1000")), "no n in the picture"
         assert figure.get_suptitle()
-        assert "raw scale" in shown if name == "learning" else [axes for axes in figure.axes if axes.get_xlabel()]
+        assert [axes for axes in figure.axes if axes.get_xlabel()]
 
     def test_the_worst_parameters_are_shown(self, good, pictures):
         worst = good.parameters.iloc[:-2][["ess_bulk", "ess_tail"]].min(axis=1).idxmin()
@@ -259,23 +256,6 @@ class TestPictures:
         for line in pictures["chains"].axes[1].get_lines()[:4]:
             assert np.abs(line.get_ydata()).max() < 0.2, "less the uniform one"
             assert line.get_ydata()[-1] == 0
-
-    def test_the_densities_are_those_of_prior_and_posterior(self, good, pictures):
-        panel = good.parameters["parameter"].tolist().index("weight_centre")
-        axes = pictures["learning"].axes[panel]
-        prior, posterior = axes.get_lines()
-        place, height = prior.get_data()
-        assert place[np.argmax(height)] == pytest.approx(2.0, abs=0.05)
-        assert height.max() == pytest.approx(1 / (1.5 * np.sqrt(2 * np.pi)), rel=1e-3)
-        place, height = posterior.get_data()
-        assert np.trapezoid(height, place) == pytest.approx(1, abs=0.02)
-        assert f"contraction {good.parameters['contraction'].iloc[panel]:.2f}" in axes.get_title(loc="left")
-
-    def test_the_pairs_are_the_most_correlated_and_show_divergences(self, spoilt, spoilt_pictures):
-        axes = spoilt_pictures["pairs"].axes[0]
-        assert {axes.get_xlabel(), axes.get_ylabel()} == {"null_base", "null_gain"}
-        draws = spoilt.fit.tree["unconstrained_posterior"][f"{axes.get_xlabel()}_raw"].to_numpy()
-        assert axes.get_lines()[1].get_xdata().tolist() == draws[3, [5, 9]].tolist()
 
     def test_the_predictive_picture_shows_the_table(self, good, pictures):
         table = good.predictive.table

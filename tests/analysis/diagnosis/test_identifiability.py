@@ -6,7 +6,6 @@ import pytest
 
 from analysis.diagnosis.identifiability import (
     common_scale,
-    correlations,
     flat_direction,
     learning,
     priors,
@@ -75,26 +74,6 @@ class TestLearning:
         assert table["sd"].tolist() == pytest.approx(PRIOR_SD * np.sqrt(np.diag(covariance)))
         assert table["parameter"].tolist() == ["weight", "weight", "slope"]
         assert table["level"].isna().tolist() == [False, False, True]
-
-
-class TestCorrelations:
-    def test_against_the_closed_form_the_strongest_first(self):
-        draws, _, covariance = normal_posterior(INFORMATION)
-        sd = np.sqrt(np.diag(covariance))
-        expected = covariance / np.outer(sd, sd)
-        table = correlations(draws)
-        pairs = list(zip(table["first"], table["second"], strict=True))
-        assert pairs == [("weight[a]", "weight[b]"), ("weight[a]", "slope"), ("weight[b]", "slope")]
-        assert table["correlation"].tolist() == pytest.approx([expected[0, 1], expected[0, 2], expected[1, 2]])
-        assert table["correlation"].iloc[0] < -0.6
-
-    def test_a_parameter_that_does_not_move_comes_last(self):
-        draws = normal_posterior(INFORMATION)[0]
-        draws["weight", "a"] = 4.0
-        table = correlations(draws)
-        assert table["correlation"].isna().tolist() == [False, True, True]
-        assert table["first"].iloc[0] == "weight[b]"
-        assert len(correlations(draws[["slope"]])) == 0
 
 
 class TestFlatDirection:

@@ -18,7 +18,7 @@ from analysis.report.report import write_report
 from analysis.report.source import read_source
 from bayes_direag.fits.convergence import convergence, is_apart, sampled_draws
 from bayes_direag.model.presets import preset
-from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import (
@@ -302,23 +302,6 @@ class TestWhatIsNotToBeBelieved:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fitted_by", ["map", "nuts"])
-def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
-    monkeypatch.undo()
-    monkeypatch.setattr(*UNRENDERED)
-    (small_fit() if fitted_by == "map" else good_fit()).save(tmp_path / "fit.nc")
-    page = reported(tmp_path / "report.html", files, tmp_path / "fit.nc")
-    assert "Take care" not in page.text
-    pictures = page.attributes("img")
-    assert len(pictures) == (10 if fitted_by == "map" else 16)
-    assert all(len(one["alt"]) > 40 for one in pictures)
-    if fitted_by == "map":
-        return
-    assert "Believable: yes" in page.sections["diagnostics"]
-    assert len(page.tables["Every parameter"]) == 1 + 29
-
-
-@pytest.mark.slow
 def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(*UNRENDERED)
@@ -327,7 +310,7 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
         tmp_path / "weighted.nc"
     )
     page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
-    assert len(page.attributes("img")) == 16 - 3
+    assert len(page.attributes("img")) == 14 - 3
     again = reported(tmp_path / "again.html", files, tmp_path / "weighted.nc")
     assert again.script == page.script
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()

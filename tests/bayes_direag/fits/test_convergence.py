@@ -8,7 +8,6 @@ from arviz_stats import ess, rhat
 
 from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag.fits.convergence import (
-    BFMI_LIMIT,
     ESS_PER_CHAIN,
     RHAT_LIMIT,
     SamplerSummary,
@@ -45,33 +44,18 @@ def autoregressive(correlation: float, shape: tuple[int, ...] = (4, 1000), rng=1
 
 
 class TestConvergence:
-    def test_independent_draws_whatever_their_scale_and_origin(self):
-        for scale, origin in ((1, 0), (-100, 5)):
-            row = row_of(origin + scale * NORMAL)
-            assert row["rhat"] == pytest.approx(1, abs=0.005)
-            assert row["ess_bulk"] == pytest.approx(4000, rel=0.1)
-            assert row["ess_tail"] == pytest.approx(4000, rel=0.15)
-            assert row["mcse"] == pytest.approx(abs(scale) * NORMAL.std() / np.sqrt(4000), rel=0.06)
-            assert row["mcse_relative"] == pytest.approx(1 / np.sqrt(4000), rel=0.06)
-
-    def test_tails_that_are_badly_explored(self):
+    def test_the_figures_are_arviz_s_whatever_the_scale_and_origin(self):
         values = NORMAL * np.exp(autoregressive(0.97))
         ends = [values <= np.quantile(values, share) for share in (0.05, 0.95)]
-        row = row_of(values)
-        assert row["ess_tail"] == pytest.approx(min(ess(end.astype(float), method="mean") for end in ends), rel=0.01)
-        assert row["ess_tail"] < row["ess_bulk"] / 3
-
-    @pytest.mark.parametrize(
-        ("values", "limit"),
-        [
-            (np.where(np.arange(4)[:, None] == 2, NORMAL[2, 0], NORMAL), 1.2),
-            (NORMAL + np.array([[0], [0], [3], [3]]), 1.5),
-            (NORMAL * np.array([[1], [1], [1], [4]]), 1.05),  # the classic R-hat would not see this
-        ],
-        ids=["a stuck chain", "different places", "different widths"],
-    )
-    def test_chains_that_differ(self, values, limit):
-        assert row_of(values)["rhat"] > limit
+        for scale, origin in ((1, 0), (-100, 5)):
+            row = row_of(origin + scale * values)
+            assert row["rhat"] == pytest.approx(rhat(values, chain_axis=0, draw_axis=1), abs=1e-3)
+            assert row["ess_bulk"] == pytest.approx(ess(values, chain_axis=0, draw_axis=1), rel=0.01)
+            tail = min(ess(end.astype(float), method="mean") for end in ends)
+            assert row["ess_tail"] == pytest.approx(tail, rel=0.01)
+            assert row["ess_tail"] < row["ess_bulk"] / 3
+            assert row["mcse_relative"] == pytest.approx(row["mcse"] / (abs(scale) * values.std(ddof=1)))
+        assert row_of(NORMAL)["mcse_relative"] == pytest.approx(1 / np.sqrt(4000), rel=0.06)
 
     @pytest.mark.parametrize(
         "values",
@@ -167,13 +151,9 @@ class TestChainStatistics:
         assert table["step_size"].tolist() == pytest.approx([0.25] * 4)
         # independent energies: the variance of a step is twice that of the energy; one that stands still has none
         assert table["bfmi"].tolist() == pytest.approx([2, np.nan, 2, 2], rel=0.15, nan_ok=True)
-
-    def test_an_energy_that_hardly_moves(self):
         slow = autoregressive(0.95)
         expected = [np.mean(np.diff(own) ** 2) / own.var(ddof=1) for own in slow]
-        found = chain_statistics(self.statistics(energy=slow))["bfmi"]
-        assert found.tolist() == pytest.approx(expected)
-        assert (found < BFMI_LIMIT).all()
+        assert chain_statistics(self.statistics(energy=slow))["bfmi"].tolist() == pytest.approx(expected)
 
 
 class TestSamplerSummary:
