@@ -49,8 +49,6 @@ def evaluate_command(
     groups: options.GroupsOption = None,
     equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
-    recalibration: options.RecalibrationOption = None,
-    out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
@@ -77,7 +75,7 @@ def evaluate_command(
     from analysis.evaluation import evaluate
     from analysis.runs.evaluated_run import EVALUATION_FOLDER
 
-    settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
+    settings = options.chosen_preset(preset, overrides)
     EVALUATION_FOLDER.check(target)
     columns = options.chosen_columns(column, scale, groups, equal)
     read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)

@@ -68,8 +68,6 @@ def fit_command(
             rich_help_panel=_FURTHER,
         ),
     ] = False,
-    recalibration: options.RecalibrationOption = None,
-    out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
@@ -87,7 +85,7 @@ def fit_command(
 
     options.check_file(target, observations, *filter(None, [unlabelled, also]))
     columns = options.chosen_columns(column, scale, groups, equal)
-    settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
+    settings = options.chosen_preset(preset, overrides)
     with options.progress() as step:
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels)

@@ -17,7 +17,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns, ConfidenceScale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
+from bayes_direag.model.settings import FitMethod, Preset, PresetName, SamplingSettings
 
 #: Groups of options in the help of a command, beside the common ones.
 READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
@@ -109,26 +109,12 @@ WeightedOption = Annotated[
         "--allow-weighted", help="Sample even if the preset weights questions unequally.", rich_help_panel=SAMPLING
     ),
 ]
-RecalibrationOption = Annotated[
-    RecalibrationMethod | None,
-    typer.Option(
-        metavar="METHOD",
-        help="The final calibration: platt, release, temperature, isotonic or none. By default that of the preset.",
-        rich_help_panel=MODEL,
-    ),
-]
-OutOfFoldOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Folds of the final calibration; 0 calibrates on the questions fitted to.", rich_help_panel=MODEL
-    ),
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Override the preset, as weight.start=0; may be repeated.",
+        help="Override the preset, as weight.start=0 or recalibration.method=isotonic; may be repeated.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -164,13 +150,9 @@ def chosen_columns(
     )
 
 
-def chosen_preset(
-    name: PresetName, recalibration: RecalibrationMethod | None, out_of_fold: int | None, overrides: list[str] | None
-) -> Preset:
-    """Return the preset of that name, with the changes of the other options."""
-    final = {"method": recalibration, "out_of_fold": out_of_fold}
-    given = [f"recalibration.{field}={value}" for field, value in final.items() if value is not None]
-    return presets.preset(name).override(**presets.parse_overrides([*(overrides or ()), *given]))
+def chosen_preset(name: PresetName, overrides: list[str] | None) -> Preset:
+    """Return the preset of that name, with the changes of ``--set``."""
+    return presets.preset(name).override(**presets.parse_overrides(overrides or []))
 
 
 def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:

@@ -32,7 +32,7 @@ AT_ONCE = 100_000
 JOBS = {
     "predict, MAP": ("predict", "map.nc", "QUESTIONS"),
     "predict, posterior": ("predict", "nuts.nc", "QUESTIONS"),
-    "fit, MAP": ("fit", "QUESTIONS", "--out-of-fold", "0", "--answers", "numeric"),
+    "fit, MAP": ("fit", "QUESTIONS", "--set", "recalibration.out_of_fold=0", "--answers", "numeric"),
 }
 
 

@@ -97,8 +97,9 @@ def given_to(monkeypatch: pytest.MonkeyPatch, function: str, fit: Fit) -> dict[s
 
 def test_overrides_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
     asked = given_to(monkeypatch, "fit_map", Fit.load(fitted[0]))
-    options = ["--variant", "count", "--set", "null_target_weight=2", "--set", "recalibration.penalty=0.25"]
-    succeed("fit", observations, "--out", tmp_path / "fit.nc", *options, "--recalibration", "none", "--seed", 5)
+    options = ["--variant", "count", "--seed", 5, "--set", "null_target_weight=2"]
+    options += ["--set", "recalibration.penalty=0.25", "--set", "recalibration.method=none"]
+    succeed("fit", observations, "--out", tmp_path / "fit.nc", *options)
     assert (asked["variant"], asked["seed"]) == ("count", 5)
     changes = "null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
     assert label(asked["preset"]) == f"bayes with {changes}"
@@ -110,11 +111,11 @@ def test_overrides_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
         (["--set", "epps=0.1"], "'epps'"),
         (["--set", "eps"], "FIELD=VALUE"),
         (["--set", "weight.low=1"], "weight is pooled over levels (weight_spread), so it cannot be bounded"),
-        (["--set", "recalibration=platt", "--out-of-fold", 3], "recalibration"),
+        (["--set", "recalibration=platt", "--set", "recalibration.split=3"], "recalibration"),
         ([*NUTS, "--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
         ([*NUTS, "--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
         ([*NUTS, "--preset", "release"], "preset release weighs questions unequally"),
-        ([*NUTS, "--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
+        ([*NUTS, "--set", "recalibration.method=isotonic"], "recalibration method isotonic is for MAP"),
         ([*NUTS, "--set", "null_target_weight=balanced"], "--allow-weighted"),
         ([*NUTS, "--set", "slope.low=-5"], "within bounds"),
     ],
