@@ -87,7 +87,6 @@ def predict_command(
     from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
-    from bayes_direag.fits.few_reports import FewReports
     from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.label_check import label_remark
     from bayes_direag.fits.streaming import Predicted, predict_file
@@ -120,15 +119,15 @@ def predict_command(
             else:
                 table = learned.predict_candidates(questions)
             write_table(table, target)
-            few = FewReports.of(questions.usable.sum(axis=1), learned.enough_reports.enough)
-            predicted = Predicted(len(questions), int((~questions.answered).sum()), few, questions)
+            predicted = Predicted(questions.usable.sum(axis=1), questions)
         remark = label_remark(learned, observations, columns)
         try:
             estimate = learned.estimate(predicted.sample, interval_level=interval_level)
             estimated, recorded = estimate.text(), {"estimate": estimate.record()}
         except DirEAGError as error:  # predictions need no estimate
             estimated, recorded = f"How many are right cannot be estimated: {error}", {}
-    n, unanswered, few, sample = predicted
+    n_reports, sample = predicted
+    n, unanswered = len(n_reports), int((n_reports == 0).sum())
     summary = {"out": str(target), "n": n, "unanswered": unanswered}
     text = f"{target}: {n} questions, {unanswered} of them unanswered."
     if learned.n_samples > 1:
@@ -137,10 +136,8 @@ def predict_command(
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"
-    remarks = [] if remark is None else [remark]
-    if few is not None and not learned.partial:
-        remarks.insert(0, few.remark(n, learned.enough_reports))
-    if remarks:
+    few = None if learned.partial else learned.enough_reports.remark(n_reports)
+    if remarks := [*filter(None, [few, remark])]:
         summary |= {"remarks": remarks}
         text = "\n".join([text, *remarks])
     summary |= recorded

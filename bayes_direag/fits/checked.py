@@ -20,13 +20,7 @@ def require_usable(
     labels: Sequence[object],
     signals: Sequence[object],
 ) -> None:
-    """Raise ValueError unless parameters and final calibration are numbers, as many as there are draws and levels.
-
-    Parameters
-    ----------
-    parameters
-        Natural parameters, each with a leading axis of posterior draws.
-    """
+    """Raise ValueError unless parameters and final calibration are numbers, as many as there are draws and levels."""
     for name in (*levels, *labels, *signals):
         if not isinstance(name, str):
             raise ValueError(f"saw {name!r} for the name of a level, label or signal")

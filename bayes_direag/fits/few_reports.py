@@ -22,29 +22,17 @@ class EnoughReports(NamedTuple):
         ordered = np.sort(n_reports)
         return cls(int(ordered[int((1 - _SHARE) * len(ordered))]), int(ordered[-1]))
 
-
-class FewReports(NamedTuple):
-    """The questions that have usable reports, but not enough of them."""
-
-    n: int
-    fewest: int
-    most: int
-
-    @classmethod
-    def of(cls, n_reports: Int[np.ndarray, " problem"], enough: int) -> "FewReports | None":
-        """Count them among questions with these numbers of usable reports; None if there are none."""
-        few = n_reports[(n_reports > 0) & (n_reports < enough)]
-        return cls(len(few), int(few.min()), int(few.max())) if len(few) else None
-
-    def remark(self, n: int, fitted: EnoughReports) -> str:
-        """Say how many of n questions they are, that such probabilities are mostly too high, and what to do."""
-        reports = "usable report" if self.most == 1 else "usable reports"
-        have = "has" if self.n == 1 else "have"
+    def remark(self, n_reports: Int[np.ndarray, " problem"]) -> str | None:
+        """Say how many questions with such numbers of usable reports have too few, but some; None if there are none."""
+        few, n = n_reports[(n_reports > 0) & (n_reports < self.enough)], len(n_reports)
+        if not len(few):
+            return None
+        reports = "usable report" if few.max() == 1 else "usable reports"
         return (
-            f"{self.n:,} of {n:,} question{'s' if n > 1 else ''} {have} {_range(self.fewest, self.most)} {reports}, "
-            f"where the fitted ones had {_range(fitted.enough, fitted.most)}. Such probabilities are mostly too high: "
-            "where we measured it, by 24 points with one report, 12 with two and 5 with four. Fit with "
-            "partial=True (on the command line --partial)."
+            f"{len(few):,} of {n:,} question{'s' if n > 1 else ''} {'has' if len(few) == 1 else 'have'} "
+            f"{_range(few.min(), few.max())} {reports}, where the fitted ones had {_range(self.enough, self.most)}. "
+            "Such probabilities are mostly too high: where we measured it, by 24 points with one report, 12 with two "
+            "and 5 with four. Fit with partial=True (on the command line --partial)."
         )
 
 

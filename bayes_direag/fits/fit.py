@@ -24,7 +24,7 @@ from bayes_direag.decisions.estimate import Estimate, Size
 from bayes_direag.decisions.replay import Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
-from bayes_direag.fits.few_reports import EnoughReports, FewReports
+from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.policy import Policy
 from bayes_direag.fits.policy_making import make_policy, out_of_fold_replay
@@ -261,8 +261,8 @@ class Fit:
         parameters = sampled_parameters(self.tree, aligned.slots)
         columns = predict(self.reports(aligned), parameters, self.recalibration, interval_level)
         n_used, fitted = aligned.usable.sum(axis=1), self.enough_reports
-        if warn and not self.partial and (few := FewReports.of(n_used, fitted.enough)):
-            warnings.warn(few.remark(len(n_used), fitted), FewReportsWarning, stacklevel=2)
+        if warn and not self.partial and (remark := fitted.remark(n_used)):
+            warnings.warn(remark, FewReportsWarning, stacklevel=2)
         return selected_table(aligned, columns, n_used < fitted.enough)
 
     def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":

@@ -16,21 +16,9 @@ def assign_folds(
 ) -> Int[np.ndarray, " problem"]:
     """Deal ``n`` questions into folds: shuffle their indices with ``random.Random(seed)``, then deal round-robin.
 
-    Parameters
-    ----------
-    cluster
-        The cluster of each question. After the shuffle whole clusters are dealt, the largest first, each to the
-        smallest fold so far. Clusters of one question each are dealt as if there were no clusters.
-
-    Returns
-    -------
-    (problem,) array
-        The fold of each question, 0-based. Sizes differ by at most one, or by the size of the largest cluster.
-
-    Raises
-    ------
-    DirEAGError
-        With fewer than two folds, or fewer questions or clusters than folds (in particular without questions).
+    With clusters, whole ones are dealt after the shuffle, the largest first, each to the smallest fold so far. Sizes
+    differ by at most one, or by the size of the largest cluster. Raises DirEAGError with fewer than two folds, or fewer
+    questions or clusters than folds.
     """
     _, member, sizes = np.unique(np.arange(n) if cluster is None else cluster, return_inverse=True, return_counts=True)
     if not 2 <= n_folds <= len(sizes):

@@ -32,8 +32,7 @@ def label_remark(fit: Fit, path: Path, columns: Columns | None) -> str | None:
     if not len(known):
         return None
     table = fit.predict(known, warn=False)
-    place = [answers.index(answer) for answers, answer in zip(known.candidates, table["answer"], strict=True)]
-    right, probability = known.correct_candidate[np.arange(len(known)), place], table["confidence"].to_numpy()
+    right, probability = known.is_right(table["answer"]), table["confidence"].to_numpy()
     difference, error = right.mean() - probability.mean(), np.sqrt((probability * (1 - probability)).sum()) / len(known)
     if abs(difference) < max(_DIFFERENCE, _STANDARD_ERRORS * error):
         return None

@@ -5,7 +5,6 @@ The file is that of a :class:`~bayes_direag.Predictor` with another ``format`` a
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +74,8 @@ class Policy:
         What a unit of price is worth in the unit of benefit, a right answer at full confidence.
     most
         How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
+    asking
+        What decides which report comes next.
     stopped
         The final calibration of questions on which asking stops.
     n_labels
@@ -86,16 +87,10 @@ class Policy:
     person: float | None
     factor: float
     most: Int[np.ndarray, " level"]
-    typical: Float[np.ndarray, "level *signal"]
-    coincidence: float
+    asking: Asking
     stopped: Recalibration
     n_labels: int
     records: list[dict[str, Any]] = field(repr=False)
-
-    @cached_property
-    def asking(self) -> Asking:
-        """What decides which report comes next."""
-        return Asking(self.predictor.parameters, self.predictor.recalibration, self.typical, self.coincidence)
 
     def next(self, reports: Sequence[Mapping[str, object]]) -> Step:
         """Say which level to ask next on a question, given its reports so far, perhaps none.
@@ -189,8 +184,8 @@ class Policy:
             "person": self.person,
             "factor": self.factor,
             "most": self.most.tolist(),
-            "typical": self.typical.tolist(),
-            "coincidence": self.coincidence,
+            "typical": self.asking.typical.tolist(),
+            "coincidence": self.asking.coincidence,
             "stopped": recalibration_content(self.stopped),
             "n_labels": self.n_labels,
             "forecast": self.records,
@@ -212,26 +207,27 @@ class Policy:
     def _of_content(cls, stored: Mapping[str, Any]) -> "Policy":
         predictor, own = Predictor.of_content(stored), stored["policy"]
         n_levels, n_signals = len(predictor.levels), len(predictor.signals)
+        decides = np.array(own["typical"], float), float(own["coincidence"])
+        asking = Asking(predictor.parameters, predictor.recalibration, *decides)
         policy = cls(
             predictor=predictor,
             prices=np.array(own["prices"], float),
             person=None if own["person"] is None else float(own["person"]),
             factor=float(own["factor"]),
             most=np.array(own["most"], int),
-            typical=np.array(own["typical"], float),
-            coincidence=float(own["coincidence"]),
+            asking=asking,
             stopped=read_recalibration(own["stopped"]),
             n_labels=int(own["n_labels"]),
             records=[dict(row) for row in own["forecast"]],
         )
         of_levels = (n_levels,) if n_signals == 1 else (n_levels, n_signals)
-        shapes = policy.prices.shape, policy.most.shape, policy.typical.shape
-        numbers = *policy.prices, *policy.typical.ravel(), policy.factor, policy.coincidence, policy.person or 0.0
+        shapes = policy.prices.shape, policy.most.shape, asking.typical.shape
+        numbers = *policy.prices, *asking.typical.ravel(), policy.factor, asking.coincidence, policy.person or 0.0
         if shapes != ((n_levels,), (n_levels,), of_levels) or not np.isfinite(numbers).all():
             raise ValueError(f"prices, numbers of reports and mean confidences are not those of {n_levels} levels")
         if (n_draws := len(predictor.parameters.weight)) > 1:
             raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
-        if not 0 < policy.coincidence < 1 or min(*policy.prices, policy.factor) < 0:
+        if not 0 < asking.coincidence < 1 or min(*policy.prices, policy.factor) < 0:
             raise ValueError("saw a negative price, or a probability outside 0 and 1")
         names = {"levels": predictor.levels, "labels": predictor.labels, "signals": predictor.signals}
         require_usable(predictor.parameters, policy.stopped, eps=predictor.eps, **names)

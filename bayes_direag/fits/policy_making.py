@@ -98,15 +98,13 @@ def make_policy(
     stopped, *of_parts = recalibrate(Outcomes(support, right, weight, answers.n_reports), final)
 
     most = [replay.usable[:, replay.level == level].sum(axis=1).max() for level in range(len(price))]
-    whole = Asking.of(labelled, predictor.parameters, predictor.recalibration, predictor.eps)
     return Policy(
         predictor=predictor,
         prices=price,
         person=person,
         factor=factor,
         most=np.maximum(most, 1),
-        typical=whole.typical,
-        coincidence=whole.coincidence,
+        asking=Asking.of(labelled, predictor.parameters, predictor.recalibration, predictor.eps),
         stopped=stopped,
         n_labels=len(labelled),
         records=replay.forecast(factor, price, person, of_parts),

@@ -22,7 +22,7 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.plain import group_of, percentage, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
-from bayes_direag.fits.few_reports import EnoughReports, FewReports
+from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import (
     IDENTITY,
@@ -175,8 +175,8 @@ class Predictor:
         defined = {name: None if value != value else value for name, value in values.items()}
         answer, n_used = given.candidates[place] if place >= 0 else None, len(given.level)
         spelled = Counter(text for candidate, text in given.texts if candidate == answer).most_common(1)
-        if not self.partial and (few := FewReports.of(np.array([n_used]), self.enough_reports.enough)):
-            warnings.warn(few.remark(1, self.enough_reports), FewReportsWarning, stacklevel=2)
+        if not self.partial and (remark := self.enough_reports.remark(np.array([n_used]))):
+            warnings.warn(remark, FewReportsWarning, stacklevel=2)
         return {
             "answer": answer,
             "answer_as_given": spelled[0][0] if spelled else None,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Int
 
 from bayes_direag.data.arrays import Overview
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_parts, read_table, write_parts
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ObservationError
-from bayes_direag.fits.few_reports import FewReports
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ LARGEST_REGROUPED = 5_000_000
 
 
 class Predicted(NamedTuple):
-    """Predicted questions: how many, without a usable report, with too few, and :data:`LARGEST_SAMPLE` at random."""
+    """Predicted questions: how many usable reports each one has, and :data:`LARGEST_SAMPLE` questions at random."""
 
-    n: int
-    n_unanswered: int
-    few: FewReports | None
+    n_reports: Int[np.ndarray, " problem"]
     sample: Observations
 
 
@@ -62,24 +60,12 @@ def predict_file(
     interval_level: float = 0.9,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Predicted:
-    """Predict the questions of an observation file part by part, and write a table, completely or not at all.
+    """Predict the questions of a file part by part, and write the table of ``Fit.predict``, completely or not at all.
 
-    The table has the columns and values of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`. Gold answers are
-    not used.
-
-    Parameters
-    ----------
-    columns
-        How the file is read. With columns, or levels that are names, each part is checked by itself; otherwise a level
-        may have its name in any earlier part.
-    on_step
-        Called with messages on progress.
-
-    Raises
-    ------
-    ObservationError, LevelError, DirEAGError
-        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do, or if
-        rows of a question are not adjacent in a pipe, or in a file of more than :data:`LARGEST_REGROUPED` rows.
+    With columns, or levels that are names, each part is checked by itself; otherwise a level may have its name in any
+    earlier part. ``on_step`` is called with messages on progress. Raises what ``Observations.read`` and ``Fit.predict``
+    do, and ObservationError if rows of a question are not adjacent in a pipe, or in a file of more than
+    :data:`LARGEST_REGROUPED` rows.
     """
     n_used: list[np.ndarray] = []
     sample = _Sample(fit)
@@ -103,9 +89,7 @@ def predict_file(
         write_parts(predicted(_adjacent(source, columns)), target)
     except _ScatteredError:
         write_parts(predicted([read_table(source, columns).unlabelled()]), target)
-    counts = np.concatenate(n_used)
-    few = FewReports.of(counts, fit.enough_reports.enough)
-    return Predicted(len(counts), int((counts == 0).sum()), few, sample.questions)
+    return Predicted(np.concatenate(n_used), sample.questions)
 
 
 def _adjacent(source: Path, columns: Columns | None) -> Iterator["LongTable"]:

@@ -182,15 +182,7 @@ def wrong_bounds(
 ) -> tuple[Int[np.ndarray, " grid"], Int[np.ndarray, " grid"]]:
     """Return numbers k of wrong labelled answers, and the bound B on wrong new answers for each k alone.
 
-    Parameters
-    ----------
-    n, m
-        Numbers of labelled questions, at least 1, and of new ones.
-
-    Returns
-    -------
-    (grid,), (grid,)
-        A grid of k from 0 to the largest number that could help, and the bounds.
+    The numbers go from 0 to the largest that could help with n labelled questions (at least 1) and m new ones.
     """
     most = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
     k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
@@ -213,13 +205,7 @@ def _level(assurance: float) -> float:
 def _tolerated(
     pooled: Float[np.ndarray, " question"], n: int, m: int, target: float, assurance: float
 ) -> tuple[int, int]:
-    """Choose the number k of wrong labelled answers to allow above the threshold, without labels.
-
-    Returns
-    -------
-    int, int
-        k, and the bound B on wrong new answers.
-    """
+    """Choose the number k of wrong labelled answers to allow above the threshold, without labels; return k and B."""
     if not n or not m:
         return 0, m
     k, bound = wrong_bounds(n, m, target, assurance)
