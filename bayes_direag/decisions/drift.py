@@ -28,8 +28,9 @@ from bayes_direag.errors import DirEAGError
 
 #: With fewer new questions a change of the reports would hardly be found.
 _FEWEST_COMPARED = 50
-#: With a smaller share of the labelled ones' reports, a policy may have chosen what was asked.
-_SMALLEST_SHARE = 0.75
+#: With a smaller share of the labelled ones' reports, a policy may have chosen what was asked, which the test finds: on
+#: six panels in .75 of the replays with a share from .85 to .90, .30 up to .95, .09 up to .98, and in none above.
+_SMALLEST_SHARE = 0.95
 _QUANTILES = (0.2, 0.4, 0.6, 0.8)
 #: Divisions, the actual one among them; more where the alarm rate is below 5 %, so that it can be reached.
 _DIVISIONS = 200
@@ -106,8 +107,8 @@ class Drift:
     def unasked(cls, labelled: Observations, new: Observations) -> "Drift | None":
         """Compare questions where a difference is worth a remark; else return None.
 
-        That takes at least 50 new questions, with at least three quarters as many reports as the labelled ones have:
-        fewer may have been chosen by what the others say, as a policy does, and differ by that alone.
+        That takes at least 50 new questions, with at least 95 % as many reports as the labelled ones have: fewer may
+        have been chosen by what the others say, as a policy does, and differ by that alone.
         """
         reports = new.usable.sum(axis=1).mean() / max(labelled.usable.sum(axis=1).mean(), 1.0) if len(new) else 0.0
         return cls.between(labelled, new) if len(new) >= _FEWEST_COMPARED and reports >= _SMALLEST_SHARE else None
