@@ -18,13 +18,13 @@ from analysis.methods.direag import FitLearner, Fold, deal, learn_each
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_EVALUATED, EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
 from analysis.methods.rules import VANILLA, vanilla_method
-from analysis.methods.sampled import SAMPLED_METHODS, is_right, joined_answers
+from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.report.opening import opening
 from analysis.report.report import report_document
 from analysis.report.source import read_source
 from analysis.runs.evaluated_run import EVALUATION_FOLDER, FITS, MANIFEST, TABLES, EvaluatedRun
 from analysis.scores.scoring import Scorer, cluster_column
-from bayes_direag.data.arrays import spellings
+from bayes_direag.data.answers import same_answer
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
@@ -232,27 +232,28 @@ def evaluate(
         )
     registry = {
         **SIMPLE_METHODS,
+        **SAMPLED_METHODS,
         VANILLA: vanilla_method(settings.vanilla_level),
         **fitted_methods(settings.preset, fit_method, settings.sampling, allow_weighted=allow_weighted),
     }
-    chosen = {name: registry[name] for name in settings.methods if name not in SAMPLED_METHODS}
+    chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
     folds = deal(observations, test, settings.n_folds, seed) if learns else ()
     fold_names = _fold_of_question(evaluated, folds)
     predictions: list[pd.DataFrame] = []
     learned: dict[Learner, list[Any]] = {}
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
-        for name in tqdm(settings.methods, "methods", disable=not progress):
-            if name in SAMPLED_METHODS:
-                table = _of_elicitation(name, elicited[SAMPLED_METHODS[name].elicitation], evaluated)
-            elif not (method := chosen[name]).learns:
+        for name, method in tqdm(chosen.items(), "methods", disable=not progress):
+            if method.elicitation:
+                table = _of_elicitation(method, elicited[method.elicitation], evaluated)
+            elif not method.learns:
                 table = _answer_table(method.answer(method.learn(evaluated, seed), evaluated), evaluated)
             else:
                 if method.learn not in learned:
                     on_step(f"fitting {name}")
                     learned[method.learn] = learn_each(method.learn, folds, observations, test, settings.n_folds, seed)
                 table = _held_out_answers(method, learned[method.learn], folds, evaluated)
-            if name in chosen:
+            if not method.elicitation:
                 table["answer_as_given"] = as_given(evaluated, table["answer"])
             predictions.append(_completed(table, name, fold_names, evaluated))
             scorer.add(predictions[-1])
@@ -338,27 +339,19 @@ def _answer_table(answers: Answers, asked: Observations) -> pd.DataFrame:
     )
 
 
-def _of_elicitation(method: str, elicited: Observations, evaluated: Observations) -> pd.DataFrame:
-    """Return the answers of a method with an elicitation of its own as a table.
+def _of_elicitation(method: Method, elicited: Observations, evaluated: Observations) -> pd.DataFrame:
+    """Return the answers of a method with an elicitation of its own as a table; samples need no confidence.
 
     An answer is right if it equals the gold answer; correctness is missing without one, even if levels were judged.
     """
-    answers = joined_answers(SAMPLED_METHODS[method], elicited, evaluated.problem_id)
-    spelled = spellings(elicited.table, elicited.kind)
-    given = {name: spelled[row] for name, row in zip(elicited.problem_id, elicited.row, strict=True)}
-    texts = [given.get(name, {}).get(own.answer) for name, own in zip(evaluated.problem_id, answers, strict=True)]
+    asked = elicited.voting_as(elicited.learned_levels) if method.elicitation == "samples" else elicited
+    answered = _answer_table(method.answer(method.learn(asked, 0), asked), asked)
+    answered["answer_as_given"] = as_given(asked, answered["answer"])
+    table = answered.set_axis(asked.problem_id, axis=0).reindex(evaluated.problem_id).reset_index(drop=True)
     golds = [question.gold_answer for question in evaluated.questions]
-    judged = np.array([gold is not None for gold in golds], bool)
-    return pd.DataFrame(
-        {
-            "answer": pd.Series([answer.answer for answer in answers], dtype="str"),
-            "answer_as_given": pd.Series(texts, dtype="str"),
-            "confidence": [answer.confidence for answer in answers],
-            "null_probability": np.nan,
-            "state_probability": np.nan,
-            "right": pd.Series(is_right(answers, golds, evaluated.kind), dtype="boolean").where(judged),
-        }
-    )
+    pairs = zip(table["answer"].astype(object).where(table["answer"].notna(), None), golds, strict=True)
+    right = pd.Series([same_answer(answer, gold, evaluated.kind) for answer, gold in pairs], dtype="boolean")
+    return table.assign(right=right.where(np.array([gold is not None for gold in golds])))
 
 
 def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Observations) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, softmax
 
-from analysis.methods.method import Answers, Method
+from analysis.methods.method import Answers, Method, gives
 from bayes_direag.data.observations import Observations
 
 #: EM stops when no accuracy changes by more than the tolerance.
@@ -44,18 +44,16 @@ class LevelAccuracies:
 
     def distribution(self, observations: Observations) -> Float[np.ndarray, "problem state"]:
         """Return the probability of every candidate and of the null."""
-        names = observations.candidate[:, None, :] == np.arange(observations.n_levels)[:, None]
         log_odds = np.log(self.n_wrong * self.accuracy / (1 - self.accuracy))
         exists = np.arange(observations.n_levels) < observations.n_candidates[:, None]
-        score = np.where(exists, names @ log_odds, -np.inf)
+        score = np.where(exists, gives(observations).swapaxes(1, 2) @ log_odds, -np.inf)
         others = np.log(np.maximum(self.n_wrong + 1 - observations.n_candidates, 1.0))
         return np.asarray(softmax(np.column_stack([score, others]), axis=1))
 
 
 def dawid_skene(observations: Observations, _: int) -> LevelAccuracies:
     """Learn without labels, by expectation maximisation that starts from the vote shares."""
-    names = observations.candidate[:, :, None] == np.arange(observations.n_levels)
-    votes = names.sum(axis=1)
+    votes = gives(observations).sum(axis=1)
     share = np.column_stack([votes, np.ones(len(votes))]) / (votes.sum(axis=1, keepdims=True) + 1)
     learned = _maximised(observations, share)
     for _step in range(_MOST_STEPS):

@@ -93,6 +93,8 @@ class Method:
         Its name in a sentence.
     needs_confidences
         Whether it makes no sense where no report states a confidence.
+    elicitation
+        The protocol of the elicitation of its own whose questions it answers; empty if it answers the evaluated ones.
     """
 
     learn: Learner
@@ -100,11 +102,17 @@ class Method:
     words: str = field(default="", kw_only=True)
     spoken: str = field(default="", kw_only=True)
     needs_confidences: bool = field(default=False, kw_only=True)
+    elicitation: str = field(default="", kw_only=True)
 
     @property
     def learns(self) -> bool:
         """Whether the labelled questions matter."""
         return not isinstance(self.learn, FixedRule)
+
+
+def gives(observations: Observations) -> Bool[np.ndarray, "problem level candidate"]:
+    """Return whether each level gives each candidate, of as many as there are levels."""
+    return np.asarray(observations.candidate[:, :, None] == np.arange(observations.n_levels))
 
 
 def stated_logits(observations: Observations, eps: float) -> Float[np.ndarray, "signal problem level"]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, FixedRule, Method, stated_confidence
+from analysis.methods.method import Answerer, Answers, FixedRule, Method, gives, stated_confidence
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError, did_you_mean
@@ -153,8 +153,7 @@ def shares(observations: Observations, temperature: float) -> Float[np.ndarray, 
     confidence = np.where(observations.usable, stated_confidence(observations), -np.inf)
     highest = confidence.max(axis=1, keepdims=True, initial=0.0)
     weight = np.exp((confidence - highest) / temperature)
-    names = observations.candidate[:, :, None] == np.arange(observations.n_levels)
-    summed = (weight[:, :, None] * names).sum(axis=1)
+    summed = (weight[:, :, None] * gives(observations)).sum(axis=1)
     return np.asarray(summed / np.maximum(summed.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, Method, stated_logits, stated_signals
+from analysis.methods.method import Answerer, Answers, Method, gives, stated_logits, stated_signals
 from analysis.methods.rules import majority
 from bayes_direag.data.observations import Observations
 
@@ -46,7 +46,7 @@ def vote_features(observations: Observations) -> _Features:
     usable, candidate = observations.usable, observations.candidate
     n_usable = usable.sum(axis=1)
     chosen = majority(observations).candidate
-    votes = (candidate[:, :, None] == np.arange(observations.n_levels)).sum(axis=1)
+    votes = gives(observations).sum(axis=1)
     of_chosen = np.arange(observations.n_levels) == chosen[:, None]
     most, second = (np.where(side, votes, 0).max(axis=1) for side in (of_chosen, ~of_chosen))
     for_majority = usable & (candidate == chosen[:, None])

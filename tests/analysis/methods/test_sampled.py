@@ -1,88 +1,67 @@
-import math
-from collections.abc import Sequence
+"""Methods of samples and of lists of guesses: against counts by hand, and in an evaluation."""
 
 import numpy as np
 import pytest
 
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.evaluation import evaluate
-from analysis.methods.sampled import SAMPLED_METHODS, answer_entropy, is_right, joined_answers, self_consistency, top_k
+from analysis.methods.method import Answers
+from analysis.methods.sampled import answer_entropy, self_consistency, top_k
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.handmade_reports import observe
 
 
-def question(
-    answers: Sequence[str | None], confidences: Sequence[float | None] | None = None, name: str = "q"
-) -> Question:
-    stated = confidences or [None] * len(answers)
-    observations = tuple(
-        Observation(level=i, level_name=f"sample_{i}", answer=answer, confidence=confidence)
-        for i, (answer, confidence) in enumerate(zip(answers, stated, strict=True))
+def samples(*answers: list[str | None]) -> Observations:
+    """Return questions whose samples state no confidence."""
+    observations = observe(*([(answer, None) for answer in row] for row in answers))
+    return observations.voting_as(observations.level_names)
+
+
+def said(observations: Observations, answers: Answers) -> list[tuple[str | None, float]]:
+    texts = [own[k] if k >= 0 else None for own, k in zip(observations.candidates, answers.candidate, strict=True)]
+    return list(zip(texts, answers.confidence.tolist(), strict=True))
+
+
+SAMPLES = {
+    ("7", "7.0", "$7", "8", "9"): ("7", [3, 1, 1]),
+    ("8", "7", "8", "7", "9"): ("7", [2, 2, 1]),
+    ("10", "9", "8", None, None): ("10", [1] * 5),
+    (None, "no idea", "7", None, "7"): ("7", [2, 1, 1, 1]),
+    ("7",) * 5: ("7", [5]),
+    (None, "many", "3:4", None, None): (None, [1] * 5),
+}
+
+
+def test_the_commonest_answer_with_its_share_and_with_how_far_samples_agree() -> None:
+    asked = samples(*map(list, SAMPLES))
+    shares, agreements = said(asked, self_consistency(asked)), said(asked, answer_entropy(asked))
+    for (selected, counts), share, agreement in zip(SAMPLES.values(), shares, agreements, strict=True):
+        share_of = np.array(counts) / 5
+        expected = 1 + float(np.sum(share_of * np.log(share_of))) / np.log(5)
+        nothing = selected is None
+        assert share == (selected, pytest.approx(np.nan if nothing else max(counts) / 5, nan_ok=True))
+        assert agreement == (
+            selected,
+            pytest.approx(np.nan if nothing else min(max(expected, 0), 1), abs=1e-12, nan_ok=True),
+        )
+    one = samples(["7"])
+    assert said(one, answer_entropy(one)) == [("7", 1.0)]
+
+
+def test_the_likeliest_guess_the_first_listed_of_equals() -> None:
+    listed = (
+        [("7", 30), ("8", 60), ("9", 10)],
+        [("7", 40), ("8", 40), ("9", 20)],
+        [("what", 90), ("8", None), ("9", 20)],
     )
-    return Question(problem_id=name, observations=observations, gold_answer="7")
-
-
-@pytest.mark.parametrize(
-    ("answers", "selected", "share"),
-    [
-        (["7", "7.0", "$7", "8", "9"], "7", 0.6),
-        (["8", "7", "8", "7", "9"], "7", 0.4),
-        (["10", "9", "8", None, None], "10", 0.2),
-        ([None, "no idea", "7", None, "7"], "7", 0.4),
-        (["7"] * 5, "7", 1.0),
-    ],
-)
-def test_self_consistency(answers, selected, share) -> None:
-    assert self_consistency(question(answers), 5, "numeric") == (selected, pytest.approx(share))
-
-
-@pytest.mark.parametrize(
-    ("answers", "counts"),
-    [
-        (["7", "7", "7", "8", "9"], [3, 1, 1]),
-        (["7", "7", None, None, "8"], [2, 1, 1, 1]),
-        (["1", "2", "3", "4", "5"], [1] * 5),
-        (["7"] * 5, [5]),
-    ],
-)
-def test_answer_entropy(answers, counts) -> None:
-    shares = np.array(counts) / 5
-    expected = 1 + float(np.sum(shares * np.log(shares))) / math.log(5)
-    found = answer_entropy(question(answers), 5, "numeric")
-    assert found.confidence == pytest.approx(min(max(expected, 0), 1), abs=1e-12)
-    assert found.answer == self_consistency(question(answers), 5, "numeric").answer
-    assert answer_entropy(question(["7"]), 1, "numeric") == ("7", 1.0)
-
-
-@pytest.mark.parametrize(
-    ("answers", "stated", "expected"),
-    [
-        (["7", "8", "9"], [30, 60, 10], ("8", 0.6)),
-        (["7", "8", "9"], [40, 40, 20], ("7", 0.4)),
-        (["what", "8", "9"], [90, None, 20], ("9", 0.2)),
-        (["7", "8"], [0, 0], ("7", 0.0)),
-    ],
-)
-def test_top_k(answers, stated, expected) -> None:
-    assert top_k(question(answers, stated), 5, "numeric") == expected
-
-
-@pytest.mark.parametrize("method", [self_consistency, answer_entropy, top_k])
-def test_nothing_readable_is_unanswered(method) -> None:
-    found = method(question([None, "many", "3:4"], [50, 50, 50]), 3, "numeric")
-    assert found.answer is None
-    assert math.isnan(found.confidence)
-
-
-def test_questions_are_joined_by_name() -> None:
-    elicited = Observations.from_questions(
-        [question(["7", "8", "7"], name="b"), question(["9", "9", "9"], name="a")], answers="numeric"
-    )
-    found = joined_answers(SAMPLED_METHODS["self_consistency"], elicited, ["a", "c", "b"])
-    assert [one.answer for one in found] == ["9", None, "7"]
-    assert is_right(found, ["9", "9", "8.0"], "numeric").tolist() == [True, False, False]
+    guesses = observe(*listed, [("7", 0), ("8", 0), (None, 90)], [(None, 50), ("many", 50), ("3:4", 50)])
+    expected = [("8", 0.6), ("7", 0.4), ("9", 0.2), ("7", 0.0), (None, pytest.approx(np.nan, nan_ok=True))]
+    assert said(guesses, top_k(guesses)) == expected
+    silent = observe([("7", None), ("8", 20)], [("9", None), None])  # the first level only votes
+    assert said(silent, top_k(silent)) == [("8", 0.2), expected[-1]]
 
 
 def test_in_an_evaluation() -> None:
