@@ -25,9 +25,7 @@ from analysis.diagnosis.diagnosis_figures import (
 )
 from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, sensitivity_table
 from analysis.diagnosis.identifiability import (
-    CommonScale,
     FlatDirection,
-    common_scale,
     flat_direction,
     learning,
     parameter_labels,
@@ -82,8 +80,8 @@ class Diagnosis(Result):
         One row per chain: divergences, trajectories cut short, BFMI, acceptance and step size.
     sensitivity : DataFrame
         How far priors and labels pull on each quantity.
-    flat, scale
-        The direction that the labels constrain least, and the common scale of weight, prior_strength and null_base.
+    flat : FlatDirection
+        The direction that the labels constrain least.
     predictive, calibration, loo
         Posterior predictive checks; the calibration of left-out support and confidence; leave-one-out density, and
         the questions of large Pareto k.
@@ -104,7 +102,6 @@ class Diagnosis(Result):
     chains: pd.DataFrame
     flat: FlatDirection
     sensitivity: pd.DataFrame
-    scale: CommonScale
     predictive: PredictiveChecks
     calibration: dict[str, CalibrationCheck]
     loo: LeaveOneOut
@@ -128,7 +125,7 @@ class Diagnosis(Result):
         if self.fit.partial:
             findings.append(COMPOSITE)
         findings += sampling_findings(self.parameters, self.chains, self.sampling)
-        findings += learning_findings(self.parameters, self.flat, self.scale)
+        findings += learning_findings(self.parameters, self.flat)
         findings.append(sensitivity_finding(self.sensitivity))
         findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]
         if not self.is_weighted:
@@ -257,7 +254,6 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
         flat=flat,
         sensitivity=prior_sensitivity(fit, prior, log_likelihood),
-        scale=common_scale(fit, prior, flat),
         predictive=predictive_checks(fit, interval_level),
         calibration={
             name: calibration_check(

@@ -10,8 +10,8 @@ eigenvalue
 the share of the prior's variance that is left. For a normal posterior :math:`S^{-1} = I + H`, where H is the
 information in the data, so it is the displacement along which the posterior falls most slowly.
 
-The *scale* is a curve: predictions do not change if weight, prior_strength and null_base are multiplied by one number.
-A preset may fix prior_strength as the unit; otherwise only the prior determines the scale.
+The common scale of weight, prior_strength and null_base, on which no prediction depends, is such a direction where a
+preset does not fix prior_strength as the unit.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,6 @@ import pandas as pd
 from jaxtyping import Array, Float
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.parameters import SCALED_TOGETHER
-from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -50,21 +48,6 @@ class FlatDirection:
     loadings: pd.DataFrame
     variance_left: float
     likelihood_change: float
-
-
-@dataclass(frozen=True, eq=False)
-class CommonScale:
-    """The common scale of weight, prior_strength and null_base.
-
-    ``fixed``: whether the preset fixes prior_strength as the unit. ``factor``: exp of the posterior standard deviation
-    of the log of their sum. ``likelihood_change``: by how many nats multiplying by that factor changes the
-    log-likelihood. ``correlation``: of that log with the position along the flat direction.
-    """
-
-    fixed: bool
-    factor: float
-    likelihood_change: float
-    correlation: float
 
 
 def priors(fit: Fit, draws: pd.DataFrame) -> pd.DataFrame:
@@ -128,24 +111,6 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
             return _totals(fit, jax.vmap(natural)(jnp.asarray(vectors)))
 
     return at
-
-
-def common_scale(fit: Fit, prior: pd.DataFrame, flat: FlatDirection) -> CommonScale:
-    """Describe the common scale, on which no prediction depends."""
-    fixed = fit.preset.prior_strength.fixed is not None
-    logs = np.log(fit.draws()[[*SCALED_TOGETHER]].to_numpy().sum(axis=1))
-    factor = float(np.exp(logs.std(ddof=1)))
-    some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
-    here, changes = _totals(fit, some), []
-    for by in (factor, 1 / factor):
-        prior_strength = some.prior_strength * (1 if fixed else by)
-        moved = some._replace(weight=some.weight * by, null_base=some.null_base * by, prior_strength=prior_strength)
-        changes.append(_totals(fit, moved) - here)
-    raw = fit.draws("raw")
-    along = raw.to_numpy() @ (flat.loadings["loading"].to_numpy() / prior.loc[raw.columns, "sd"].to_numpy())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = float(np.corrcoef(along, logs)[0, 1])
-    return CommonScale(fixed, factor, float(np.median(np.abs(changes))), correlation)
 
 
 def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:

@@ -13,7 +13,7 @@ from analysis.diagnosis.checks import (
     LeaveOneOut,
     PredictiveChecks,
 )
-from analysis.diagnosis.identifiability import CommonScale, FlatDirection, parameter_labels
+from analysis.diagnosis.identifiability import FlatDirection, parameter_labels
 from analysis.diagnosis.prior_sensitivity import PREDICTED, SENSITIVE
 from analysis.display.document import Status
 from bayes_direag.fits.convergence import (
@@ -34,8 +34,6 @@ SMALLEST_CONTRACTION = 0.1
 LARGEST_PRIOR_Z = 3.0
 #: If one posterior sd along a direction moves the log-likelihood by less, the prior alone (or mostly) determines it.
 HELD_BY_PRIOR, MOSTLY_HELD_BY_PRIOR = 0.1, 0.5
-#: Above this correlation the flat direction is the common scale.
-SAME_DIRECTION = 0.8
 #: The smallest loading that is named, for a single parameter and for all levels together.
 _NAMED, _ALIKE = 0.2, 0.1
 #: Below this joint tail probability of all comparisons, chance is not an explanation.
@@ -106,7 +104,7 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
         )
 
 
-def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: CommonScale) -> Iterator[Finding]:
+def learning_findings(parameters: pd.DataFrame, flat: FlatDirection) -> Iterator[Finding]:
     """Judge what the labels have taught, and what only the prior determines."""
     labels, contraction = parameter_labels(parameters), parameters["contraction"]
     untaught = ~(contraction >= SMALLEST_CONTRACTION).to_numpy()
@@ -131,8 +129,7 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Comm
             "deviations from the prior's centre: prior and labels disagree. See what a wider prior gives "
             "(--set NAME.scale=...).",
         )
-    yield _flat_finding(flat, scale)
-    yield _scale_finding(scale)
+    yield _flat_finding(flat)
 
 
 def sensitivity_finding(sensitivity: pd.DataFrame) -> Finding:
@@ -298,14 +295,11 @@ def _easier(parameters: pd.DataFrame) -> str:
     return "more labelled questions" if pooled else "--preset bayes, or more labelled questions"
 
 
-def _flat_finding(flat: FlatDirection, scale: CommonScale) -> Finding:
+def _flat_finding(flat: FlatDirection) -> Finding:
     if np.isnan(flat.variance_left):
         return _warning("flat direction", "What the labels constrain least is undefined: draws not finite.")
     left = variance_in_words(flat.variance_left)
     least = f"The labels constrain least: {direction_in_words(flat.loadings)}. There {left}."
-    if not scale.fixed and abs(scale.correlation) > SAME_DIRECTION:
-        same = f"This is mainly the common scale (correlation {abs(scale.correlation):.2f}): see below."
-        return _warning("flat direction", f"{least} {same}")
     change = flat.likelihood_change
     if change < HELD_BY_PRIOR:
         held = "the prior alone determines it"
@@ -330,21 +324,6 @@ def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
     ordered = sorted(parts.items(), key=lambda item: -abs(item[1]))
     words = [f"{name} {'up' if loading > 0 else 'down'}" for name, loading in ordered if abs(loading) >= _NAMED]
     return ", ".join(words[:most])
-
-
-def _scale_finding(scale: CommonScale) -> Finding:
-    if scale.fixed:
-        return _fine(
-            "scale",
-            "The common scale of weight, prior_strength and null_base, on which no prediction depends, is fixed by "
-            "definition: prior_strength is the unit.",
-        )
-    return _warning(
-        "scale",
-        "Only the prior determines the common scale of weight, prior_strength and null_base: multiplied by "
-        f"{scale.factor:.1f}, one posterior standard deviation, they move the log-likelihood by "
-        f"{scale.likelihood_change:.1f} nats. Compare their ratios (`relative` in `direag show`), not their values.",
-    )
 
 
 def _first_names(names: pd.Series, most: int = 4) -> str:

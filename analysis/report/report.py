@@ -17,7 +17,7 @@ from analysis.display.document import (
     Terms,
 )
 from analysis.display.page import write_page
-from analysis.display.text import counted, number, percent
+from analysis.display.text import counted, percent
 from analysis.report.evaluation_sections import (
     answer_section,
     methods_section,
@@ -50,9 +50,9 @@ def _repeated(source: ReportSource) -> Iterator[Block]:
         yield Command(command)
 
 
-def limits_section(source: ReportSource, first: Opening) -> Section:
+def limits_section(source: ReportSource) -> Section:
     """Say what the figures cannot tell."""
-    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, first))),))
+    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source))),))
 
 
 def _settings(source: ReportSource) -> dict[str, str]:
@@ -90,15 +90,9 @@ def _data(source: ReportSource) -> Table:
     return Table("Data", columns, tuple(rows), source="evaluation.json")
 
 
-def _limits(source: ReportSource, first: Opening) -> Iterator[str]:
-    name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
+def _limits(source: ReportSource) -> Iterator[str]:
+    name, row = spoken(source.method), source.metrics
     n, n_none = int(row["n"]), int(row["unanswered"])
-    if n:
-        half = 100 * (row["accuracy_high"] - row["accuracy_low"]) / 2
-        yield (
-            f"Anything finer than the sample. From {counted(n, 'question')} the share of right answers is known to "
-            f"about ±{number(half, 1)} points ({level}); half of that takes four times as many."
-        )
     yield (
         "How it does on questions of another kind. The figures hold for new questions that are like these, put to the "
         "same model in the same way. Another subject, model or prompt calls for labelled questions of its own."
@@ -120,11 +114,6 @@ def _limits(source: ReportSource, first: Opening) -> Iterator[str]:
         yield (
             "How good a fit to all questions is, exactly. What was scored were fits to a part of them; one that has "
             "seen all should be as good or better."
-        )
-    if len(first.differences):
-        yield (
-            f"That every difference is real. About {percent(1 - source.run.interval_level, 0)} of {level} intervals "
-            "miss, so that among many comparisons a few look real and are not."
         )
     yield (
         "Whether one single answer is right. Of many answers that are given 80%, a fifth is wrong; which ones is not "
@@ -150,7 +139,7 @@ def report_document(source: ReportSource, first: Opening, on_step: Callable[[str
             learned_section(source, on_step),
             diagnostics_section(source, diagnosis, on_step),
             origin_section(source),
-            limits_section(source, first),
+            limits_section(source),
         ),
     )
 

@@ -189,7 +189,6 @@ class TestRecord:
         assert record["parameters"][3]["rhat"] == good.parameters["rhat"].iloc[3]
         assert record["flat"]["variance_left"] == good.flat.variance_left
         assert len(record["flat"]["loadings"]) == 27
-        assert record["scale"]["fixed"] is True
         assert record["predictive"]["tail_probability"] == good.predictive.tail_probability
         assert record["calibration"]["support"]["reliability"]["n"] == record["loo"]["n"] == 120
         assert record["sampling"]["n_draws"] == 250

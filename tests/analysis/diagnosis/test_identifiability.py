@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from analysis.diagnosis.identifiability import (
-    common_scale,
     flat_direction,
     learning,
     priors,
@@ -128,14 +127,6 @@ class TestOfAFit:
         weighed = replaced(fit, "constant_data", weight_in_likelihood=weight)
         np.testing.assert_allclose(total_log_likelihood(weighed)(flat), expected @ weight, rtol=1e-12)
 
-    def test_with_a_unit_the_likelihood_speaks_of_the_scale(self):
-        fit = good_fit()
-        draws = fit.draws("raw")
-        prior = priors(fit, draws)
-        found = common_scale(fit, prior, flat_direction(draws, prior, total_log_likelihood(fit)))
-        assert found.fixed
-        assert found.likelihood_change > 1e-3
-
     def test_the_flat_direction_is_the_scale_where_only_the_scale_varies(self):
         step = np.random.default_rng(5).standard_normal((4, 250))
         raw = gaussian_draws(5, spread=1e-3)
@@ -155,11 +146,3 @@ class TestOfAFit:
         # In units of the prior: 1/1.5 for the centre of the weights, 1/2 for null_base, 1 for prior_strength
         assert loading["prior_strength"] / loading["null_base"] == pytest.approx(2, rel=0.02)
         assert loading["prior_strength"] / loading["weight_centre"] == pytest.approx(1.5, rel=0.02)
-        found = common_scale(fit, prior, flat)
-        assert abs(found.correlation) > 0.999
-        assert not found.fixed
-        # weights, prior and null base without a link to another quantity: their common factor moves nothing
-        assert found.likelihood_change < 1e-9
-        own = fit.tree["posterior"]
-        total = own["weight"].sum("level") + own["prior_strength"] + own["null_base"]
-        assert found.factor == pytest.approx(np.exp(np.log(total).std(ddof=1).item()))

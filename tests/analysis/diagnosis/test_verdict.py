@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks, calibration_check
-from analysis.diagnosis.identifiability import CommonScale, FlatDirection
+from analysis.diagnosis.identifiability import FlatDirection
 from analysis.diagnosis.verdict import (
     calibration_finding,
     direction_in_words,
@@ -127,21 +127,11 @@ class TestLearning:
     )
     def test_who_holds_the_flat_direction(self, change, left, words, status):
         flat = FlatDirection(loadings(slope=1.0), left, change)
-        found = list(learning_findings(self.PARAMETERS, flat, CommonScale(True, 1.5, 0.4, 0.2)))
+        found = list(learning_findings(self.PARAMETERS, flat))
         (finding,) = [finding for finding in found if finding.topic == "flat direction"]
         assert finding.status == status
         assert finding.text.endswith(f"moves the log-likelihood by {change:.1f} nats: {words}.")
         assert f"There {left:.0%} of the prior's variance is left" in finding.text
-
-    @pytest.mark.parametrize(("correlation", "words"), [(0.2, "determine it together"), (-0.9, "see below")])
-    def test_a_free_scale(self, correlation, words):
-        flat = FlatDirection(loadings(slope=1.0), 0.9, 0.7)
-        findings = learning_findings(self.PARAMETERS, flat, CommonScale(False, 1.5, 0.0, correlation))
-        texts = {f"{finding.status} {finding.topic}": finding.text for finding in findings}
-        assert words in texts["fine flat direction" if correlation == 0.2 else "warning flat direction"]
-        assert "Only the prior determines the common scale" in texts["warning scale"]
-        assert "multiplied by 1.5" in texts["warning scale"]
-        assert "0.0 nats" in texts["warning scale"]
 
 
 class TestPredictive:
