@@ -18,6 +18,7 @@ type SameAnswer = Callable[[str, str, Question], bool]
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
+_NEEDED = ("answer", "confidence")
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Columns:
         levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
         patterns = {name: vars(self)[name] for name in WIDE if vars(self)[name]}
         named = {level: {our: name.replace(_LEVEL, level) for our, name in patterns.items()} for level in levels}
-        needed = [name for of_level in named.values() for our, name in of_level.items() if our != "correct"]
+        needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer])], path)
         return Layout(
             {

@@ -96,13 +96,6 @@ def test_naming_the_commonest_option_is_no_agreement() -> None:
     assert found.score[3] < found.score[:3].min()
 
 
-def test_neither_the_order_of_questions_nor_that_of_levels_matters() -> None:
-    said, rng = panel(200, [0.9, 0.7, 0.5, 0.3]), np.random.default_rng(0)
-    found, order = of(said), rng.permutation(4)
-    np.testing.assert_allclose(of(said[rng.permutation(200)]).score, found.score, rtol=1e-12)
-    np.testing.assert_allclose(of(said[:, order]).score, found.score[order], rtol=1e-12)
-
-
 def test_a_level_alone_and_one_that_answers_alone_are_unknown() -> None:
     for option in ([[0], [1], [0]], np.zeros((0, 3), int)):
         found = of(option)

@@ -17,6 +17,7 @@ from bayes_direag.data.arrays import spellings
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.plain import MISSING
 from bayes_direag.errors import ObservationError
 
 CASES = json.loads(Path(__file__).with_name("answer_cases.json").read_text(encoding="utf-8"))
@@ -55,11 +56,6 @@ def test_what_is_its_own_form_at_a_glance_is_so_when_read(drawn):
     assert canonical(text, kind) == canonical(f" {text}", kind) == text
 
 
-@given(fractions)
-def test_a_fraction_keeps_its_value(value):
-    assert Fraction(canonical(str(value), "numeric")) == value
-
-
 @given(decimals)
 def test_every_way_of_writing_a_decimal_is_one_answer(value):
     expected = canonical(f"{value:f}", "numeric")
@@ -84,8 +80,9 @@ def test_every_way_of_writing_a_decimal_is_one_answer(value):
     assert {way: canonical(way, "numeric") for way in ways} == dict.fromkeys(ways, expected)
 
 
-@given(st.integers(1, 500), st.integers(1, 60), st.integers(1, 60))
-def test_a_mixed_number_is_the_sum_of_its_parts(whole, top, rest):
+@given(fractions, st.integers(1, 500), st.integers(1, 60), st.integers(1, 60))
+def test_a_fraction_keeps_its_value_and_a_mixed_number_is_the_sum_of_its_parts(value, whole, top, rest):
+    assert Fraction(canonical(str(value), "numeric")) == value
     part = Fraction(top, top + rest)
     expected = canonical(str(whole + part), "numeric")
     assert canonical(f"{whole} {part}", "numeric") == expected
@@ -244,20 +241,7 @@ def test_reported_answers_are_read_rightly(real_cases):
 
 
 def test_a_missing_value_is_no_answer():
-    values = [
-        None,
-        math.nan,
-        np.float32("nan"),
-        pd.NA,
-        pd.NaT,
-        Decimal("NaN"),
-        " ",
-        "nan",
-        "NaN",
-        "<NA>",
-        "NULL",
-        "n/a",
-    ]
+    values = [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), " ", *MISSING]
     assert {canonical(str(value), kind) for value in values for kind in KINDS} == {None}
 
 
@@ -307,14 +291,12 @@ def test_a_file_joins_in_its_question_or_in_all(cluster_file):
 @pytest.mark.parametrize(
     "line",
     [
-        '{"answers": [["a"]]}',
-        '{"answers": [], "problem_id": [1]}',
         "3",
-        "[]",
-        '{"answers": "Nile"}',
         '{"problem_id": "a"}',
-        '{"problem_id": [1], "answers": ["a"]}',
+        '{"answers": "Nile"}',
+        '{"answers": [["a"]]}',
         '{"answers": [], "x": 1}',
+        '{"answers": [], "problem_id": [1]}',
     ],
 )
 def test_a_line_that_is_no_cluster_is_named(tmp_path, line):

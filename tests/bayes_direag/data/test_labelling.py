@@ -1,7 +1,6 @@
 """Which questions are chosen to be labelled, and the table that a person fills in."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,13 +10,8 @@ from hypothesis import strategies as st
 
 from bayes_direag import Observations, questions_to_label, simulate_observations
 from bayes_direag.data.labelling import answers_as_given, likely_kind, vote_margin
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
-
-
-def question(name: str, answers: Sequence[object], **about: object) -> Question:
-    reports = (Observation(level=k, answer=answer, confidence=50 + k) for k, answer in enumerate(answers))
-    return Question(problem_id=name, observations=tuple(reports), **about)
+from tests.bayes_direag.data.questions import question
 
 
 def unlabelled(n: int = 60, seed: int = 3) -> Observations:
@@ -30,7 +24,7 @@ def names(table: pd.DataFrame) -> list[str]:
 
 @given(st.lists(st.lists(st.sampled_from([None, "1", "1.0", "2", "3", "four"]), min_size=4, max_size=4), min_size=1))
 def test_margin_and_answers_by_counting(said):
-    observations = Observations.from_questions([question(f"{k}", own) for k, own in enumerate(said)], "numeric")
+    observations = Observations.from_questions([question(f"{k}", *own) for k, own in enumerate(said)], "numeric")
     for number, own in enumerate(said):
         read = ["1" if text == "1.0" else text for text in own if text not in (None, "four")]
         counts = [*sorted(Counter(read).values(), reverse=True), 0, 0]
@@ -63,8 +57,8 @@ def test_the_choice_depends_on_the_seed_and_not_on_the_order():
 
 
 def test_what_is_labelled_or_unanswered_is_not_chosen():
-    questions = [question("labelled", ["1", "2"], gold_answer="1"), question("silent", [None, "?"])]
-    questions += [question(f"open {k}", ["1", "2"]) for k in range(3)]
+    questions = [question("labelled", *["1", "2"], gold_answer="1"), question("silent", *[None, "?"])]
+    questions += [question(f"open {k}", *["1", "2"]) for k in range(3)]
     observations = Observations.from_questions(questions, "numeric")
     assert sorted(names(questions_to_label(observations, 9))) == ["open 0", "open 1", "open 2"]
     assert questions_to_label(observations.select(slice(0, 2)), 9).empty
@@ -100,8 +94,8 @@ class TestGoingOn:
 
 def test_clusters_take_turns():
     said = [["1", "2"], ["1", "1"]]
-    questions = [question(f"{c}{k}", said[k % 2], cluster=f"prompt {c}") for c in "abcd" for k in range(6)]
-    questions += [question("alone", said[0])]
+    questions = [question(f"{c}{k}", *said[k % 2], cluster=f"prompt {c}") for c in "abcd" for k in range(6)]
+    questions += [question("alone", *said[0])]
     observations = Observations.from_questions(questions, "numeric")
     chosen = names(questions_to_label(observations, 9))
     assert {name[0] for name in chosen[:5]} == {*"abcd", "alone"[0]}
@@ -118,7 +112,7 @@ class TestTheTable:
         assert table["question"].str.startswith("simulated question").all()
 
     def test_free_text_has_a_row_for_each_answer(self):
-        questions = [question(f"{k}", ["the Nile", "Nile", f"river {k}"]) for k in range(12)]
+        questions = [question(f"{k}", *["the Nile", "Nile", f"river {k}"]) for k in range(12)]
         table = questions_to_label(Observations.from_questions(questions, "text"), 2)
         assert table.columns.tolist() == ["problem_id", "answer", "correct"]
         assert table["answer"].tolist()[0::2] == ["Nile", "Nile"]
@@ -126,20 +120,12 @@ class TestTheTable:
         assert questions_to_label(few, 2).columns.tolist() == ["problem_id", "answers", "gold_answer"]
 
     def test_flagged_answers_are_judged(self):
-        judged = question("a", ["1", "1.0"])
+        judged = question("a", *["1", "1.0"])
         judged = judged.model_copy(
             update={"observations": [one.model_copy(update={"correct": True}) for one in judged.observations]}
         )
-        table = questions_to_label(Observations.from_questions([judged, question("b", ["2", "3"])], "numeric"), 2)
+        table = questions_to_label(Observations.from_questions([judged, question("b", *["2", "3"])], "numeric"), 2)
         assert table.to_numpy().tolist() == [["b", "2", ""], ["b", "3", ""]]
-
-    def test_a_filled_table_labels_the_observations(self):
-        questions = [question(f"{k}", ["the Nile", "Nile", f"river {k}"]) for k in range(12)]
-        observations = Observations.from_questions(questions, "text")
-        table = questions_to_label(observations, 5)
-        labelled = observations.with_labels(table.assign(correct=table["answer"] == "Nile"))
-        assert labelled.labelled.sum() == 5
-        assert labelled.correct[labelled.labelled].tolist() == [[True, True, False]] * 5
 
 
 @pytest.mark.parametrize(
@@ -153,5 +139,5 @@ class TestTheTable:
     ],
 )
 def test_the_likely_kind_of_answers(said, about, kind):
-    questions = [question("a", said[0::2], **about), question("b", said[1::2])]
+    questions = [question("a", *said[0::2], **about), question("b", *said[1::2])]
     assert likely_kind(Observations.from_questions(questions, "text").table) == kind

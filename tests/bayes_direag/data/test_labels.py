@@ -9,21 +9,16 @@ import pytest
 from bayes_direag import Observations, simulate_observations
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_questions
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
+from tests.bayes_direag.data.questions import question
 from tests.command_line import without_gold
-
-
-def question(name: str, *answers: str, gold: str | None = None) -> Question:
-    reports = (Observation(level=k, answer=answer, confidence=50 + k) for k, answer in enumerate(answers))
-    return Question(problem_id=name, gold_answer=gold, observations=tuple(reports))
 
 
 def numbers(*golds: str | None) -> Observations:
     """Return questions a, b and c, with some gold answers."""
     given = [("a", "51 dollars", "61"), ("b", "7", "7.0"), ("c", "1/2", "3")]
     pairs = zip(given, golds or [None] * 3, strict=True)
-    return Observations.from_questions([question(*words, gold=gold) for words, gold in pairs], "numeric")
+    return Observations.from_questions([question(*words, gold_answer=gold) for words, gold in pairs], "numeric")
 
 
 def rivers() -> Observations:
@@ -149,7 +144,9 @@ def test_the_rows_of_a_frame_are_its_lines():
 
 class TestTheKindOfAnswers:
     def read(self, folder: Path, *answers: str, gold: str | None = None) -> Observations:
-        given = Observations.from_questions([question(f"{k}", "51", "no", "B", gold=gold) for k in range(12)], "text")
+        given = Observations.from_questions(
+            [question(f"{k}", "51", "no", "B", gold_answer=gold) for k in range(12)], "text"
+        )
         given.write(folder / "new.jsonl")
         golds(**{f"{k}": answer for k, answer in enumerate(answers)}).to_csv(folder / "labels.csv", index=False)
         return Observations.read(folder / "new.jsonl", labels=folder / "labels.csv")

@@ -89,11 +89,6 @@ class TestLevelRemarks:
         for percents in ((0, 100), (0, 0), (1, 2)):
             assert not any("scale" in remark for remark in level_remarks(stating(*percents)))
 
-    def test_they_are_shown_before_a_fit(self, observations, capsys):
-        show_remarks(observations)
-        said = one_line(capsys.readouterr().out)
-        assert all(one_line(remark) in said for remark in level_remarks(observations))
-
     @pytest.mark.slow
     def test_fit_and_explain_name_them(self, observations, tmp_path):
         observations.write(tmp_path / "o.jsonl")
