@@ -127,12 +127,12 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
         return LongTable.of_rows(names.layout(header, path), coded, path, line, names)
     file_records = [_under_our_names(record, names) for record in records]
     own = [vars(one) if isinstance(one, Question) else one if isinstance(one, dict) else {} for one, _ in file_records]
-    reports_of_each = [reports_of(record) or () for record, _ in file_records]
-    reports = [*chain.from_iterable(reports_of_each)]
+    reports_of_each = [reports_of(record) for record, _ in file_records]
+    reports = [*chain.from_iterable(filter(None, reports_of_each))]
     return LongTable.of_questions(
         {name: Coded.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
         {name: Coded.of([report.get(name) for report in reports]) for name in OF_OBSERVATION} | signal_columns(reports),
-        np.array([len(each) for each in reports_of_each], int),
+        np.array([-1 if each is None else len(each) for each in reports_of_each], int),
         path,
         line,
         names,

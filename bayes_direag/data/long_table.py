@@ -180,7 +180,8 @@ class LongTable:
     ) -> "LongTable":
         """Take columns with a row for each question, and columns with a row for each report, under our names.
 
-        Raises ObservationError if a value or the reports of a record cannot be used.
+        The number of reports is -1 where they are no list of objects. Raises ObservationError if a value or the reports
+        of a record cannot be used.
         """
         n_rows = np.maximum(n_reports, 1)
         question, is_report = np.repeat(np.arange(len(line)), n_rows), np.repeat(n_reports > 0, n_rows)
@@ -196,7 +197,7 @@ class LongTable:
             names=names,
             is_long=False,
             file_records=file_records,
-        ).valid()
+        ).valid(n_reports < 0)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -241,8 +242,8 @@ class LongTable:
         confidence = self.numbers("confidence")
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
 
-    def valid(self) -> "LongTable":
-        """Return the table itself; raise ObservationError for the first question that cannot be used."""
+    def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
+        """Return the table itself; raise ObservationError for the first question that is wrong or cannot be used."""
         if not len(self):
             return self
         unusable = [is_bad for _, is_bad in self._columns.values()]
@@ -253,9 +254,7 @@ class LongTable:
         if (number := signal_column(NUMBER)) in self.columns:
             twice = self.columns[number].given & self.texts("confidence").given
             unusable.append(twice & (self.numbers(number) != self.numbers("confidence")))
-        wrong = np.logical_or.reduceat(np.logical_or.reduce(unusable), self.start)
-        if self.file_records is not None:
-            wrong |= [reports_of(record) is None for record, _ in self.file_records]
+        wrong = np.logical_or.reduceat(np.logical_or.reduce(unusable), self.start) | is_wrong
         for name in OF_QUESTION:
             column = self.texts(name)
             first = np.where(column.given, column.code, len(column.values))
