@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, Question, is_signal
@@ -19,6 +18,11 @@ type SameAnswer = Callable[[str, str, Question], bool]
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
 _NEEDED = ("answer", "confidence")
+
+
+type Layout = Mapping[str | None, Mapping[str, tuple[str, ...]]]
+"""Where a table has what: for each report of a row, by the name of its level (None: a column holds it), the columns by
+our names. A level may be named by several columns."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Columns:
         """The column names by the field names of observation files, without a confidence if there is none."""
         return {_our_name(name): vars(self)[name] for name in NAMED if vars(self)[name] is not None}
 
-    def layout(self, header: Sequence[str], path: Path | None) -> "Layout":
+    def layout(self, header: Sequence[str], path: Path | None) -> Layout:
         """Return where a table has what; raise ObservationError unless it has the required columns, each once.
 
         A row is a question if the name of the column of answers holds ``{level}``, or if the table has columns such as
@@ -105,7 +109,7 @@ class Columns:
             names = replace(self, **WIDE | {"confidence": confidence})
         return names._wide(header, path) if _LEVEL in names.answer else names._long(header, path)
 
-    def _long(self, header: Sequence[str], path: Path | None) -> "Layout":
+    def _long(self, header: Sequence[str], path: Path | None) -> Layout:
         default = Columns().spelling
         required = {our for our, name in self.spelling.items() if name != default[our]} | {"problem_id", "answer"}
         required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})
@@ -115,9 +119,9 @@ class Columns:
         wanted[1:1] = of_level if "level" in required else ()
         self._require(header, wanted, path)
         columns = {our: (name,) for our, name in self.known(header).items() if name not in of_level}
-        return Layout({None: columns | ({"level": of_level} if {*of_level} <= {*header} else {})})
+        return {None: columns | ({"level": of_level} if {*of_level} <= {*header} else {})}
 
-    def _wide(self, header: Sequence[str], path: Path | None) -> "Layout":
+    def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
         of_question = {our: (name,) for our, name in self.known(header).items() if our in ("problem_id", *OF_QUESTION)}
         before, _, after = self.answer.partition(_LEVEL)
         others = {name for (name,) in of_question.values()}
@@ -127,12 +131,10 @@ class Columns:
         named = {level: {our: name.replace(_LEVEL, level) for our, name in patterns.items()} for level in levels}
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer])], path)
-        return Layout(
-            {
-                level: of_question | {our: (name,) for our, name in of_level.items() if name in header}
-                for level, of_level in named.items()
-            }
-        )
+        return {
+            level: of_question | {our: (name,) for our, name in of_level.items() if name in header}
+            for level, of_level in named.items()
+        }
 
     def _require(self, header: Sequence[str], wanted: Sequence[str], path: Path | None) -> None:
         missing = [name for name in wanted if name not in header]
@@ -166,19 +168,6 @@ class Columns:
         """Return which columns of a table are read: their names by ours."""
         columns = self.ours({name: name for name in header})
         return {our: name for our, name in columns.items() if our in COLUMNS or is_signal(our)}
-
-
-class Layout(NamedTuple):
-    """Where a table has what."""
-
-    #: For each report of a row, by the name of its level (None: a column holds it): their columns by our names. A level
-    #: may be named by several columns.
-    reports: Mapping[str | None, Mapping[str, tuple[str, ...]]]
-
-    @property
-    def used(self) -> frozenset[str]:
-        """The columns that are read."""
-        return frozenset(chain.from_iterable(chain.from_iterable(each.values() for each in self.reports.values())))
 
 
 def _our_name(field: str) -> str:

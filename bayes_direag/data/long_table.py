@@ -143,8 +143,8 @@ class LongTable:
         Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
         disagree about their question.
         """
-        missing, n, once = Coded.missing(len(line)), len(layout.reports), cache(coded)
-        of_each = [_of_reports(of_row, once, level, len(line)) for level, of_row in layout.reports.items()]
+        missing, n, once = Coded.missing(len(line)), len(layout), cache(coded)
+        of_each = [_of_reports(of_row, once, level, len(line)) for level, of_row in layout.items()]
         ours = {
             our: _alternating([each.get(our, missing) for each in of_each])
             for our in dict.fromkeys(("level", *chain.from_iterable(of_each)))
@@ -201,11 +201,6 @@ class LongTable:
 
     def __len__(self) -> int:
         return len(self.start)
-
-    @property
-    def spelling(self) -> Mapping[str, str]:
-        """The names that the file has for fields, where they differ."""
-        return {} if self.names is None else self.names.spelling
 
     @cached_property
     def question(self) -> Int[np.ndarray, " row"]:
@@ -297,6 +292,7 @@ class LongTable:
     def record(self, question: int) -> Question:
         """Return a question as a record, or raise ObservationError if it cannot be used."""
         rows = range(*[*self.start[question : question + 2].tolist(), len(self.line)][:2])
+        spelling: Mapping[str, str] = {} if self.names is None else self.names.spelling
         own: Fields = {}
         for name in ("problem_id", *OF_QUESTION):
             for row in rows if name in self.columns else ():
@@ -307,13 +303,13 @@ class LongTable:
                         f"question {own['problem_id']!r} has {own[name]!r} in an earlier row",
                         path=self.path,
                         line=int(self.line[row]) or None,
-                        field=self.spelling.get(name, name),
+                        field=spelling.get(name, name),
                         seen=value,
                         expected="one value in all rows of a question",
                         remedy="Make the rows agree, or give the questions different ids.",
                     )
         reports = [row for row in rows if self.is_report[row]]
-        observations, spelling = [self._report(row) for row in reports], self.spelling
+        observations = [self._report(row) for row in reports]
         record: object = {**own, "observations": observations}
         if self.file_records is not None:
             record, spelling = self.file_records[question]

@@ -102,8 +102,12 @@ def _used(header: Sequence[str], path: Path | None, names: Columns | None, *, la
     Raises ObservationError if a column is missing.
     """
     chosen = names or Columns()
-    known, is_nested = chosen.known(header), "observations" in header
-    used = {"observations", *known.values()} if is_nested else chosen.layout(header, path).used
+    known = chosen.known(header)
+    if "observations" in header:
+        used = {"observations", *known.values()}
+    else:
+        of_reports = chosen.layout(header, path).values()
+        used = {*chain.from_iterable(chain.from_iterable(each.values() for each in of_reports))}
     left_out = set() if labelled else {theirs for our, theirs in known.items() if our in OF_QUESTION}
     return [name for name in header if name in used - left_out]
 
