@@ -29,7 +29,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.few_reports import FewReports
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.posterior import sampled_parameters
@@ -250,14 +249,13 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     answer = _or_none(selected["answer"])
     order = _falling_support(parts, question.candidates[0], answer)
     states = _state_table(parts, question, order, interval_level)
-    few = FewReports.of(question.usable.sum(axis=1), fit.enough_reports.enough)
     labelled = bool(question.labelled[0])
     return Explanation(
         problem_id=problem_id,
         question=question.questions[0].question,
         n_samples=fit.n_samples,
         n_fitted=fit.n_questions,
-        few_reports=None if fit.partial or few is None else few.remark(1, fit.enough_reports),
+        few_reports=None if fit.partial else fit.enough_reports.remark(question.usable.sum(axis=1)),
         learned_from=problem_id in fit.learned_from,
         interval_level=interval_level,
         answer=answer,
