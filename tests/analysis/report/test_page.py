@@ -315,4 +315,4 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
     assert again.script == page.script
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
     assert page.sections["diagnostics"].count("This picture is left out: it means nothing") == 3
-    assert "preset bayes with null_target_weight=2.0" in page.sections["origin"]
+    assert "preset bayes with null_target_weight=2.0" in page.sections["learned"]
