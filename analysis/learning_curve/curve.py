@@ -198,7 +198,7 @@ def _sampler(learned: object) -> dict[str, int | float]:
     return dict.fromkeys(SamplerSummary._fields, np.nan)
 
 
-class Estimate(NamedTuple):
+class SplitMean(NamedTuple):
     """A mean over splits, their standard deviation, and the standard error of the mean."""
 
     n_splits: int
@@ -212,7 +212,7 @@ class Estimate(NamedTuple):
         return self.mean - reach, self.mean + reach
 
 
-def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " split"], tested_share: float) -> Estimate:
+def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " split"], tested_share: float) -> SplitMean:
     r"""Average a result over random splits of the same questions.
 
     .. math:: \mathrm{se}^2 = \frac{s^2}{J} + \rho\,v, \qquad v = \frac1J \sum_j \frac{h_j^2}{4}
@@ -233,7 +233,7 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
     sd = float(values.std(ddof=1)) if n > 1 else math.nan
     of_questions = float((gaps**2).mean()) / 4 if len(gaps) else math.nan
     error = math.sqrt(sd**2 / max(n, 1) + tested_share * of_questions)
-    return Estimate(n, float(values.mean()) if n else math.nan, sd, error)
+    return SplitMean(n, float(values.mean()) if n else math.nan, sd, error)
 
 
 def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95) -> pd.DataFrame:
@@ -259,7 +259,7 @@ def _compared(results: pd.DataFrame, metric: str, tested_share: float, level: fl
     columns = [metric, f"{metric}_gap"]
     tables = {str(name): table.set_index("split")[columns] for name, table in results.groupby("method", sort=False)}
 
-    def estimate(table: pd.DataFrame) -> Estimate:
+    def estimate(table: pd.DataFrame) -> SplitMean:
         value, gap = table.to_numpy(float).T
         return over_splits(value, gap, tested_share)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SHOWN = ("benefit", "accuracy_of_all", "log_score", "nll", "smece")
 
 #: The method that is DirEAG by its defaults, and the methods that are always on the first screen.
-DIREAG = "map_bayes_calibrated"
-_ALWAYS, _FIRST_METHODS = (DIREAG, "majority", "majority_platt"), 5
+DEFAULT_FIT = "map_bayes_calibrated"
+_ALWAYS, _FIRST_METHODS = (DEFAULT_FIT, "majority", "majority_platt"), 5
 
 #: What the metrics are, for a caption.
 EXPLAINED = (
@@ -62,14 +62,14 @@ def _sentences(benefit: pd.DataFrame, interval_level: float) -> Iterator[str]:
     """Say with each number of labels which method is best, and whether DirEAG is shown to be worse."""
     for n_labels, rows in benefit.groupby("n_labels"):
         by_method = {row["method"]: row for row in rows.to_dict("records")}
-        best, own = rows["best"].iloc[0], by_method.get(DIREAG)
+        best, own = rows["best"].iloc[0], by_method.get(DEFAULT_FIT)
         if pd.isna(best):
             continue
         says = f"{n_labels} labels: {best} is best (benefit {number(by_method[best]['mean'])})."
-        if own is not None and best != DIREAG:
+        if own is not None and best != DEFAULT_FIT:
             size = with_interval(own["difference"], own["low"], own["high"], signed=True)
             shown = "is not shown to be worse" if own["in_best_group"] else "is worse"
-            says += f" DirEAG ({DIREAG}) {shown}: {number(own['mean'])}, difference {size}."
+            says += f" DirEAG ({DEFAULT_FIT}) {shown}: {number(own['mean'])}, difference {size}."
         n_others, n_worse = len(rows) - 1, int((~rows["in_best_group"]).sum())
         worse = f"{n_worse} of {counted(n_others, 'other method')} shown to be worse ({interval_level:.0%} intervals)."
         yield f"{says} {worse}" if n_others else says

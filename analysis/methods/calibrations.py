@@ -99,10 +99,10 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
         return np.asarray(VennAbers().fit(known, correct.astype(int)).predict_proba(others)[0][:, 1])
 
 
-type Calibration = Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]
+type Calibrator = Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]
 
 #: All calibrations by name, with their name in words.
-CALIBRATIONS: Mapping[str, tuple[str, Calibration]] = MappingProxyType(
+CALIBRATIONS: Mapping[str, tuple[str, Calibrator]] = MappingProxyType(
     {
         "platt": ("Platt scaling", platt),
         "isotonic": ("isotonic regression", isotonic),
@@ -121,7 +121,7 @@ class Calibrated:
     """
 
     learner: Learner
-    calibration: Calibration
+    calibration: Calibrator
 
     def __call__(self, labelled: Observations, seed: int) -> Answerer:
         """Learn; see :class:`~analysis.methods.method.Method`."""

@@ -151,9 +151,14 @@ def evaluation(questions: Observations) -> Evaluation:
 
 def test_every_method_has_a_row_for_every_question(evaluation: Evaluation) -> None:
     assert tuple(evaluation.metrics["method"]) == METHODS
-    for _, rows in evaluation.predictions.groupby("method"):
+    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "confidence", "correct"]
+    assert list(evaluation.predictions) == [*columns, "null_probability", "state_probability", "cluster"]
+    for method, rows in evaluation.predictions.groupby("method"):
         assert rows["problem_id"].is_unique
         assert len(rows) == 92
+        assert rows["fold"].dropna().is_monotonic_increasing
+        stated = rows[["null_probability", "state_probability"]].notna().any(axis=None)
+        assert stated == (method != "vanilla")
 
 
 def test_answers_stand_beside_their_spelling_in_the_reports() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from analysis.commands.evaluate import show_evaluation
 from analysis.methods.direag import SHARED_AGREEMENT
-from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from analysis.report.opening import opening
 from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
@@ -18,8 +17,6 @@ from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.report.runs import small_run
 from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
 
-PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "answer_as_given", "confidence", "correct"]
-PREDICTION_COLUMNS += ["null_probability", "state_probability", "cluster"]
 METHODS = ["majority", "mean_confidence", "conditional_logit", "confidence", "direag"]
 
 
@@ -90,34 +87,6 @@ def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
     options = ["--labels", labels, "--resamples", 20, "--folds", 2, "--methods", "majority,majority_platt"]
     assert "60 labelled" in succeed("evaluate", questions, "--out", tmp_path / "results", *options)
     assert pd.read_csv(tmp_path / "results" / "metrics.csv")["n"].tolist() == [60, 60]
-
-
-def test_predictions(evaluated, observations):
-    table = pd.read_csv(evaluated[0] / "predictions.csv", dtype=str, keep_default_na=False)
-    assert table.columns.tolist() == PREDICTION_COLUMNS
-    assert list(dict.fromkeys(table["method"])) == METHODS
-    assert set(table["correct"]) == {"True", "False"}
-    gold = {question.problem_id: question.gold_answer for question in Observations.read(observations).questions}
-    for _, rows in table.groupby("method"):
-        assert sorted(rows["problem_id"]) == sorted(gold)
-        assert rows["fold"][rows["fold"] != ""].is_monotonic_increasing
-    right = table["answer"] == table["problem_id"].map(gold)
-    assert (right.map(str) == table["correct"]).all()
-    stating = table["method"].isin(["conditional_logit", "confidence", "direag"])
-    for column in ("null_probability", "state_probability"):
-        assert (table.loc[~stating, column] == "").all()
-        assert table.loc[stating, column].astype(float).between(0, 1).all()
-    assert (table["cluster"] == "").all()
-
-
-@pytest.mark.slow
-def test_all_methods_of_one_elicitation_are_evaluated_where_none_is_named(tmp_path, observations):
-    succeed("evaluate", observations, "--out", tmp_path / "r", "--resamples", 5, "--folds", 2)
-    expected = [method for method in DEFAULT_EVALUATED if method not in SAMPLED_METHODS]
-    assert pd.read_csv(tmp_path / "r" / "metrics.csv")["method"].tolist() == expected
-    assert sorted(path.stem for path in (tmp_path / "r" / "fits").iterdir()) == sorted(
-        f"{variant}-{fold}" for variant in ("count", "level", "confidence") for fold in range(2)
-    )
 
 
 def test_json_says_null_where_a_metric_is_undefined(tmp_path):
@@ -207,10 +176,3 @@ def test_a_failure_half_way_leaves_the_old_results(tmp_path, observations, monke
     assert len(result.stderr.splitlines()) == 1
     assert contents(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
-
-
-def test_a_folder_with_other_files_is_left_alone(tmp_path, observations):
-    (tmp_path / "fits").mkdir()
-    (tmp_path / "fits" / "mine.csv").write_text("dear to me")
-    assert "saw fits" in refuse("evaluate", observations, "--out", tmp_path, "--methods", "majority")
-    assert contents(tmp_path) == {"fits/mine.csv": b"dear to me"}

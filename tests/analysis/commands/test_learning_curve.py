@@ -11,7 +11,6 @@ import pytest
 from analysis.display.style import new_figure
 from analysis.learning_curve import curve
 from analysis.learning_curve.curve import CURVE_METRICS
-from analysis.methods.rules import majority
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
 from tests.command_line import direag
@@ -104,35 +103,6 @@ def test_an_interrupted_run_goes_on_to_the_same_end(
     assert again.replace(str(tmp_path / "out"), str(folder)) == text
     for name in ("results.csv", "summary.csv"):
         assert (tmp_path / "out" / name).read_bytes() == (folder / name).read_bytes()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_labels_in_a_table_of_their_own(questions: Path, tmp_path: Path) -> None:
-    new = command_line.without_gold(questions, tmp_path / "new.jsonl")
-    labels = command_line.labels_of(questions, tmp_path / "labels.csv", 140)
-    options = ["--labels", labels, "--n", 20, "--splits", 2, "--methods", "majority"]
-    assert "120 of 140 usable questions are tested" in " ".join(
-        succeed(new, "--out", tmp_path / "out", *options).split()
-    )
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_methods_and_splits_can_be_added(questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    common = questions, "--out", tmp_path / "out", "--n", "20"
-    succeed(*common, "--splits", 2, "--methods", "majority")
-    asked = []
-    real = curve._sampler
-
-    def counted(learned: object) -> dict[str, float]:
-        asked.append(learned is majority)
-        return real(learned)
-
-    monkeypatch.setattr(curve, "_sampler", counted)
-    succeed(*common, "--splits", 3, "--methods", "majority,vote_logistic")
-    assert asked == [True] + [False] * 3
-    summary = pd.read_csv(tmp_path / "out" / "summary.csv")
-    assert summary.loc[summary["metric"] == "benefit", "n_splits"].tolist() == [3, 3]
-    assert summary["method"].unique().tolist() == ["majority", "vote_logistic"]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from analysis.scores.metrics import (
     ece,
     evaluate_metrics,
     smece,
-    smooth_ece,
 )
 
 REFERENCE = Path(__file__).parents[4] / "shared" / "reference"
@@ -107,10 +106,6 @@ def test_no_figure_depends_on_the_order_of_rows(questions, random):
     shuffled = evaluate_metrics(confidence[order], correct[order], weight[:, order])
     for name, value in values.items():
         np.testing.assert_allclose(shuffled[name], value, atol=1e-6 if name == "smece" else 1e-12, err_msg=name)
-
-
-def test_one_confidence_that_holds_has_no_adaptive_ece():
-    assert adaptive_ece(np.full(60, 0.7), np.arange(60) < 42) == pytest.approx(0)
 
 
 def test_0_and_1_are_clipped():
@@ -230,14 +225,6 @@ def test_bounds_and_the_complement(sample):
     value, residual = smece(confidence, correct), correct - np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     assert abs(residual.mean()) - 1e-9 <= value <= np.abs(residual).mean() + 1e-9
     assert smece(1 - confidence, ~correct) == pytest.approx(value, abs=1e-6)
-
-
-def test_replicates_do_not_touch_each_other():
-    confidence, correct = np.array([0.1, 0.5, 0.9]), np.array([1.0, 0.0, 1.0])
-    weight = np.array([[1.0, 0, 2], [0, 0, 3], [4, 1, 1]])
-    together = smooth_ece(confidence, correct, weight)
-    apart = [smooth_ece(confidence, correct, row[None])[0] for row in weight]
-    np.testing.assert_allclose(together, apart, atol=1e-6)
 
 
 def test_opposite_residuals_closer_than_a_cell_keep_their_moment():

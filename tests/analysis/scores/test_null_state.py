@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
 from analysis.scores.reliability import decomposition
@@ -39,18 +39,6 @@ class TestBaseRate:
         parts = decomposition(noisy["confidence"].to_numpy(), noisy["correct"].to_numpy(bool))
         gain = base_rate_gains(noisy, seed=0, n_resamples=1).loc[0, "brier_gain"]
         assert gain == pytest.approx(parts.discrimination - parts.miscalibration)
-
-    def test_intervals_are_those_of_a_loop(self, noisy):
-        row = base_rate_gains(noisy, seed=4, n_resamples=60, level=0.8).iloc[0]
-        confidence, correct = noisy["confidence"].to_numpy(), noisy["correct"].to_numpy(bool)
-        gains, areas = [], []
-        for weight in resample_weights(120, 60, 4):
-            f, y = np.repeat(confidence, weight), np.repeat(correct, weight)
-            gains.append(y.mean() * (1 - y.mean()) - brier_score_loss(y, f))
-            areas.append(roc_auc_score(y, f) - 0.5)
-        expected = [*percentile_interval(np.array(gains), 0.8)[:2], *percentile_interval(np.array(areas), 0.8)[:2]]
-        found = row[["brier_gain_low", "brier_gain_high", "auroc_gain_low", "auroc_gain_high"]].tolist()
-        assert found == pytest.approx(expected, abs=1e-5)
 
     def test_one_class_has_no_auroc_and_unanswered_questions_are_counted(self):
         rows = predictions("m", np.array([0.4, np.nan, 0.9]), np.array([True, False, True]))
