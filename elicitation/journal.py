@@ -193,11 +193,11 @@ def _entries(path: Path, data: bytes) -> Iterator[Entry]:
 
 
 def _check_identity(path: Path, recorded: Mapping[str, JsonValue], current: Mapping[str, JsonValue]) -> None:
-    before, now = dict(_flat(recorded)), dict(_flat(current))
+    before, now = _flat(recorded), _flat(current)
     differences = [
-        f"  {name}: {_shown(before, name)} there, {_shown(now, name)} here"
-        for name in dict.fromkeys([*before, *now])
-        if _shown(before, name) != _shown(now, name)
+        f"  {name}: {before.get(name, 'nothing')} there, {now.get(name, 'nothing')} here"
+        for name in before | now
+        if before.get(name) != now.get(name)
     ]
     if differences:
         raise JournalError(
@@ -207,13 +207,10 @@ def _check_identity(path: Path, recorded: Mapping[str, JsonValue], current: Mapp
         )
 
 
-def _flat(values: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
+def _flat(values: Mapping[str, JsonValue], prefix: str = "") -> dict[str, str]:
+    """Return the JSON text of every setting, by its path."""
+    flat: dict[str, str] = {}
     for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _shown(values: Mapping[str, JsonValue], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "nothing"
+        path = f"{prefix}{name}"
+        flat |= _flat(value, f"{path}.") if isinstance(value, dict) else {path: json.dumps(value)}
+    return flat

@@ -29,8 +29,6 @@ from elicitation.tally import LevelSummary, Tally
 if TYPE_CHECKING:
     from bayes_direag.fits.policy import Policy
 
-__all__ = ["RunSummary", "Sampling", "elicit"]
-
 
 @dataclass(frozen=True)
 class RunSummary:

@@ -13,8 +13,9 @@ import pytest
 from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
 from elicitation.engines import EngineError
+from elicitation.generation import Sampling
 from elicitation.journal import read_journal
-from elicitation.run import RunSummary, Sampling, elicit
+from elicitation.run import RunSummary, elicit
 from tests.command_line import one_line, refuse, succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import solve

@@ -23,9 +23,9 @@ from elicitation.parsing import (
     read_last_number,
     read_reply,
 )
-from elicitation.prompts import load_protocol, messages
+from elicitation.prompts import messages
 from tests.elicitation.composed_replies import composed
-from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS
+from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS, RELEASED
 
 FOLDER = Path(__file__).parent
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "reply_cases.json").read_text("utf-8"))
@@ -37,7 +37,6 @@ READERS: dict[str, Callable[..., Reading | Guesses]] = {
 }
 LABEL = "Answer and Confidence (0-100):"
 OK = ParseStatus.OK
-RELEASED = {name: load_protocol(name, wording="released") for name in PROTOCOLS}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["why"] for case in CASES])

@@ -15,10 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import Sampling
 from elicitation.prompts import Example, Protocol, load_protocol, messages, prompt_hash, repair_messages
-from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS
+from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS, RELEASED
 
 STEERED = PROTOCOLS["steered"]
-RELEASED = {name: load_protocol(name, wording="released") for name in PROTOCOLS}
 LABEL = "Answer and Confidence (0-100): <number>, <confidence>%"
 WARY = "avoid giving a wrong answer with high confidence"
 BOLD = "avoid giving a right answer with low confidence"
