@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import get_args
 
 from bayes_direag.errors import DirEAGError
@@ -15,16 +14,14 @@ from elicitation.questions import QuestionSet, load_questions
 
 _PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 #: The parts of each data set of the paper: the protocol, the split on the hub, the published file.
-PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = MappingProxyType(
-    {
-        "gsm8k": {
-            "train": ("steered", "train", "gsm8k_train.jsonl"),
-            **{name: (name, "test", "gsm8k_test.jsonl") for name in _PROTOCOLS},
-        },
-        "svamp": {name: (name, None, "svamp.json") for name in _PROTOCOLS},
-        "gsm_hard": {name: (name, None, "gsm_hard.jsonl") for name in _PROTOCOLS},
-    }
-)
+PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = {
+    "gsm8k": {
+        "train": ("steered", "train", "gsm8k_train.jsonl"),
+        **{name: (name, "test", "gsm8k_test.jsonl") for name in _PROTOCOLS},
+    },
+    "svamp": {name: (name, None, "svamp.json") for name in _PROTOCOLS},
+    "gsm_hard": {name: (name, None, "gsm_hard.jsonl") for name in _PROTOCOLS},
+}
 
 #: Assumptions of the estimate: about 250 tokens in a reply of a 7B model, and four characters in a token. Journal and
 #: observations hold the text of each reply twice, and about 600 bytes more.

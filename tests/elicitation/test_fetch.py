@@ -20,18 +20,19 @@ from tests.elicitation.test_server import STUB
 
 REVISION = "c0ffee" * 6 + "c0ff"
 GIB = 2.0**30
-# Layers, heads of keys and values, and head size as in the config.json of each model; bytes of its weights.
-QWEN = ({"num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "hidden_size": 3584}, 15.23e9)
-MISTRAL = ({"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096}, 14.5e9)
-GEMMA = (
-    {
-        "num_hidden_layers": 42,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 256,
-        "hidden_size": 3584,
-    },
-    18.48e9,
+
+
+def config(layers: int, heads: int, shared: int, hidden: int, **further: int) -> dict[str, int]:
+    """Return what the ``config.json`` of a model says of its layers, its heads and those of keys and values."""
+    named = {"num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": shared}
+    return {**named, "hidden_size": hidden, **further}
+
+
+#: Of the models of the paper, with the bytes of their weights.
+QWEN, MISTRAL, GEMMA = (
+    (config(28, 28, 4, 3584), 15.23e9),
+    (config(32, 32, 8, 4096), 14.5e9),
+    (config(42, 16, 8, 3584, head_dim=256), 18.48e9),
 )
 
 TORCH = """
@@ -136,12 +137,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize(("model", "facts"), [*zip(MODELS, (QWEN, MISTRAL, GEMMA), strict=True)])
 def test_what_fits_where_is_as_the_page_says(model: str, facts: tuple[dict[str, Any], float]) -> None:
-    config, weights = facts
+    sizes_of_model, weights = facts
     page = (ROOT / "docs" / "reproduce-the-paper.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in page.splitlines()]
     (sizes,) = (row[1:] for row in rows if row[0] == "GPU memory")
     (said,) = (row[1:] for row in rows if row[0] == model)
-    found = [sequences(int(size.split()[0]) * GIB, weights, cache_of_token(config)) for size in sizes]
+    found = [sequences(int(size.split()[0]) * GIB, weights, cache_of_token(sizes_of_model)) for size in sizes]
     assert [int(number) for number in said] == found
     (listed,) = (row[1:3] for row in rows if row[0] == f"`{MODELS[model].repository}`")
     assert listed == [f"`{MODELS[model].revision}`", f"{weights / 1e9:.1f} GB"]

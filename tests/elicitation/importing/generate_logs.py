@@ -239,20 +239,12 @@ def vllm_logs(folder: Path) -> None:
             place = {"custom_id": f"{problem['id']}/{name}", "method": "POST", "url": "/v1/chat/completions"}
             requests.append(place | {"body": body})
     (folder / "requests.jsonl").write_text("".join(json.dumps(request) + "\n" for request in requests))
+    tool = "-m vllm.entrypoints.openai.run_batch -i requests.jsonl -o output.jsonl --served-model-name small --model"
     settings = "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 8 --enforce-eager --no-enable-chunked-prefill"
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.run_batch", "-i", str(folder / "requests.jsonl")]
-    command += [
-        "-o",
-        str(folder / "output.jsonl"),
-        "--model",
-        os.environ["SMALL_MODEL"],
-        "--served-model-name",
-        "small",
-    ]
-    subprocess.run([*command, *settings.split(), "--max-num-batched-tokens", "4096"], check=True)  # noqa: S603
-    with (folder / "questions.jsonl").open("w") as file:
-        for problem in PROBLEMS:
-            file.write(json.dumps({name: problem[name] for name in ("id", "question", "answer")}) + "\n")
+    command = [sys.executable, *tool.split(), os.environ["SMALL_MODEL"], *settings.split()]
+    subprocess.run([*command, "--max-num-batched-tokens", "4096"], check=True, cwd=folder)  # noqa: S603
+    asked = [{name: problem[name] for name in ("id", "question", "answer")} for problem in PROBLEMS]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
 
 
 TOOLS: dict[str, tuple[str, Callable[[Path], None]]] = {
