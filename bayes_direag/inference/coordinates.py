@@ -1,16 +1,16 @@
 r"""The coordinates of NUTS, in which the posterior is closer to a normal than in the raw parameters.
 
-**The null.** The labels determine how much evidence the null has in a typical question, but hardly how much of it comes
-from ``null_base`` and how much from ``null_gain``. In the raw parameters this is a narrow, curved ridge. So NUTS
-samples the log of their sum and their log odds,
+**The null.** The labels determine how the null's evidence compares with that of the answers, but hardly its scale, and
+hardly how much of it comes from ``null_base`` and how much from ``null_gain``. In the raw parameters this is a narrow,
+curved ridge. So NUTS samples, in place of the null's gain and of the centre :math:`c` of the levels' raw weights,
 
 .. math::
 
-    t = \log(\beta_0 + \gamma D), \qquad v = \log \frac{\beta_0}{\gamma D}, \qquad
-    D = \sum_l u_l w_l (1 - \tilde q_l)
+    v = \log \frac{\gamma D}{B}, \qquad c - \log(B + \gamma D), \qquad
+    B = \frac{\eta}{K + 1} + \beta_0, \qquad D = \sum_l u_l w_l (1 - \tilde q_l)
 
-where :math:`u_l` is the share of questions that level l reports on, and :math:`\tilde q_l` its calibrated confidence at
-the mean of its logits.
+where :math:`1 / (K + 1)` is a mean over questions, :math:`u_l` the share of questions that level l reports on, and
+:math:`\tilde q_l` its calibrated confidence at the mean of its logits.
 
 **Levels.** A raw weight (bias, vote) is an offset from the levels' centre in units of their spread. With few labels for
 a level, its offset is nearly independent of the spread; with many, its distance from the centre is. NUTS samples a
@@ -28,12 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayes_direag.model.equations import Parameters
 from bayes_direag.model.evidence import calibrate
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, linked, natural_parameters
 from bayes_direag.model.settings import Link, Preset
-
-_NULL = ("null_base", "null_gain")
 
 #: The centring of each offset, from 0 to 1, by parameter.
 Centring = Mapping[str, Float[Array | np.ndarray, "..."]]
@@ -44,13 +43,14 @@ _Mapped = tuple[Raw, Float[Array, ""]]
 def to_raw(data: LikelihoodData, centring: Centring) -> Callable[[Raw], _Mapped]:
     """Return the map from the coordinates of NUTS to the raw parameters and the log of its Jacobian determinant.
 
-    If both parameters of the null are free and cannot be negative, entry ``null_base`` of the coordinates holds v, and
-    ``null_gain`` holds t. Only the reports of the data are used. One report with a confidence of one half is added to
-    each level, so that levels without reports have a mean.
+    If the null's gain is free and no parameter of the null can be negative, entry ``null_gain`` of the coordinates
+    holds v, and ``weight_centre``, if there is one, its difference from the log of the null's concentration. Only the
+    reports of the data are used. One report with a confidence of one half is added to each level, so that levels
+    without reports have a mean.
     """
     preset, free = data.preset, data.preset.free_parameters(data.variant)
-    moves_null = all(name in free and preset.parameter(name).link != "identity" for name in _NULL)
-    null_to_raw = _null_to_raw(data)
+    links = {preset.parameter(name).link for name in ("null_base", "null_gain")}
+    null_to_raw = _null_to_raw(data) if "null_gain" in free and "identity" not in links else None
 
     def map_to_raw(place: Raw) -> _Mapped:
         raw, log_jacobian = dict(place), jnp.zeros(())
@@ -58,10 +58,10 @@ def to_raw(data: LikelihoodData, centring: Centring) -> Callable[[Raw], _Mapped]
             log_scale = -shares * log_spread(place[f"{name}_spread"], name, preset)
             raw[name] = place[name] * jnp.exp(log_scale)
             log_jacobian = log_jacobian + jnp.sum(log_scale)
-        if not moves_null:
+        if null_to_raw is None:
             return raw, log_jacobian
-        null, log_slope = null_to_raw(raw)
-        return raw | null, log_jacobian + log_slope
+        raw, log_slope = null_to_raw(raw)
+        return raw, log_jacobian + log_slope
 
     return map_to_raw
 
@@ -98,20 +98,27 @@ def recentred(place: Raw, centring: Centring, preset: Preset) -> Raw:
 
 
 def _null_to_raw(data: LikelihoodData) -> Callable[[Raw], _Mapped]:
-    """Return the map from the null's two coordinates to its raw parameters, given the other raw parameters."""
+    """Return the map from the null's coordinates to raw parameters, given the other raw parameters."""
     weight, logits = jnp.asarray(data.weight), jnp.asarray(data.reports.logit_confidence)
     counts = (jnp.asarray(data.reports.candidate) >= 0) * weight[:, None]
     n_reports = 1 + counts.sum(axis=0)
     reported = n_reports / (1 + weight.sum())
     mean_logit = jnp.einsum("pl,pl...->l...", counts, logits) / n_reports.reshape(-1, *[1] * (logits.ndim - 2))
+    share = (weight / (1 + jnp.asarray(data.reports.n_candidates))).sum() / weight.sum()
+
+    def natural(raw: Raw) -> Parameters:
+        return natural_parameters(raw, data.preset, data.variant, data.agreement).of_slots(data.slots)
 
     def map_to_raw(place: Raw) -> _Mapped:
-        parameters = natural_parameters(place, data.preset, data.variant, data.agreement).of_slots(data.slots)
+        raw, odds, without = dict(place), place["null_gain"], natural(place)
+        log_base = jnp.log(share * without.prior_strength + without.null_base)
+        if "weight_centre" in raw:
+            raw["weight_centre"] = raw["weight_centre"] + log_base + jax.nn.softplus(odds)
+        parameters = natural(raw)
         doubt = (parameters.weight * reported) @ calibrate(mean_logit, parameters)[1]
-        odds, total = (place[name] for name in _NULL)
-        logs = total + jax.nn.log_sigmoid(odds), total + jax.nn.log_sigmoid(-odds) - jnp.log(doubt)
-        raw, log_slopes = zip(*map(_unlinked, logs, (data.preset.parameter(name).link for name in _NULL)), strict=True)
-        return dict(zip(_NULL, raw, strict=True)), sum(log_slopes, jnp.zeros(()))
+        log_gain = odds + log_base - jnp.log(doubt)
+        raw["null_gain"], log_slope = _unlinked(log_gain, data.preset.parameter("null_gain").link)
+        return raw, log_slope
 
     return map_to_raw
 
