@@ -19,10 +19,10 @@ from numpyro.infer.autoguide import AutoDelta
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
-from bayes_direag.inference.newton import Minimum, ProjectedNewton
+from bayes_direag.inference.newton import ProjectedNewton
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, direag, log_joint, raw_priors, sites
+from bayes_direag.model.model import Raw, direag, drawn_parameters, log_joint, raw_priors, sites
 from bayes_direag.model.settings import Preset, Variant, raw_shape
 
 #: A fit has converged if no coordinate of the mean loss's projected gradient exceeds this.
@@ -112,21 +112,6 @@ def _log_prior_at_mode(data: LikelihoodData) -> Float[Array, ""]:
     return sum((sizes[name] * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
 
 
-def mode_of(
-    model: Callable[..., None], start: dict[str, Array], *args: object, **search: Any
-) -> tuple[dict[str, Array], Minimum]:
-    """Find the mode of a model, all sites of which are on the real line, by SVI with an AutoDelta guide.
-
-    Pure: it can be compiled and mapped. ``search`` holds arguments of
-    :class:`~bayes_direag.inference.newton.ProjectedNewton`.
-    """
-    optimiser = ProjectedNewton(**search)
-    svi = SVI(model, AutoDelta(model, init_loc_fn=init_to_value(values=start)), optimiser, TraceMeanField_ELBO())
-    state, _ = svi.update(svi.init(jax.random.key(0), *args), *args)
-    point = svi.get_params(state)
-    return {site: point[f"{site}_auto_loc"] for site in start}, optimiser.get_minimum(state.optim_state)
-
-
 def require_converged(
     what: str,
     gradient: Float[Array | np.ndarray, " batch"],
@@ -202,12 +187,19 @@ def _map_estimates(
 
 
 def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"]) -> Optimum:
-    """Find the MAP of a single fit."""
+    """Find the MAP of a single fit, by SVI with an AutoDelta guide, in one update.
+
+    The guide needs the parameters alone, so it does not trace the likelihood.
+    """
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = ({f"{name}_raw_auto_loc": both[end] for name, both in bounds.items()} for end in (0, 1))
     total, single = jnp.sum(data.weight), jnp.ones((), int)
-    mode, end = mode_of(direag, sites(start), data, low=low, high=high, scale=total, curvature=curvature)
-    raw = {name: mode[f"{name}_raw"] for name in start}
+    optimiser = ProjectedNewton(low=low, high=high, scale=total, curvature=curvature)
+    guide = AutoDelta(drawn_parameters, init_loc_fn=init_to_value(values=sites(start)))
+    svi = SVI(direag, guide, optimiser, TraceMeanField_ELBO())
+    state, _ = svi.update(svi.init(jax.random.key(0), data), data)
+    mode, end = svi.get_params(state), optimiser.get_minimum(state.optim_state)
+    raw = {name: mode[f"{name}_raw_auto_loc"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
     return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, single, single)
 

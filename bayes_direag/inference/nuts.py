@@ -226,7 +226,7 @@ def _mode(start: Raw, centring: Centring, by_level: LikelihoodData) -> tuple[Raw
 
     everywhere = jnp.full_like(point, jnp.inf)
     mode = minimise_in_box(loss, point, -everywhere, everywhere, tolerance=_NEAR_ENOUGH).point
-    return unravel(mode), convex(total * hessian(loss, mode))
+    return unravel(mode), convex(total * hessian(jax.grad(loss), mode))
 
 
 def _learned(chains: _Chain, window: "_Recorded") -> _Chain:

@@ -29,6 +29,7 @@ class Evidence(NamedTuple):
     vote: Float[Array, "level problem"] | None
 
 
+@jax.jit  # traced once, however often the model is
 def log_scores(reports: Reports, parameters: Parameters) -> Float[Array, "state problem"]:
     """Return log P up to a constant for each question: of the answer of every level, and of the null, last.
 
@@ -67,6 +68,7 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
     return Evidence(share, weights[:, None] * calibrated, null, vote)
 
 
+@jax.jit
 def is_first_mention(candidate: Int[Array, "level problem"]) -> Bool[Array, "level problem"]:
     """Tell whether each level is the first that gives its answer; False without a usable report."""
     earlier = [jnp.any(candidate[:level] == candidate[level][None], axis=0) for level in range(len(candidate))]
@@ -84,6 +86,7 @@ def sums_by_answer(
     return _sums_by_answer(values, candidate)
 
 
+@jax.jit
 def _sums_by_answer(
     values: Float[Array, "level problem"], candidate: Int[Array, "level problem"]
 ) -> Float[Array, "level problem"]:

@@ -11,6 +11,7 @@ finds the mode of the very density that NUTS samples.
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -56,6 +57,14 @@ def direag(data: LikelihoodData) -> None:
     >>> Predictive(direag, num_samples=25)(jax.random.key(0), data.unlabelled)["target"].shape
     (25, 40)
     """
+    parameters = drawn_parameters(data)
+    scores = log_scores(data.reports, parameters.of_slots(data.slots))
+    with numpyro.plate("problem", len(data.weight)):
+        numpyro.sample("target", State(scores, data.merged, data.weight), obs=data.target)
+
+
+def drawn_parameters(data: LikelihoodData) -> Parameters:
+    """Draw the raw parameters from their priors, and return the natural ones."""
     raw = {}
     total = jnp.sum(data.weight)
     for name, prior in raw_priors(data.preset, data.variant, total_weight=total, **data.sizes).items():
@@ -66,9 +75,7 @@ def direag(data: LikelihoodData) -> None:
     for name, value in named_parameters(parameters, raw, data.preset).items():
         with nullcontext() if name in LABEL_PARAMETERS else _plate(name, data):  # which names the axes for ArviZ
             numpyro.deterministic(name, value)
-    scores = log_scores(data.reports, parameters.of_slots(data.slots))
-    with numpyro.plate("problem", len(data.weight)):
-        numpyro.sample("target", State(scores, data.merged, data.weight), obs=data.target)
+    return parameters
 
 
 class State(dist.Distribution):  # type: ignore[misc]
@@ -105,6 +112,7 @@ class State(dist.Distribution):  # type: ignore[misc]
         return self._values[drawn, jnp.arange(len(self._weight))]
 
 
+@partial(jax.jit, static_argnames=("preset", "variant"))
 def natural_parameters(
     raw: Raw, preset: Preset, variant: Variant, agreement: Float[Array | np.ndarray, " level"] | None
 ) -> Parameters:
