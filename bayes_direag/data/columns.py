@@ -158,10 +158,17 @@ class Columns:
             remedy += " With a row a question: answer='{level}_answer', confidence='{level}_confidence'."
         return remedy
 
+    @cached_property
+    def _renamed(self) -> dict[str, str | None]:
+        """Our names by theirs where they differ; None for one of our names that is not theirs."""
+        ours = {**dict.fromkeys(map(_our_name, NAMED)), **{their: our for our, their in self.spelling.items()}}
+        return {their: our for their, our in ours.items() if their != our}
+
     def ours[Value](self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Return columns, or the fields of a record, under our names; without those of our names for other columns."""
-        our = {**dict.fromkeys(map(_our_name, NAMED)), **{their: our for our, their in self.spelling.items()}}
-        named = ((our.get(name, name), value) for name, value in given.items())
+        if not self._renamed:
+            return dict(given)
+        named = ((self._renamed.get(name, name), value) for name, value in given.items())
         return {name: value for name, value in named if name is not None}
 
     def known(self, header: Iterable[str]) -> dict[str, str]:
