@@ -124,7 +124,7 @@ def fit_command(
         from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
 
         verdict = convergence_verdict(convergence_summary(fitted))
-        options.out.print(f"{fitted}\n{verdict}\nWhat it has learned: direag show {target}", soft_wrap=True)
+        options.out.print(f"{target}: {fitted}\n{verdict}\nWhat it has learned: direag show {target}", soft_wrap=True)
 
 
 def fit_record(fit: "Fit", path: Path) -> dict[str, object]:

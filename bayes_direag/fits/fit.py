@@ -84,9 +84,12 @@ class Fit:
     tree: xr.DataTree
 
     def __repr__(self) -> str:
+        return f"Fit({self})"
+
+    def __str__(self) -> str:
         draws = "MAP" if self.n_samples == 1 else f"{self.n_samples} posterior draws"
         data = f"{self.n_questions} questions, {len(self.level_names)} levels"
-        return f"Fit({draws}; preset {label(self.preset)}; variant {self.variant}; {data})"
+        return f"{draws}; preset {label(self.preset)}; variant {self.variant}; {data}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>\n{self.parameters().to_html(na_rep='', float_format='{:.3g}'.format)}"

@@ -198,9 +198,7 @@ class TestRecord:
     def test_what_is_undefined_is_null(self, spoilt):
         record = jsonable(spoilt.record)
         (slope,) = [row for row in record["parameters"] if row["parameter"] == "slope"]
-        assert slope["rhat"] is None
-        assert record["flat"]["variance_left"] is None
-        assert record["believable"] is False
+        assert (slope["rhat"], record["flat"]["variance_left"], record["believable"]) == (None, None, False)
 
 
 class TestBlocks:

@@ -51,20 +51,6 @@ def test_an_earlier_one_gives_way_and_a_link_stays_one(out, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"link", "out"}
 
 
-def test_an_earlier_one_stays_if_writing_fails(out, tmp_path, monkeypatch):
-    before = contents(out)
-
-    def fail(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(folders, "write_table", fail)
-    for name in ("out", "new"):
-        with pytest.raises(KeyboardInterrupt):
-            write(tmp_path / name, table=TABLE)
-    assert contents(out) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
 def test_the_folder_is_never_missing_while_it_is_replaced(out, monkeypatch):
     rename = Path.rename
 
