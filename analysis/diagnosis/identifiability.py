@@ -104,7 +104,8 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
 
     def natural(vector: Float[Array, " parameter"]) -> Parameters:
         raw = raw_from_vector(vector, preset=preset, variant=variant, **data.sizes)
-        return natural_parameters(raw, preset, variant, data.agreement)
+        parameters: Parameters = natural_parameters(raw, preset, variant, data.agreement)
+        return parameters
 
     def at(vectors: Float[np.ndarray, "sample parameter"]) -> Float[np.ndarray, " sample"]:
         with jax.enable_x64(True):

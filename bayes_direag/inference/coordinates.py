@@ -107,7 +107,8 @@ def _null_to_raw(data: LikelihoodData) -> Callable[[Raw], _Mapped]:
     share = (weight / (1 + jnp.asarray(data.reports.n_candidates))).sum() / weight.sum()
 
     def natural(raw: Raw) -> Parameters:
-        return natural_parameters(raw, data.preset, data.variant, data.agreement).of_slots(data.slots)
+        parameters: Parameters = natural_parameters(raw, data.preset, data.variant, data.agreement)
+        return parameters.of_slots(data.slots)
 
     def map_to_raw(place: Raw) -> _Mapped:
         raw, odds, without = dict(place), place["null_gain"], natural(place)

@@ -137,7 +137,7 @@ def minimise_in_box(
     value_and_gradient = jax.jit(jax.value_and_grad(fn))  # so that the derivative is traced once
 
     def gradient_at(point: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        return value_and_gradient(point)[1]
+        return jnp.asarray(value_and_gradient(point)[1])
 
     def advance(state: _Progress) -> _Progress:
         here, age = state.minimum, state.age

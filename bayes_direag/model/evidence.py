@@ -83,7 +83,7 @@ def sums_by_answer(
 
     A sum for each report is faster than one for each candidate, whose places have to be looked up.
     """
-    return _sums_by_answer(values, candidate)
+    return jnp.asarray(_sums_by_answer(values, candidate))
 
 
 @jax.jit

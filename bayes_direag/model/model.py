@@ -71,7 +71,7 @@ def drawn_parameters(data: LikelihoodData) -> Parameters:
         with _plate(name, data):
             by_label = prior.expand((data.n_labels,)).to_event(1) if name in LABEL_PARAMETERS else prior
             raw[name] = numpyro.sample(f"{name}_raw", by_label)
-    parameters = natural_parameters(raw, data.preset, data.variant, data.agreement)
+    parameters: Parameters = natural_parameters(raw, data.preset, data.variant, data.agreement)
     for name, value in named_parameters(parameters, raw, data.preset).items():
         with nullcontext() if name in LABEL_PARAMETERS else _plate(name, data):  # which names the axes for ArviZ
             numpyro.deterministic(name, value)
