@@ -80,8 +80,8 @@ def learning_curve_command(
             f"{observations.name}: {len(drawn.order)} random splits. In each, {drawn.n_test} of {drawn.n_usable} "
             "usable questions are tested and not learned from, the same by all methods and for all numbers of labels."
         )
-        described = curve_folder.described(drawn, wanted, level)
-        record = curve_folder.finish(target, described, summary, learning_curve_figure(summary, about, level))
+        picture = learning_curve_figure(summary, about, level)
+        record = curve_folder.finish(target, drawn, wanted, level, summary, picture)
     if as_json:
         options.out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
         return

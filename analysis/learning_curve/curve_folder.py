@@ -71,20 +71,18 @@ def write_results(folder: str | Path, results: pd.DataFrame) -> None:
 
 
 def finish(
-    folder: str | Path, described: dict[str, object], summary: pd.DataFrame, picture: "Figure"
+    folder: str | Path,
+    splits: Splits,
+    methods: tuple[str, ...],
+    interval_level: float,
+    summary: pd.DataFrame,
+    picture: "Figure",
 ) -> dict[str, object]:
-    """Write what the results come to, and add to the record how; return the record."""
+    """Write what the results come to, and add to the record what a reader has to know of them; return the record."""
     folder = Path(folder)
     write_table(summary, folder / SUMMARY)
     save_figure(picture, folder / PICTURE)
-    record: dict[str, object] = json.loads((folder / RECORD).read_text(encoding="utf-8")) | described
-    write_record(record, folder / RECORD)
-    return record
-
-
-def described(splits: Splits, methods: tuple[str, ...], interval_level: float) -> dict[str, object]:
-    """Return what a reader of a finished curve has to know beside its identity."""
-    return {
+    record: dict[str, object] = json.loads((folder / RECORD).read_text(encoding="utf-8")) | {
         "methods": list(methods),
         "n_splits": len(splits.order),
         "n_usable": splits.n_usable,
@@ -94,6 +92,8 @@ def described(splits: Splits, methods: tuple[str, ...], interval_level: float) -
         "nll_clip": CLIP,
         "versions": versions("jax", "numpyro", "numpy", "scikit-learn"),
     }
+    write_record(record, folder / RECORD)
+    return record
 
 
 def _recorded(path: Path, identity: dict[str, object]) -> dict[str, object]:

@@ -52,8 +52,7 @@ def test_sampling_matters_from_the_first_time_that_it_is_given(tmp_path: Path) -
     sampled = curve_folder.identity(OBSERVATIONS, SPLITS, sampling=SAMPLING, seed=3)
     for identity in (PLAIN, sampled, PLAIN):
         curve_folder.begin(tmp_path / "out", identity)
-        described = curve_folder.described(SPLITS, ("majority",), 0.9)
-        curve_folder.finish(tmp_path / "out", described, pd.DataFrame({"mean": [0.1]}), Figure())
+        curve_folder.finish(tmp_path / "out", SPLITS, ("majority",), 0.9, pd.DataFrame({"mean": [0.1]}), Figure())
     longer = curve_folder.identity(OBSERVATIONS, SPLITS, sampling=SamplingSettings(n_chains=4), seed=3)
     with pytest.raises(DirEAGError, match="another sampling"):
         curve_folder.begin(tmp_path / "out", longer)
