@@ -177,10 +177,10 @@ class Diagnosis(Result):
             yield chain_table(self.chains)
             yield sensitivity_table(self.sensitivity)
             return
-        found = [(finding.status, finding.text) for finding in self.verdict if finding.status != "fine"]
-        fine = list(dict.fromkeys(finding.topic for finding in self.verdict if finding.status == "fine"))
+        told = [one for one in self.verdict if one.topic == "sampling" or one.status != "fine"]
+        fine = list(dict.fromkeys(one.topic for one in self.verdict if one not in told))
         nothing: list[tuple[Status, str]] = [("fine", f"Nothing found in {listed(fine)}: --all.")] if fine else []
-        yield Verdict((*found, *nothing))
+        yield Verdict((*((one.status, one.text) for one in told), *nothing))
         yield parameter_table(self.parameters, len(self.chains), _WORST_SHOWN)
 
     def document(self) -> Document:

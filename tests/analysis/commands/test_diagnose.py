@@ -44,7 +44,8 @@ def test_a_posterior_to_be_believed(good, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     title, believable, *_ = result.output.splitlines()
     assert (title, believable[:15]) == (f"{good}: 120 questions, 1000 draws", "Believable: yes")
-    assert "Nothing found in sampling" in result.output
+    assert "Converged: R-hat at most" in result.output
+    assert "Nothing found in learning" in result.output
     assert "How each chain moved" not in result.output
     assert "How each chain moved" in run(good, "--all").output
     names = {path.name for path in (tmp_path / "out").iterdir()}
