@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.text import Text
 
 from analysis.display.document import Block, Chart, Paragraph, Statements, Status, Table, Terms, Verdict
+from bayes_direag.commands.console import plain
 from bayes_direag.commands.options import plain_table, titled
 
 _STYLES = {
@@ -28,18 +28,18 @@ def shown(blocks: Iterable[Block]) -> Group:
 def _shown(block: Block) -> RenderableType:
     match block:
         case Statements(sentences):
-            return Text("\n\n".join(sentences) + "\n")
+            return plain("\n\n".join(sentences) + "\n")
         case Paragraph(text, role):
-            return Text(
+            return plain(
                 f"{text}\n",
-                style={"note": "dim italic", "title": "bold", "fine": "bold", "failure": "bold"}.get(role, ""),
+                {"note": "dim italic", "title": "bold", "fine": "bold", "failure": "bold"}.get(role, ""),
             )
         case Terms(title, items):
             grid = rich.table.Table.grid(padding=(0, 2))
             for _ in range(2):
                 grid.add_column(overflow="fold")
             for name, meaning in items:
-                grid.add_row(Text(name), Text(meaning))
+                grid.add_row(plain(name), plain(meaning))
             return titled(title, grid) if title else Group(grid, "")
         case Table():
             return _ShownTable(block)
@@ -49,10 +49,10 @@ def _shown(block: Block) -> RenderableType:
             grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(no_wrap=True)
             for status, text in items:
-                grid.add_row(Text(_STATUS[status], style=_STYLES[status]), Text(text))
+                grid.add_row(plain(_STATUS[status], _STYLES[status]), plain(text))
             return Group(grid, "")
         case _:
-            return Text()
+            return plain("")
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,6 @@ class _ShownTable:
             for place, cell in enumerate(line.cells):
                 star = "*" if "best" in cell.marks else " " * (place in best)
                 text = f"{cell.text}{star}" if numbers[place] else cell.text
-                cells.append(Text(text, style=" ".join(_STYLES[mark] for mark in cell.marks)))
+                cells.append(plain(text, " ".join(_STYLES[mark] for mark in cell.marks)))
             shown.add_row(*cells, style="dim" if line.is_detail else "")
         return shown

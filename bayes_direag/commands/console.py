@@ -24,6 +24,11 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def plain(text: str, style: str = "") -> Text:
+    """Return a text in a style, as long as its visible form."""
+    return Text(visible(text), style)
+
+
 class PlainConsole(Console):
     """A console that shows any text as it is: no markup, no emoji codes, no control characters."""
 

@@ -10,9 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
-from bayes_direag.commands.console import PlainConsole
+from bayes_direag.commands.console import PlainConsole, plain
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns, ConfidenceScale
 from bayes_direag.errors import DirEAGError
@@ -211,5 +210,5 @@ def plain_table(*headers: str) -> Table:
 
 def titled(title: str, table: Table, caption: str = "") -> Group:
     """Put a title above a table and a caption below it, both of any width, and a blank line at the end."""
-    above, below = Text(title, style="italic"), Text(caption, style="dim italic")
+    above, below = plain(title, "italic"), plain(caption, "dim italic")
     return Group(above, table, *([below] if caption else []), "")

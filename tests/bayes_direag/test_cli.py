@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from analysis.methods.registry import CURVE_METHODS, EVALUATED_METHODS
 from bayes_direag.cli import app
-from bayes_direag.fits.fit import Fit
 from tests.command_line import direag, one_line, refuse, succeed
 
 COMMANDS = typer.main.get_command(app).list_commands(None)
@@ -206,10 +205,10 @@ def test_a_platform_that_jax_has_not_is_one_line(tmp_path, observations):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_standard_output_may_take_few_characters(tmp_path, fitted, encoding):
-    fit = Fit.load(fitted[0])
-    fit.tree["constant_data"]["level"] = ["zögernd ░", *fit.level_names[1:]]
-    fit.save(tmp_path / "fit.nc")
+def test_standard_output_may_take_few_characters(tmp_path, observations, encoding):
+    source = tmp_path / "new.jsonl"
+    source.write_text(observations.read_text().replace("very_cautious", "zögernd ░"))
+    succeed("fit", source, "--out", tmp_path / "fit.nc")
     for options in ([], ["--json"]):
         result = CliRunner(charset=encoding).invoke(app, ["show", str(tmp_path / "fit.nc"), *options])
         assert (result.exit_code, result.stderr) == (0, "")

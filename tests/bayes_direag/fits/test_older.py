@@ -111,8 +111,8 @@ def test_the_command(new: Observations, older: Observations, tmp_path) -> None:
     frame = older.to_frame().assign(problem_id=lambda table: "older-" + table["problem_id"].astype(str))
     frame.to_csv(tmp_path / "older.csv", index=False)
     options = ("--also", tmp_path / "older.csv", "--also-counts", 45, "--preset", "paper")
-    printed = succeed("fit", tmp_path / "new.jsonl", "--out", tmp_path / "fit.nc", *options)
-    assert "90 questions, which count 45 together" in printed
+    succeed("fit", tmp_path / "new.jsonl", "--out", tmp_path / "fit.nc", *options)
+    assert "90 questions, which count 45 together" in succeed("show", tmp_path / "fit.nc")
     assert "are also among the new ones" in refuse(
         "fit", tmp_path / "new.jsonl", "--out", tmp_path / "fit.nc", "--also", tmp_path / "new.jsonl"
     )
