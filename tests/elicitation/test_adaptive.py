@@ -49,7 +49,7 @@ def test_the_recorded_policy_is_that_of_a_fit_to_the_full_run(policy: Policy, fu
     made = fit.policy(prices=prices, value=60.0, person=20.0)
     made.save(tmp_path / "policy.json")  # to be recorded where the form of policies changes
     assert made.predictor.parameters.weight == pytest.approx(policy.predictor.parameters.weight, rel=1e-3)
-    assert made.typical == pytest.approx(policy.typical, abs=1e-3)
+    assert made.asking.typical == pytest.approx(policy.asking.typical, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -169,14 +169,13 @@ def test_replies_that_come_later_are_asked_for_in_rounds(policy: Policy, adaptiv
 def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> None:
     (tmp_path / "levels.toml").write_text('n_samples = 4\n[levels.runs]\ngroup = "runs"\n')
     protocol = load_protocol("samples", tmp_path / "levels.toml")
-    alone = {"levels": ("runs",), "parameters": policy.predictor.parameters.of_slots([2])}
-    predictor, of_level = replace(policy.predictor, **alone), slice(2, 3)
+    parameters, of_level = policy.predictor.parameters.of_slots([2]), slice(2, 3)
     policy = replace(
         policy,
-        predictor=predictor,
+        predictor=replace(policy.predictor, levels=("runs",), parameters=parameters),
         prices=policy.prices[of_level],
-        typical=policy.typical[of_level],
         most=np.array([4]),
+        asking=replace(policy.asking, parameters=parameters, typical=policy.asking.typical[of_level]),
     )
     summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]
@@ -184,7 +183,7 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
     assert {*map(len, asked)} == {1, 2, 3, 4}
     assert summary.spending.all_reports == 240
     ungrouped = replace(protocol, levels=(replace(protocol.levels[0], group=None),))
-    by_form = replace(policy, predictor=replace(predictor, levels=("sample",), groups="{group}_{n}"))
+    by_form = replace(policy, predictor=replace(policy.predictor, levels=("sample",), groups="{group}_{n}"))
     elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "by form", runs.ONCE, policy=by_form)
     assert [record["decision"] for record in runs.records(tmp_path / "by form")] == [
         record["decision"] for record in runs.records(tmp_path / "run")
