@@ -102,14 +102,6 @@ def test_neither_small_nor_uncertain_differences_count(
     assert bool(row["distinguishable"]) is told
 
 
-def test_the_weights_are_those_of_the_best_mixture_on_a_grid(fits: dict[str, Fit]) -> None:
-    elpd = np.stack([fit.tree["loo"]["elpd"].to_numpy() for fit in fits.values()], axis=1)
-    grid = [np.array([a, b, 1 - a - b]) for a in np.linspace(0, 1, 101) for b in np.linspace(0, 1 - a, 101)]
-    scores = [np.log(np.exp(elpd) @ np.clip(weight, 0, 1)).mean() for weight in grid]
-    weight = loo_table(fits).set_index("model").loc[list(fits), "weight"].to_numpy()
-    assert np.log(np.exp(elpd) @ weight).mean() >= max(scores) - 1e-6
-
-
 def test_a_single_question_tells_nothing(observations: Observations) -> None:
     one, rng = observations.select(slice(0, 1)), np.random.default_rng(0)
     both = {

@@ -68,10 +68,6 @@ class TestCalibration:
 
 
 class TestPatterns:
-    def test_by_hand(self):
-        candidate = np.array([[0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [2, 1, 0, 2, 2], [-1, 0, -1, 1, 1], [-1] * 5])
-        assert agreement_patterns(candidate).tolist() == ["5", "4-1", "3-1-1", "2-1", "0"]
-
     @given(hnp.arrays(np.int64, (6, 5), elements=st.integers(-1, 4)), st.permutations(range(5)))
     def test_neither_the_order_of_levels_nor_the_names_of_answers_matter(self, candidate, order):
         renamed = np.where(candidate >= 0, np.array([*order, -1])[candidate], -1)
