@@ -170,9 +170,7 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     ("row", "field", "seen"),
     [
         ("b,0,9,high", "confidence", "high"),
-        ("b,0,9,120", "confidence", 120.0),
         ("b,first,9,80", "level", "first"),
-        ("b,0.5,9,80", "level", 0.5),
         ("b,,9,80", "level", ...),
         ("a,1,9,80", "level", 1),
         (",0,9,80", "problem_id", ...),
