@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.settings import Preset
 
 NULL = "null"
@@ -27,6 +29,12 @@ def softplus(x: float) -> float:
 def logit(confidence: float, eps: float) -> float:
     q = min(max(confidence, eps), 1 - eps)
     return math.log(q / (1 - q))
+
+
+def over_signals(slope: float | Sequence[float] | None, stated: float | Sequence[float], eps: float) -> float:
+    """Return the sum over signals of slope times logit; a signal that is missing (NaN) adds nothing."""
+    pairs = [] if slope is None else zip(np.atleast_1d(slope), np.atleast_1d(stated), strict=True)
+    return sum(own * logit(q, eps) for own, q in pairs if q == q)
 
 
 LINKS = {"softplus": softplus, "exp": math.exp, "identity": float}
@@ -52,6 +60,18 @@ def natural(raw: Mapping[str, object], preset: Preset, agreement: Sequence[float
     return values
 
 
+def of_map(fit: Fit) -> dict[str, object]:
+    """Return the natural parameters of a MAP; votes by label by level and label."""
+    posterior = natural_draws(fit.tree).isel(chain=0, draw=0)
+    values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
+    if "label_vote" in values:
+        votes, labels = values["label_vote"], posterior["label"].to_numpy().tolist()
+        values["label_vote"] = {
+            (k, label): vote for k, own in enumerate(votes) for label, vote in zip(labels, own, strict=True)
+        }
+    return values
+
+
 def raw_priors(raw: Mapping[str, object], preset: Preset, total_weight: float) -> dict[str, tuple[float, float]]:
     """Return mean and standard deviation of the normal prior of each raw parameter."""
     n_raw = sum(np.size(value) for value in raw.values())
@@ -68,9 +88,10 @@ def raw_priors(raw: Mapping[str, object], preset: Preset, total_weight: float) -
 
 
 def reports_of(observations: Observations, question: int) -> list[tuple[int, str, float]]:
-    """Return one question's usable reports: level, answer, confidence."""
+    """Return one question's usable reports: level, answer, the confidence of each signal."""
+    stated = np.stack([*observations.signals.values()], axis=2)[question]
     return [
-        (level, observations.candidates[question][a], observations.confidence[question, level])
+        (level, observations.candidates[question][a], stated[level])
         for level, a in enumerate(observations.candidate[question].tolist())
         if a >= 0
     ]
@@ -88,7 +109,7 @@ def concentrations(
         if bias is None:
             belief, doubt = 1.0, 0.0
         else:
-            score = bias[level] + (parameters.get("slope") or 0.0) * logit(confidence, eps)
+            score = bias[level] + over_signals(parameters.get("slope"), confidence, eps)
             belief, doubt = sigmoid(score), sigmoid(-score)
         alpha[answer] += weight[level] * belief
         alpha[NULL] += (parameters.get("null_gain") or 0.0) * weight[level] * doubt
@@ -102,7 +123,8 @@ def scores(reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, o
     found = {state: value ** (1.0 if sharpness is None else sharpness) for state, value in alpha.items()}
     for level, answer, confidence in reports:
         constant = 0.0 if vote is None else vote[level]
-        found[answer] *= math.exp(constant + (parameters.get("vote_slope") or 0.0) * logit(confidence, eps))
+        constant += (parameters.get("label_vote") or {}).get((level, answer), 0.0)
+        found[answer] *= math.exp(constant + over_signals(parameters.get("vote_slope"), confidence, eps))
     return found
 
 

@@ -20,7 +20,6 @@ from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_map_batch, fit_nuts
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
 from tests.bayes_direag import brute_force
@@ -36,16 +35,11 @@ def unlabelled(observations: Observations) -> Observations:
     return Observations.from_questions(questions, answers=observations.kind)
 
 
-def natural(fit: Fit) -> dict[str, object]:
-    posterior = natural_draws(fit.tree).isel(chain=0, draw=0)
-    return {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
-
-
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
     table = fit.predict(simulated)
     of_answer = ["problem_id", "answer", "answer_as_given", "confidence", "support", "null_probability"]
     assert table.columns.tolist() == [*of_answer, "n_candidates", "n_used", "few_reports"]
-    values, final = natural(fit), fit.tree["recalibration"].to_dataset()
+    values, final = brute_force.of_map(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():
         own = brute_force.reports_of(simulated, i)
         support = brute_force.support(brute_force.scores(own, values, fit.preset.eps))
@@ -96,7 +90,7 @@ def test_a_question_is_predicted_alone_as_among_others_that_name_more_levels(sim
         [*simulated.questions[:60], *(at_levels(question, few) for question in simulated.questions[60:])],
         answers="numeric",
     )
-    fit = fit_map(learned, preset="bayes", variant="count")
+    fit = fit_map(learned)
     together = fit.predict(Observations.from_questions(fewer, answers="numeric"))
     for question, row in zip(fewer, together.itertuples(index=False), strict=True):
         alone = fit.predict(Observations.from_questions([question], answers="numeric"))
@@ -238,7 +232,7 @@ def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simul
     of_all, answers, reached = fit.predict(simulated)["answer"], [], []
     for number in range(3):
         rest = fit_map(simulated.select(fold != number), preset="paper", variant="count")
-        values = natural(rest)
+        values = brute_force.of_map(rest)
         for i in np.flatnonzero(fold == number):
             scores = brute_force.scores(brute_force.reports_of(simulated, i), values, rest.preset.eps)
             every = brute_force.support(scores)

@@ -16,7 +16,6 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_file
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import log_likelihood, raw_from_vector
 from bayes_direag.model.settings import SamplingSettings
@@ -135,8 +134,7 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
     assert new.n_levels == 8
     table = fit.predict(new)
-    posterior = natural_draws(fit.tree).isel(chain=0, draw=0)
-    values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
+    values = brute_force.of_map(fit)
     for own, (_, row) in zip(said[:-1], table.iterrows(), strict=False):
         reports = [(0, answer, confidence / 100) for answer, confidence in own]
         support = brute_force.support(brute_force.scores(reports, values, fit.preset.eps))

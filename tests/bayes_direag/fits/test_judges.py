@@ -16,6 +16,7 @@ from bayes_direag import Fit, Observations, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.model import log_likelihood
 from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag import brute_force
 from tests.bayes_direag.doors import assert_every_door_says_the_same
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
@@ -42,39 +43,19 @@ def fit() -> Fit:
     return fit_map(OBSERVATIONS, preset="judges")
 
 
-def scores(table: pd.Series, votes: dict[str, str]) -> dict[str | None, float]:
-    """Return the support of each answer, and of none, in plain Python."""
-    one = {name: table[name, np.nan] for name in ("prior_strength", "null_base", "null_gain", "sharpness")}
-    alpha = dict.fromkeys(sorted({*votes.values()}), one["prior_strength"] / (len({*votes.values()}) + 1))
-    null, vote = one["prior_strength"] / (len(alpha) + 1) + one["null_base"], dict.fromkeys(alpha, 0.0)
-    for judge, answer in votes.items():
-        belief = 1 / (1 + math.exp(-table["bias", judge]))
-        alpha[answer] += table["weight", judge] * belief
-        null += one["null_gain"] * table["weight", judge] * (1 - belief)
-        vote[answer] += table["vote", judge] + table[f"label_vote[{answer}]", judge]
-    score = {answer: own ** one["sharpness"] * math.exp(vote[answer]) for answer, own in alpha.items()}
-    score |= {None: null ** one["sharpness"]}
-    return {answer: own / sum(score.values()) for answer, own in score.items()}
-
-
 def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> None:
-    rows = fit.predict_candidates(OBSERVATIONS).groupby("problem_id")
-    raw = fit.tree["unconstrained_posterior"].to_dataset()
-    table = fit.parameters().set_index(["parameter", "level"])["mean"]
-    reached = jax.jit(log_likelihood)(
-        {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()},
-        fit.likelihood_data,
-    )
-    for record, log_probability in zip(RECORDS, np.asarray(reached), strict=True):
-        votes = {vote["level_name"]: vote["answer"] for vote in record["observations"]}
-        expected = scores(table, votes)
-        found = rows.get_group(record["problem_id"])
-        by_answer = {
-            None if pd.isna(name) else name: p for name, p in zip(found.answer, found.probability, strict=True)
-        }
+    rows = fit.predict_candidates(OBSERVATIONS).groupby("problem_id", sort=False)
+    raw, values = fit.tree["unconstrained_posterior"].to_dataset(), brute_force.of_map(fit)
+    sites = {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()}
+    reached = np.asarray(jax.jit(log_likelihood)(sites, fit.likelihood_data))
+    for row, (_, found) in enumerate(rows):
+        reports = brute_force.reports_of(OBSERVATIONS, row)
+        expected = brute_force.support(brute_force.scores(reports, values, fit.preset.eps))
+        by_answer = dict(zip(found["answer"].fillna(brute_force.NULL), found["probability"], strict=True))
         assert by_answer == pytest.approx(expected, rel=1e-9)
-        gold = record["gold_answer"]
-        assert math.exp(log_probability) == pytest.approx(expected[gold if gold in expected else None], rel=1e-6)
+        gold = str(RECORDS[row]["gold_answer"])
+        state = gold if gold in expected else brute_force.NULL
+        assert math.exp(reached[row]) == pytest.approx(expected[state], rel=1e-6)
 
 
 def test_every_door_takes_votes_and_says_the_same(fit: Fit, tmp_path: Path) -> None:

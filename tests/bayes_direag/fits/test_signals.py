@@ -15,6 +15,7 @@ from bayes_direag.errors import ObservationError
 from bayes_direag.model.model import log_likelihood
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import default_parameters
+from tests.bayes_direag import brute_force
 from tests.bayes_direag.doors import assert_every_door_says_the_same
 
 NAMES = ("number", "logprob", "words")
@@ -45,51 +46,23 @@ def fit(observations: Observations) -> Fit:
     return fit_map(observations, preset=VOTING)
 
 
-def support(
-    table: pd.Series, reports: list[dict[str, object]], names: tuple[str, ...] = NAMES
-) -> dict[str | None, float]:
-    """Return the support of each answer, and of none, in plain Python; what it calls the signals is for the caller."""
-    one = {name: table[name, np.nan] for name in ("null_base", "null_gain", "sharpness")}
-    answers = sorted({str(own["answer"]) for own in reports})
-    alpha, vote = dict.fromkeys(answers, 1 / (len(answers) + 1)), dict.fromkeys(answers, 0.0)
-    null = 1 / (len(answers) + 1) + one["null_base"]
-    for own in reports:
-        level, answer = own["level_name"], str(own["answer"])
-        said = {"number": own["confidence"], **own.get("confidences", {})}
-        score = table["bias", level]
-        vote[answer] += table["vote", level]
-        for name, signal in zip(NAMES, names, strict=True):
-            if said.get(signal) is not None:
-                q = min(max(float(said[signal]) / 100, BAYES.eps), 1 - BAYES.eps)
-                score += table[f"slope[{name}]", np.nan] * math.log(q / (1 - q))
-                vote[answer] += table[f"vote_slope[{name}]", np.nan] * math.log(q / (1 - q))
-        belief = 1 / (1 + math.exp(-score))
-        alpha[answer] += table["weight", level] * belief
-        null += one["null_gain"] * table["weight", level] * (1 - belief)
-    scores = {answer: alpha[answer] ** one["sharpness"] * math.exp(vote[answer]) for answer in answers}
-    scores[None] = null ** one["sharpness"]
-    return {answer: own / sum(scores.values()) for answer, own in scores.items()}
-
-
-def test_support_and_likelihood_are_the_equation_in_plain_python(
-    fit: Fit, observations: Observations, records: list[dict[str, object]]
-) -> None:
-    rows = dict(list(fit.predict_candidates(observations.select(slice(0, 40))).groupby("problem_id")))
+def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit, observations: Observations) -> None:
+    rows = fit.predict_candidates(observations.select(slice(0, 40))).groupby("problem_id", sort=False)
     raw = fit.tree["unconstrained_posterior"].to_dataset()
-    values = {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()}
-    reached = np.asarray(jax.jit(log_likelihood)(values, fit.likelihood_data))
-    table = fit.parameters().set_index(["parameter", "level"])["mean"]
-    worst = 0.0
-    for record, log_probability in zip(records[:40], reached, strict=False):
-        expected = support(table, record["observations"])
-        gold = record["gold_answer"] if record["gold_answer"] in expected else None
-        assert math.exp(log_probability) == pytest.approx(expected[gold], rel=1e-6)
-        swapped = support(table, record["observations"], ("number", "words", "logprob"))
-        worst = max(worst, abs(swapped[gold] / expected[gold] - 1))
-        found = rows[record["problem_id"]]
-        by_answer = dict(
-            zip(found.answer.astype(object).where(found.answer.notna(), None), found.probability, strict=True)
+    sites = {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()}
+    reached = np.asarray(jax.jit(log_likelihood)(sites, fit.likelihood_data))
+    values, worst = brute_force.of_map(fit), 0.0
+    for row, (_, found) in enumerate(rows):
+        reports = brute_force.reports_of(observations, row)
+        exchanged = [(level, answer, stated[[0, 2, 1]]) for level, answer, stated in reports]
+        expected, swapped = (
+            brute_force.support(brute_force.scores(each, values, BAYES.eps)) for each in (reports, exchanged)
         )
+        gold = observations.questions[row].gold_answer
+        state = gold if gold in expected else brute_force.NULL
+        assert math.exp(reached[row]) == pytest.approx(expected[state], rel=1e-6)
+        worst = max(worst, abs(swapped[state] / expected[state] - 1))
+        by_answer = dict(zip(found["answer"].fillna(brute_force.NULL), found["probability"], strict=True))
         assert by_answer == pytest.approx(expected, rel=1e-9)
     assert worst > 0.05  # two signals that change places are found out
 
@@ -133,7 +106,7 @@ def test_one_signal_is_the_stated_confidence_however_it_is_written(records: list
 
 
 def test_the_paper_uses_the_stated_confidence_alone(observations: Observations) -> None:
-    found, alone = (fit_map(one, preset="release") for one in (observations, observations.of_signals(NAMES[:1])))
+    found, alone = (fit_map(one, preset="paper") for one in (observations, observations.of_signals(NAMES[:1])))
     assert preset("paper").signals == preset("release").signals == "first"
     pd.testing.assert_frame_equal(found.parameters(), alone.parameters())
     pd.testing.assert_frame_equal(found.predict(observations), alone.predict(observations))
