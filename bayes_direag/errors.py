@@ -33,22 +33,9 @@ class DirEAGError(Exception):
 class ObservationError(DirEAGError):
     """An observation file (or record) that cannot be used as it is.
 
-    Parameters
-    ----------
-    problem : str
-        What is wrong, in one clause without a final full stop.
-    path : path-like, optional
-        The file.
-    line : int, optional
-        The line (or row) of the file, from 1.
-    field : str, optional
-        The field, as the file spells it, for example ``observations[2].confidence``.
-    seen : object, optional
-        The value found there, shown by its ``repr``, cut at 60 characters. Leave it out if there is none.
-    expected : str
-        What would have been right.
-    remedy : str
-        What to do about it.
+    Made of what is wrong, in one clause; the file, the line (or row, from 1), and the field as the file spells it; the
+    value seen, whose ``repr`` is cut at 60 characters; what would have been right; and what to do about it. The place
+    and the value may be missing.
     """
 
     def __init__(

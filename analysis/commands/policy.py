@@ -59,7 +59,7 @@ def policy_command(
     from bayes_direag.fits.policy import Policy
 
     if picture is not None:
-        options.check_file(picture, source, *filter(None, [prices, replay, target]))
+        options.check_file(picture, source, *filter(None, [prices, replay, target]), option="--plot")
     if replay is not None:
         if target or budget or value or prices or person:
             raise DirEAGError(

@@ -96,22 +96,9 @@ def choose_threshold(
 ) -> Threshold:
     """Find the lowest confidence at which to answer.
 
-    Parameters
-    ----------
-    confidence, correct : (labelled,)
-        Confidence of the answers to labelled questions, by a fit that has not seen these labels, and whether the
-        answers are right. The questions must be exchangeable with the new ones. NaN where there is no answer.
-    new_confidence : (new,)
-        Confidence of the answers to the new questions. NaN where there is no answer.
-    target
-        Accuracy among the answered, above 0 and up to 1.
-    assurance
-        At least 1/2, below 1.
-
-    Raises
-    ------
-    DirEAGError
-        If target or assurance are out of range.
+    Given are the confidences of labelled questions, by a fit that has not seen these labels, and whether the answers
+    are right; then those of new questions, which must be exchangeable with them. Confidences are NaN without an answer.
+    Raises DirEAGError if the target is not above 0 and up to 1, or the assurance not at least 1/2 and below 1.
 
     Examples
     --------
