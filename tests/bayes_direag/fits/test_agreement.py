@@ -110,17 +110,17 @@ def test_where_levels_are_alike_the_fit_is_that_without_it() -> None:
 
 def test_every_fold_has_that_of_the_whole_file(whole: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, seen = whole.with_agreement().agreement.score, []
-    for part in cross_fit(whole, n_folds=3, variant="count"):
+    for part in cross_fit(whole, n_folds=3):
         np.testing.assert_allclose(part.fit.fitted.agreement.score, expected)
-    some = fit_map(whole, variant="count")
+    some = fit_map(whole)
     monkeypatch.setattr(fitting, "fit_nuts", lambda given, **_: seen.append(given.agreement.score) or some)
-    cross_fit(whole, n_folds=3, variant="count", method="nuts")
+    cross_fit(whole, n_folds=3, method="nuts")
     assert len(seen) == 3
     np.testing.assert_allclose(seen, [expected] * 3)
 
 
 def test_copies_that_lack_reports_do_not_count(whole: Observations, few: Observations) -> None:
-    partial = fit_map(few, variant="count", unlabelled=whole, partial=True)
+    partial = fit_map(few, unlabelled=whole, partial=True)
     np.testing.assert_allclose(partial.fitted.agreement.score, whole.with_agreement().agreement.score)
 
 

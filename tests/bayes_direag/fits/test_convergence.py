@@ -86,7 +86,7 @@ class TestByChance:
     SHORT = 2, 300, 42
 
     @staticmethod
-    def share_apart(shape: tuple[int, ...], correlation: float, n: int = 40) -> float:
+    def share_apart(shape: tuple[int, ...], correlation: float, n: int = 20) -> float:
         rng, found = np.random.default_rng(7), 0
         for _ in range(n):
             draws = autoregressive(correlation, shape, rng)
@@ -96,7 +96,7 @@ class TestByChance:
 
     def test_short_perfect_chains_are_seldom_accused(self):
         rng = np.random.default_rng(8)
-        largest = [rhat(rng.standard_normal(self.SHORT), chain_axis=0, draw_axis=1).max() for _ in range(40)]
+        largest = [rhat(rng.standard_normal(self.SHORT), chain_axis=0, draw_axis=1).max() for _ in range(20)]
         assert np.mean(np.array(largest) > RHAT_LIMIT) > 0.3, "by the limit alone they are"
         assert self.share_apart(self.SHORT, 0.0) <= 0.15
 

@@ -60,16 +60,13 @@ def test_clusters_of_one_question_are_dealt_like_questions(count, seed):
     np.testing.assert_array_equal(assign_folds(n, n_folds, seed, alone), assign_folds(n, n_folds, seed))
 
 
-@pytest.mark.parametrize("n", [0, 1, 4])
-def test_too_few_questions(n):
-    with pytest.raises(DirEAGError, match=rf"cannot deal {n} usable questions into 5 folds.*fewer folds"):
-        assign_folds(n, 5, 0)
-
-
-@pytest.mark.parametrize("n_folds", [1, 0, -3])
-def test_too_few_folds(n_folds):
-    with pytest.raises(DirEAGError, match=r"at least two folds.*more folds"):
-        assign_folds(10, n_folds, 0)
+@pytest.mark.parametrize(
+    ("n", "n_folds", "remedy"), [*((n, 5, "fewer") for n in (0, 1, 4)), *((10, n, "more") for n in (1, 0, -3))]
+)
+def test_too_few_questions_or_folds(n, n_folds, remedy):
+    said = rf"cannot deal {n} usable questions into {n_folds} folds; expected at least two folds.*{remedy} folds"
+    with pytest.raises(DirEAGError, match=said):
+        assign_folds(n, n_folds, 0)
 
 
 def with_golds(observations: Observations, golds: dict[int, str | None]) -> Observations:

@@ -53,7 +53,7 @@ def test_it_is_the_mode_under_the_weighted_likelihood(new: Observations, older: 
     names = fit.preset.free_parameters(fit.variant)
     found = {name: raw(fit)[f"{name}_raw"][0, 0] for name in names}
     with jax.enable_x64(True):
-        gradient = jax.grad(penalised_loss)(found, data)
+        gradient = jax.jit(jax.grad(penalised_loss))(found, data)
     assert max(np.abs(value).max() for value in gradient.values()) < 1e-6
     np.testing.assert_array_equal(fit.likelihood_data.weight, weight)
 
@@ -110,7 +110,7 @@ def test_the_command(new: Observations, older: Observations, tmp_path) -> None:
     new.write(tmp_path / "new.jsonl")
     frame = older.to_frame().assign(problem_id=lambda table: "older-" + table["problem_id"].astype(str))
     frame.to_csv(tmp_path / "older.csv", index=False)
-    options = ("--also", tmp_path / "older.csv", "--also-counts", 45, "--preset", "paper")
+    options = ("--also", tmp_path / "older.csv", "--also-counts", 45)
     succeed("fit", tmp_path / "new.jsonl", "--out", tmp_path / "fit.nc", *options)
     assert "90 questions, which count 45 together" in succeed("show", tmp_path / "fit.nc")
     assert "are also among the new ones" in refuse(

@@ -87,12 +87,6 @@ def test_only_ratios_of_prices_matter_for_a_budget(fit: Fit, policy: Policy) -> 
     pd.testing.assert_frame_equal(by_value.forecast, policy.forecast)
 
 
-def test_too_few_questions_are_no_replay() -> None:
-    few = fit_map(QUESTIONS.select(slice(4)), partial=True, preset="paper", variant="count")
-    with pytest.raises(DirEAGError, match=r"saw \d labelled questions or clusters; expected at least 5"):
-        few.policy(budget=0.3)
-
-
 def test_a_dear_level_is_asked_less(fit: Fit, policy: Policy) -> None:
     first = policy.next([]).ask
     assert first is not None
@@ -158,12 +152,14 @@ class TestFile:
         assert (tmp_path / "again.json").read_text() == (tmp_path / "policy.json").read_text()
         pd.testing.assert_frame_equal(again.replay(new), policy.replay(new))
 
-    def test_it_needs_numpy_alone(self, policy: Policy, tmp_path: Path) -> None:
+    def test_it_needs_numpy_alone_as_its_predictor(self, policy: Policy, tmp_path: Path) -> None:
+        """Of what is not Python's own: NumPy, and two small packages that import nothing but Python and NumPy."""
         policy.save(tmp_path / "policy.json")
         code = (
             "import sys\nfrom bayes_direag import Policy\npolicy = Policy.load(sys.argv[1])\n"
             "level = policy.next([]).ask\n"
-            "step = policy.next([{'level': level, 'answer': '5', 'confidence': 80}])\nassert step.answer == '5'\n"
+            "reports = [{'level': level, 'answer': '5', 'confidence': 80}]\n"
+            "assert policy.next(reports).answer == policy.predictor.predict(reports)['answer'] == '5'\n"
             "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
         )
         command = [sys.executable, "-c", code, str(tmp_path / "policy.json")]
@@ -199,6 +195,7 @@ class TestFile:
         ({"value": -1.0}, DirEAGError, "value -1.0: expected a positive number"),
         ({"value": 1.0, "person": 0.0}, DirEAGError, "person 0.0"),
         ({"budget": 0.3, "prices": {"vanilla": 1.0}}, LevelError, "expected one price for each of"),
+        ({"budget": 0.3, "prices": dict.fromkeys(QUESTIONS.level_names, -1.0)}, DirEAGError, "expected numbers from 0"),
     ],
 )
 def test_what_cannot_be_used(given: dict[str, object], error: type[DirEAGError], said: str, fit: Fit) -> None:
@@ -206,14 +203,16 @@ def test_what_cannot_be_used(given: dict[str, object], error: type[DirEAGError],
         fit.policy(**given)
 
 
-def test_prices_are_numbers_from_0_on(fit: Fit) -> None:
-    with pytest.raises(DirEAGError, match="expected numbers from 0 on"):
-        fit.policy(budget=0.3, prices=dict.fromkeys(fit.level_names, -1.0))
-
-
-def test_an_ordinary_fit_has_none() -> None:
-    with pytest.raises(DirEAGError, match=r"saw no partial fit, .*; expected a partial MAP.* Fit with partial=True"):
-        fit_map(QUESTIONS.select(slice(40)), variant="count", preset="paper").policy(budget=0.3)
+@pytest.mark.parametrize(
+    ("n", "partial", "said"),
+    [
+        (4, True, r"saw \d labelled questions or clusters; expected at least 5"),
+        (40, False, r"saw no partial fit, .*; expected a partial MAP.* Fit with partial=True"),
+    ],
+)
+def test_fits_that_have_none(n: int, partial: bool, said: str) -> None:
+    with pytest.raises(DirEAGError, match=said):
+        fit_map(QUESTIONS.select(slice(n)), partial=partial).policy(budget=0.3)
 
 
 def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: Path, monkeypatch) -> None:

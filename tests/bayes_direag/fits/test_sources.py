@@ -35,7 +35,7 @@ def fit(theirs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Fit:
     names = {"question": "id", "level": "prompt", "confidence": "sure", "gold": "truth"}
     observations = Observations.from_frame(theirs, **names, scale="fraction")
     path = tmp_path_factory.mktemp("fit") / "fit.nc"
-    fit_map(observations.select(slice(0, 80)), variant="level").save(path)
+    fit_map(observations.select(slice(0, 80))).save(path)
     return Fit.load(path)
 
 
@@ -126,7 +126,7 @@ class TestHowItIsReadIsSaidOnce:
         columns = Columns(same_answer=read_equal(tmp_path / "same.jsonl"))
         joined = Observations.read(tmp_path / "o.jsonl", "numeric", columns)
         assert (joined.n_candidates < simulated.n_candidates).any()
-        fit_map(joined.select(slice(0, 80)), variant="level").save(tmp_path / "fit.nc")
+        fit_map(joined.select(slice(0, 80))).save(tmp_path / "fit.nc")
         fit = Fit.load(tmp_path / "fit.nc")
         assert fit.columns == columns
         pd.testing.assert_frame_equal(fit.predict(tmp_path / "o.jsonl"), fit.predict(joined))

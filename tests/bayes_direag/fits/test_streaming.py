@@ -1,6 +1,5 @@
 """From file to file: the same table as for observations in memory, whatever the parts."""
 
-import json
 import os
 import pickle
 import threading
@@ -238,13 +237,3 @@ class TestBatches:
         table = pyarrow.Table.from_pandas(long.assign(gold_answer=long["level"].astype(str), notes=1))
         predicted = fit.predict_batch(table).to_pandas()
         pd.testing.assert_frame_equal(predicted, fit.predict(long.drop(columns=["gold_answer"])))
-
-
-@pytest.mark.parametrize("form", PARQUET)
-def test_the_command(tmp_path, fit, sources, form):
-    fit.save(tmp_path / "fit.nc")
-    arguments = ["predict", tmp_path / "fit.nc", sources[form], "--out", tmp_path / "p.parquet", "--json"]
-    done = direag(*arguments)
-    found = json.loads(done.stdout)
-    assert (found["out"], found["n"], found["unanswered"]) == (str(tmp_path / "p.parquet"), 62, 2)
-    assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62

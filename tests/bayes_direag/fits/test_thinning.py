@@ -129,7 +129,7 @@ class TestMap:
         assert bias[False] > 0.1
         assert abs(bias[True]) < 0.05
 
-    @pytest.mark.parametrize("preset", ["paper", "release"])
+    @pytest.mark.parametrize("preset", ["paper", pytest.param("release", marks=pytest.mark.slow)])
     def test_every_preset_takes_it(self, preset: str) -> None:
         questions = simulate_observations(30, seed=4)
         fit = fit_map(questions, preset=preset, partial=True)
@@ -198,7 +198,7 @@ class TestNuts:
 class TestTheGuard:
     def test_few_reports_are_marked_and_warned_of(self, questions: Observations, tmp_path) -> None:
         whole = questions.select(questions.usable.all(axis=1))
-        fit = fit_map(whole, variant="count", preset="paper")
+        fit = fit_map(whole)
         assert tuple(fit.enough_reports) == (5, 5)
         mixed = whole.without(np.where(np.arange(len(whole)) < 3, 2, 0)[:, None] > np.arange(5))
         with pytest.warns(
@@ -217,7 +217,7 @@ class TestTheGuard:
             assert predictor.predict(reports[:1])["few_reports"]
 
     def test_an_exported_file_without_it_never_marks(self, questions: Observations, tmp_path) -> None:
-        fit_map(questions, variant="count", preset="paper").export(tmp_path / "fit.json")
+        fit_map(questions).export(tmp_path / "fit.json")
         stored = json.loads((tmp_path / "fit.json").read_text())
         del stored["enough_reports"], stored["partial"]
         (tmp_path / "fit.json").write_text(json.dumps(stored))
