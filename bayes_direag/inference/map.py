@@ -179,18 +179,17 @@ def _map_estimates(
     curvature: Float[Array, "batch raw raw"],
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
-
-    def of_member(weight: Float[Array, " problem"], *search: Any) -> Optimum:
-        return _map_estimate(data.with_weight(weight), *search)
-
-    return each_in_turn(of_member, n, weight, start, curvature)
+    return each_in_turn(partial(_map_estimate, data), n, weight, start, curvature)
 
 
-def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"]) -> Optimum:
+def _map_estimate(
+    data: LikelihoodData, weight: Float[Array, " problem"], start: Raw, curvature: Float[Array, "raw raw"]
+) -> Optimum:
     """Find the MAP of a single fit, by SVI with an AutoDelta guide, in one update.
 
     The guide needs the parameters alone, so it does not trace the likelihood.
     """
+    data = data.with_weight(weight)
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = ({f"{name}_raw_auto_loc": both[end] for name, both in bounds.items()} for end in (0, 1))
     total, single = jnp.sum(data.weight), jnp.ones((), int)
