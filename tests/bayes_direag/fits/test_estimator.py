@@ -180,15 +180,7 @@ def _questions(numbers: np.ndarray) -> list[dict[str, object]]:
     ]
 
 
-#: Checks that cannot apply, and why; ``check_array_api_input`` skips itself where SCIPY_ARRAY_API is not set.
-EXCLUDED = {
-    "check_do_not_raise_errors_in_init_or_set_params": "these tests check types at run time, users' programs do not"
-}
-
-
 @pytest.mark.slow
-@parametrize_with_checks(
-    [OnNumbers(variant="count", preset="paper", answers="numeric")], expected_failed_checks=lambda _: EXCLUDED
-)
+@parametrize_with_checks([OnNumbers(variant="count", preset="paper", answers="numeric")])
 def test_scikit_learns_own_checks(estimator, check) -> None:
     check(estimator)
