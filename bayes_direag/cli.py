@@ -18,9 +18,9 @@ import typer
 from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
-from bayes_direag.commands.help import Command, help_text, option_groups, typed_wrong
+from bayes_direag.commands.help import GroupedCommand, help_text, option_groups, typed_wrong
 from bayes_direag.commands.options import err, out
-from bayes_direag.errors import DirEAGError, did_you_mean, shortened
+from bayes_direag.errors import DirEAGError, abridged, did_you_mean
 from bayes_direag.packages import take
 
 #: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
@@ -46,7 +46,7 @@ class FrontDoor(TyperGroup):
         function = commands[cmd_name].load()
         text, _, example = str(function.__doc__).partition("Example: ")
         command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        command.command(cmd_name, cls=Command, help=text, epilog=f"Example: {example}")(function)
+        command.command(cmd_name, cls=GroupedCommand, help=text, epilog=f"Example: {example}")(function)
         return typer.main.get_command(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -82,7 +82,7 @@ class FrontDoor(TyperGroup):
             if platform is not None:
                 err.print(f"direag: {platform}")
                 sys.exit(2)
-            err.print(shortened(traceback.format_exc(), 20_000), end="")
+            err.print(abridged(traceback.format_exc(), 20_000), end="")
             err.print("direag: this is a fault of direag itself. Please report the lines above.")
             sys.exit(70)
         if alone:
@@ -99,7 +99,7 @@ class FrontDoor(TyperGroup):
             except BrokenPipeError:
                 out.on_broken_pipe()
             except (DirEAGError, OSError) as error:
-                err.print(f"direag: {shortened(str(error))}")
+                err.print(f"direag: {abridged(str(error))}")
                 raise typer.Exit(2) from None
             except KeyboardInterrupt:
                 err.print("direag: interrupted; nothing was left half written.")

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 
-def shortened(message: str, most: int = 4000) -> str:
+def abridged(message: str, most: int = 4000) -> str:
     """Return a message whose middle is left out if it is longer than that many characters."""
     half = most // 2
     return message if len(message) <= most else f"{message[:half]} [...] {message[-half:]}"
@@ -27,7 +27,7 @@ class DirEAGError(Exception):
     """The base of all expected errors: the message says what was seen, what was expected and what to do."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(shortened(message))
+        super().__init__(abridged(message))
 
 
 class ObservationError(DirEAGError):

@@ -9,7 +9,7 @@ from typing import Any
 from bayes_direag.data.atomic import atomic_path
 from elicitation.engines import Deferred, Engine, EngineError, EngineInfo
 from elicitation.generation import TOO_LONG, ChatRequest, Generation, generation_of, too_long
-from elicitation.importing.batch import Line
+from elicitation.importing.batch import BatchLine
 from elicitation.importing.replies import Log, read_records
 
 
@@ -38,11 +38,11 @@ class BatchEngine(Engine):
         self.failed: list[str] = []
         self._waiting: list[str] = []
         self._used = 0
-        self._results: dict[str, Line] = {}
+        self._results: dict[str, BatchLine] = {}
         for path in map(Path, results):
             if not path.is_file():
                 raise EngineError(f"{path}: saw no such file; expected results of a batch service. Check the path.")
-            for _, line in read_records(Log(path), Line):
+            for _, line in read_records(Log(path), BatchLine):
                 earlier = self._results.get(line.custom_id)
                 if earlier is None or earlier.body is None:
                     self._results[line.custom_id] = line

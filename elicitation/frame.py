@@ -72,7 +72,7 @@ def tell_unknown(reasons: Mapping[str, int]) -> str:
     return f"Finish reasons that are not known, whose replies count as whole: {counts}."
 
 
-def plain(text: str) -> str:
+def plain_characters(text: str) -> str:
     """Return a text with plain characters in place of full-width and invisible ones."""
     return text.translate(_CHARACTERS)
 
@@ -90,7 +90,7 @@ def reply_of(text: str, finish_reason: str | None = None) -> str | None:
     """
     if is_cut_off(finish_reason):
         return None
-    text = plain(text).replace("<|begin_of_box|>", r"\boxed{").replace("<|end_of_box|>", "}")
+    text = plain_characters(text).replace("<|begin_of_box|>", r"\boxed{").replace("<|end_of_box|>", "}")
     kept: list[str] = []
     depth = place = 0
     for mark in _REASONING.finditer(text):

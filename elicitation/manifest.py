@@ -28,7 +28,7 @@ class Session(BaseModel):
     generations: int | None = None
     models: list[str] = Field(default_factory=list)  # that replies named
     outcome: str = "running"  # complete, waiting (for a batch service), killed, or the type of the error
-    versions: dict[str, str] = Field(default_factory=lambda: versions())
+    versions: dict[str, str] = Field(default_factory=lambda: installed_versions())
 
 
 class Manifest(BaseModel):
@@ -75,7 +75,7 @@ def questions_digest(problems: Sequence[Problem]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
-def versions() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that a run depends on."""
     numbers = {"python": platform.python_version()}
     for name in ("bayes-direag", "httpx2", "pydantic"):

@@ -29,7 +29,7 @@ from elicitation.command import (
 )
 from elicitation.parsing import count_words
 from elicitation.prompts import Wording
-from elicitation.workload import ASSUMED_PACE, Part, estimate, load_parts
+from elicitation.workload import ASSUMED_PACE, PlannedRun, estimate, planned_runs
 
 if TYPE_CHECKING:
     from elicitation.engines import Engine
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 RECORD, OBSERVATIONS, EVALUATION = "paper.json", "observations.jsonl", "evaluation"
 #: The presets of the evaluations: what the paper's figures were computed by, and its equations.
-PRESETS: tuple[PresetName, ...] = ("release", "paper")
+EVALUATED_BY: tuple[PresetName, ...] = ("release", "paper")
 #: The methods in the paper's tables.
 METHODS = (
     "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk,direag,"
@@ -102,7 +102,7 @@ def paper_command(
 
     require_parent(target)
     folders = _folders(_names(models), target)
-    parts = load_parts(_names(datasets), questions, limit, wording)
+    parts = planned_runs(_names(datasets), questions, limit, wording)
     urls = _urls(base_url, list(folders))
     known = {model: find_preset(model) for model in folders}
     sampling = {
@@ -125,7 +125,7 @@ def paper_command(
     for model, folder in folders.items():
         if model in engines:
             _ask(missing[model], folder, engines[model], sampling[model], seeds[model], concurrency)
-        for dataset, preset in product(dict.fromkeys(part.dataset for part in parts), PRESETS):
+        for dataset, preset in product(dict.fromkeys(part.dataset for part in parts), EVALUATED_BY):
             _evaluate(folder / dataset, preset, seeds[model], everything=everything)
     _tabulate(target, everything=everything)
 
@@ -191,7 +191,12 @@ def _engine(
 
 
 def _ask(
-    parts: Sequence[Part], folder: Path, engine: "Engine", sampling: "Sampling", seed: int, concurrency: int | None
+    parts: Sequence[PlannedRun],
+    folder: Path,
+    engine: "Engine",
+    sampling: "Sampling",
+    seed: int,
+    concurrency: int | None,
 ) -> None:
     """Elicit the missing parts with a single start of the server."""
     from elicitation.live import LiveView

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from elicitation.fields import OTHER_LABEL, Field, Scale, find_answers, find_items
-from elicitation.frame import PLACEHOLDER, next_question, plain, reply_of
+from elicitation.frame import PLACEHOLDER, next_question, plain_characters, reply_of
 
 
 class ParseStatus(StrEnum):
@@ -349,7 +349,7 @@ def _confidence(text: str, scale: Scale) -> _Value:
 
     It is one number with hedges around it. Of a margin it is the centre; a range, a bound or a word is missing.
     """
-    text = _bare(_FILLED_IN.sub(r"\1", plain(text).replace("\\%", "%")))
+    text = _bare(_FILLED_IN.sub(r"\1", plain_characters(text).replace("\\%", "%")))
     text = re.sub(r"\d", lambda digit: str(int(digit[0])), re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text))
     if (stated := _CONFIDENCE.fullmatch(text)) is not None:
         return _percent(stated, scale)

@@ -14,7 +14,7 @@ from elicitation.questions import QuestionSet, load_questions
 
 _PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 #: The parts of each data set of the paper: the protocol, the split on the hub, the published file.
-PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = {
+PLANNED_RUNS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = {
     "gsm8k": {
         "train": ("steered", "train", "gsm8k_train.jsonl"),
         **{name: (name, "test", "gsm8k_test.jsonl") for name in _PROTOCOLS},
@@ -31,7 +31,7 @@ ASSUMED_PACE = 2500.0
 
 
 @dataclass(frozen=True)
-class Part:
+class PlannedRun:
     """One run of ``elicit``: questions, protocol, and a folder below that of the model."""
 
     dataset: Form
@@ -74,17 +74,17 @@ class Part:
         return 0 if self.is_done(of_model) else max(self.n_replies - n_recorded, 1)
 
 
-def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[Part]:
+def planned_runs(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[PlannedRun]:
     """Return the parts to ask every model, with at most ``limit`` questions of each published file.
 
     Without a ``folder`` of these files the hub is asked. Raises DirEAGError if a name is unknown, or questions cannot
     be read.
     """
-    if unknown := [name for name in datasets if name not in PARTS] or ["none"] * (not datasets):
-        raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PARTS)}.")
+    if unknown := [name for name in datasets if name not in PLANNED_RUNS] or ["none"] * (not datasets):
+        raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PLANNED_RUNS)}.")
     sets: dict[str, QuestionSet] = {}
     parts = []
-    for dataset, protocols in PARTS.items():
+    for dataset, protocols in PLANNED_RUNS.items():
         for name, (protocol, split, file) in protocols.items() if dataset in datasets else ():
             if file not in sets:
                 sets[file] = (
@@ -92,12 +92,12 @@ def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, 
                     if folder is None
                     else load_questions(folder / file, limit=limit)
                 )
-            parts.append(Part(dataset, name, sets[file], load_protocol(protocol, None, None, wording)))
+            parts.append(PlannedRun(dataset, name, sets[file], load_protocol(protocol, None, None, wording)))
     return parts
 
 
 def estimate(
-    parts: Sequence[Part], models: Mapping[str, Path], pace: float, most_tokens: int, price: float | None = None
+    parts: Sequence[PlannedRun], models: Mapping[str, Path], pace: float, most_tokens: int, price: float | None = None
 ) -> str:
     """Describe the replies to ask for, those still missing, and the resources for these, with all assumptions.
 

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.comparison.findings import Drawing, Findings, benefit_sentence, paired_metrics_table, short_names
 from analysis.display.document import Cell, Column, Table
 from analysis.display.folders import jsonable
-from analysis.display.style import RIGHT, WRONG, diagonal, plain
+from analysis.display.style import RIGHT, WRONG, diagonal, without_formulas
 from analysis.display.text import counted, interval, number, shortened
 from analysis.methods.direag import after_calibration
 from analysis.scores.paired import control_false_discoveries, paired_table
@@ -166,8 +166,8 @@ def draw_confidences(axes: "Axes", predictions: pd.DataFrame, names: tuple[str, 
         axes.vlines(x, shown["second_low"], shown["second_high"], color=colour, linewidth=0.7, alpha=0.25)
         axes.scatter(x, y, size, color=colour, marker=marker, edgecolor="white", linewidth=0.3, zorder=3, label=label)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xlabel(plain(f"confidence, {names[0]}"))
-    axes.set_ylabel(plain(f"confidence, {names[1]}"))
+    axes.set_xlabel(without_formulas(f"confidence, {names[0]}"))
+    axes.set_ylabel(without_formulas(f"confidence, {names[1]}"))
     axes.legend(loc="upper left")
 
 

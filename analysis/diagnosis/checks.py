@@ -146,7 +146,7 @@ def _ordered(patterns: Shaped[np.ndarray, " problem"]) -> list[str]:
     return sorted(set(patterns.tolist()), key=agreement)
 
 
-class LeaveOneOut(NamedTuple):
+class LeaveOneOutCheck(NamedTuple):
     """The leave-one-out log predictive density in nats, its standard error, and the effective number of parameters.
 
     Of ``n`` questions ``n_bad`` have a Pareto k above 0.7, or an undefined one; ``worst`` are up to three of these.
@@ -169,7 +169,7 @@ class CalibrationCheck(NamedTuple):
     n_undefined: int
 
 
-def leave_one_out(fit: Fit) -> LeaveOneOut:
+def leave_one_out_check(fit: Fit) -> LeaveOneOutCheck:
     """Sum up the leave-one-out predictive density of a NUTS fit."""
     pointwise, pareto_k = (fit.left_out[name].to_numpy() for name in ("elpd", "pareto_k"))
     error = np.sqrt(len(pointwise) * pointwise.var(ddof=1)) if len(pointwise) > 1 else np.nan
@@ -177,7 +177,7 @@ def leave_one_out(fit: Fit) -> LeaveOneOut:
     order = np.argsort(-np.nan_to_num(pareto_k[bad], nan=np.inf, posinf=np.inf), kind="stable")
     worst = tuple(map(str, fit.left_out["problem"].to_numpy()[bad][order][:3]))
     counts = len(pointwise), int(bad.sum()), int(np.isnan(pareto_k).sum())
-    return LeaveOneOut(float(pointwise.sum()), float(error), effective_parameters(fit), *counts, worst)
+    return LeaveOneOutCheck(float(pointwise.sum()), float(error), effective_parameters(fit), *counts, worst)
 
 
 def effective_parameters(fit: Fit) -> float:

@@ -13,7 +13,7 @@ from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG, headed_figure, plain
+from analysis.display.style import REFERENCE, RIGHT, WRONG, headed_figure, without_formulas
 from bayes_direag.fits.convergence import ESS_PER_CHAIN, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
@@ -93,7 +93,12 @@ def pareto_figure(left_out: xr.Dataset) -> "Figure":
         side = "right" if place > len(places) / 2 else "left"
         offset = (-6 if side == "right" else 6, 0)
         axis.annotate(
-            plain(str(names[place])), (place, pareto_k[place]), offset, textcoords="offset points", ha=side, fontsize=8
+            without_formulas(str(names[place])),
+            (place, pareto_k[place]),
+            offset,
+            textcoords="offset points",
+            ha=side,
+            fontsize=8,
         )
     axis.set_ylim(top=max(0.8, 1.1 * float(np.nanmax(pareto_k, initial=0.0))))
     axis.set(xlabel="question", ylabel="Pareto k")
@@ -129,7 +134,7 @@ def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     for (trace, rank), column in zip(axes, worst, strict=True):
         values = draws[:, column].reshape(n_chains, n_draws)
         trace.plot(values.T, linewidth=0.5, alpha=0.8)
-        trace.set(title=plain(labels[column]), xlim=(0, n_draws), ylabel="raw value")
+        trace.set(title=without_formulas(labels[column]), xlim=(0, n_draws), ylabel="raw value")
         trace.grid(visible=False)
         _draw_ranks(rank, values, smallest[column])
         figures = (format(shown["rhat"][column], ".3f"), format(smallest[column], ".0f"))

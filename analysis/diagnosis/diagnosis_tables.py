@@ -11,7 +11,7 @@ from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_PER_CHAIN, MAX_TREE_DE
 _SOURCE = "`direag diagnose FIT --out FOLDER`"
 
 
-def parameter_table(parameters: pd.DataFrame, n_chains: int, n_worst: int | None = None) -> Table:
+def convergence_table(parameters: pd.DataFrame, n_chains: int, n_worst: int | None = None) -> Table:
     """Tabulate how well the chains agree on each parameter, or the worst ones, and what the labels taught."""
     table, enough, title = parameters, ESS_PER_CHAIN * n_chains, "Every parameter"
     if n_worst is not None:

@@ -10,10 +10,10 @@ import pandas as pd
 
 from analysis.diagnosis.checks import (
     CalibrationCheck,
-    LeaveOneOut,
+    LeaveOneOutCheck,
     PredictiveChecks,
     calibration_check,
-    leave_one_out,
+    leave_one_out_check,
     left_out_probabilities,
     predictive_checks,
 )
@@ -23,7 +23,7 @@ from analysis.diagnosis.diagnosis_figures import (
     pareto_figure,
     predictive_figure,
 )
-from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, sensitivity_table
+from analysis.diagnosis.diagnosis_tables import chain_table, convergence_table, sensitivity_table
 from analysis.diagnosis.identifiability import (
     FlatDirection,
     flat_direction,
@@ -45,7 +45,7 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
     sensitivity_finding,
 )
-from analysis.display.document import Block, Document, LeftOut, Paragraph, Picture, Section, Status, Verdict
+from analysis.display.document import Block, Document, LeftOut, Paragraph, Picture, Section, Severity, Verdict
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
@@ -104,7 +104,7 @@ class Diagnosis(Result):
     sensitivity: pd.DataFrame
     predictive: PredictiveChecks
     calibration: dict[str, CalibrationCheck]
-    loo: LeaveOneOut
+    loo: LeaveOneOutCheck
     n_several_correct: int
     is_weighted: bool
     sampling: SamplingSettings
@@ -173,15 +173,15 @@ class Diagnosis(Result):
             yield Paragraph(text, "failure")
         if everything:
             yield Verdict(tuple((finding.status, finding.text) for finding in self.verdict))
-            yield parameter_table(self.parameters, len(self.chains))
+            yield convergence_table(self.parameters, len(self.chains))
             yield chain_table(self.chains)
             yield sensitivity_table(self.sensitivity)
             return
         told = [one for one in self.verdict if one.topic == "sampling" or one.status != "fine"]
         fine = list(dict.fromkeys(one.topic for one in self.verdict if one not in told))
-        nothing: list[tuple[Status, str]] = [("fine", f"Nothing found in {listed(fine)}: --all.")] if fine else []
+        nothing: list[tuple[Severity, str]] = [("fine", f"Nothing found in {listed(fine)}: --all.")] if fine else []
         yield Verdict((*((one.status, one.text) for one in told), *nothing))
-        yield parameter_table(self.parameters, len(self.chains), _WORST_SHOWN)
+        yield convergence_table(self.parameters, len(self.chains), _WORST_SHOWN)
 
     def document(self) -> Document:
         """Return the verdict, tables and pictures."""
@@ -265,7 +265,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
             )
             for name, stated in left_out_probabilities(fit).items()
         },
-        loo=leave_one_out(fit),
+        loo=leave_one_out_check(fit),
         n_several_correct=int((fit.tree["labels"]["correct"].to_numpy().sum(axis=1) > 1).sum()),
         is_weighted=fit.preset.is_weighted,
         sampling=sampling,

@@ -19,7 +19,7 @@ from analysis.diagnosis.identifiability import TotalLogLikelihood, parameter_lab
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import SCALED_TOGETHER
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.selection import States, evaluate
+from bayes_direag.model.selection import States, evaluate_samples
 
 #: A quantity of less sensitivity does not depend on the prior, or the likelihood (Kallioinen et al.).
 SENSITIVE = 0.05
@@ -73,7 +73,7 @@ def identified_draws(fit: Fit) -> pd.DataFrame:
         return support
 
     parameters = sampled_parameters(fit.tree, fit.fitted.slots)
-    support = sum(evaluate(fit.reports(fit.fitted), parameters, of_selected))
+    support = sum(evaluate_samples(fit.reports(fit.fitted), parameters, of_selected))
     return draws.loc[:, draws.std() > 0].assign(**{PREDICTED: support / len(selected)})
 
 

@@ -10,12 +10,12 @@ import pandas as pd
 from analysis.diagnosis.checks import (
     ALL_QUESTIONS,
     CalibrationCheck,
-    LeaveOneOut,
+    LeaveOneOutCheck,
     PredictiveChecks,
 )
 from analysis.diagnosis.identifiability import FlatDirection, parameter_labels
 from analysis.diagnosis.prior_sensitivity import PREDICTED, SENSITIVE
-from analysis.display.document import Status
+from analysis.display.document import Severity
 from bayes_direag.fits.convergence import (
     BFMI_LIMIT,
     ESS_PER_CHAIN,
@@ -44,7 +44,7 @@ SMALLEST_TAIL = 0.01
 class Finding:
     """One sentence of the verdict: after a failure the draws cannot be trusted, a warning asks for care."""
 
-    status: Status
+    status: Severity
     topic: str
     text: str
 
@@ -197,7 +197,7 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
         text = f"{name.capitalize()} is undefined for {checks[name].n_undefined} questions: draws not finite."
         return _warning("calibration", text)
     if calibration.verdict != "off":
-        status: Status = "fine" if calibration.verdict == "none found" else "warning"
+        status: Severity = "fine" if calibration.verdict == "none found" else "warning"
         return Finding(status, "calibration", calibration.sentence(name))
     if name == "support" and n_several_correct:
         why = f" In {n_several_correct} questions several answers are right, and support counts the selected one alone."
@@ -210,7 +210,7 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
     return _warning("calibration", f"{calibration.sentence(name)}{why} {advice}")
 
 
-def loo_finding(loo: LeaveOneOut) -> Finding:
+def loo_finding(loo: LeaveOneOutCheck) -> Finding:
     """Judge whether the leave-one-out figures are reliable without refits."""
     figures = f"(elpd {loo.elpd:.1f} ± {loo.se:.1f}, p_loo {loo.p_loo:.1f})"
     if not loo.n_bad:
@@ -307,7 +307,7 @@ def _flat_finding(flat: FlatDirection) -> Finding:
         held = "the prior mostly determines it"
     else:
         held = "the labels determine it" if flat.variance_left < 0.5 else "labels and prior determine it together"
-    status: Status = "warning" if change < HELD_BY_PRIOR else "fine"
+    status: Severity = "warning" if change < HELD_BY_PRIOR else "fine"
     moves = f"One posterior standard deviation along it moves the log-likelihood by {change:.1f} nats: {held}."
     return Finding(status, "flat direction", f"{least} {moves}")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-Status = Literal["fine", "warning", "failure"]
+Severity = Literal["fine", "warning", "failure"]
 type Record = Mapping[Hashable, Any]
 
 
@@ -177,7 +177,7 @@ class LeftOut(NamedTuple):
 class Verdict(NamedTuple):
     """Findings, each with its status."""
 
-    items: tuple[tuple[Status, str], ...]
+    items: tuple[tuple[Severity, str], ...]
 
 
 class Command(NamedTuple):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.display.style import REFERENCE, RIGHT, WRONG, diagonal, figure_style, headed_figure, plain
+from analysis.display.style import REFERENCE, RIGHT, WRONG, diagonal, figure_style, headed_figure, without_formulas
 from analysis.scores.metrics import N_BINS
 from analysis.scores.reliability import Reliability
 
@@ -35,7 +35,7 @@ def reliability_figure(results: Mapping[str, Reliability], about: str) -> "Figur
         figure = headed_figure("Reliability: how often answers are right, by the confidence given", caption, 7.0)
         rows = figure.subplots(3, len(results), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 3, 1.2])
         for column, (name, result) in zip(rows.T, results.items(), strict=True):
-            column[0].set_title(plain(f"{name}, n = {result.n}"), fontsize=10)
+            column[0].set_title(without_formulas(f"{name}, n = {result.n}"), fontsize=10)
             _draw_bins(column[0], result)
             _draw_curve(column[1], result)
             _draw_counts(column[2], result)

@@ -82,7 +82,7 @@ def panel_grid(
     for axes in panels[len(titles) :]:
         axes.remove()
     for number, (axes, (name, note)) in enumerate(zip(panels[: len(titles)], titles, strict=True)):
-        axes.set_title(f"{fitting(name, width)}\n{plain(note)}", fontsize=9)
+        axes.set_title(f"{fitting(name, width)}\n{without_formulas(note)}", fontsize=9)
         if number + n_columns >= len(titles):
             axes.set_xlabel(x_label, fontsize=9)
             axes.tick_params(labelbottom=True)
@@ -105,7 +105,7 @@ def forest(
 
 def row_labels(axes: "Axes", labels: list[str]) -> None:
     """Name the rows of a forest, the first on top."""
-    axes.set_yticks(np.arange(len(labels))[::-1], [plain(label) for label in labels])
+    axes.set_yticks(np.arange(len(labels))[::-1], [without_formulas(label) for label in labels])
 
 
 def diagonal(axes: "Axes", upper: float = 1.0) -> None:
@@ -113,7 +113,7 @@ def diagonal(axes: "Axes", upper: float = 1.0) -> None:
     axes.plot([0, upper], [0, upper], color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
 
 
-def plain(text: str) -> str:
+def without_formulas(text: str) -> str:
     """Return text from a file so that no dollar sign in it starts a formula."""
     return text.replace("$", r"\$")
 
@@ -128,12 +128,12 @@ def fitting(name: str, width: float, points: float = 9.0) -> str:
         lines[-1] += part
     if len(lines) > 2 or max(map(len, lines)) > limit + 1:
         lines = [name] if len(name) <= limit else [name[:limit], "\N{HORIZONTAL ELLIPSIS}" + name[limit:][-limit + 1 :]]
-    return plain("\n".join(line.strip() for line in lines))
+    return without_formulas("\n".join(line.strip() for line in lines))
 
 
 def _wrapped(text: str, width: float, points: float) -> str:
     return "\n".join(
-        textwrap.fill(plain(line), _characters(width - 0.15, points), break_on_hyphens=False)
+        textwrap.fill(without_formulas(line), _characters(width - 0.15, points), break_on_hyphens=False)
         for line in text.splitlines()
     )
 

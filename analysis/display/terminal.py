@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 
-from analysis.display.document import Block, Chart, Paragraph, Statements, Status, Table, Terms, Verdict
-from bayes_direag.commands.console import plain
+from analysis.display.document import Block, Chart, Paragraph, Severity, Statements, Table, Terms, Verdict
+from bayes_direag.commands.console import visible_text
 from bayes_direag.commands.options import plain_table, titled
 
 _STYLES = {
@@ -17,7 +17,7 @@ _STYLES = {
     "warning": "yellow",
     "failure": "bold red",
 }
-_STATUS: Mapping[Status, str] = {"fine": "ok", "warning": "care", "failure": "FAILS"}
+_SEVERITY: Mapping[Severity, str] = {"fine": "ok", "warning": "care", "failure": "FAILS"}
 
 
 def shown(blocks: Iterable[Block]) -> Group:
@@ -28,9 +28,9 @@ def shown(blocks: Iterable[Block]) -> Group:
 def _shown(block: Block) -> RenderableType:
     match block:
         case Statements(sentences):
-            return plain("\n\n".join(sentences) + "\n")
+            return visible_text("\n\n".join(sentences) + "\n")
         case Paragraph(text, role):
-            return plain(
+            return visible_text(
                 f"{text}\n",
                 {"note": "dim italic", "title": "bold", "fine": "bold", "failure": "bold"}.get(role, ""),
             )
@@ -39,7 +39,7 @@ def _shown(block: Block) -> RenderableType:
             for _ in range(2):
                 grid.add_column(overflow="fold")
             for name, meaning in items:
-                grid.add_row(plain(name), plain(meaning))
+                grid.add_row(visible_text(name), visible_text(meaning))
             return titled(title, grid) if title else Group(grid, "")
         case Table():
             return _ShownTable(block)
@@ -49,10 +49,10 @@ def _shown(block: Block) -> RenderableType:
             grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(no_wrap=True)
             for status, text in items:
-                grid.add_row(plain(_STATUS[status], _STYLES[status]), plain(text))
+                grid.add_row(visible_text(_SEVERITY[status], _STYLES[status]), visible_text(text))
             return Group(grid, "")
         case _:
-            return plain("")
+            return visible_text("")
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,6 @@ class _ShownTable:
             for place, cell in enumerate(line.cells):
                 star = "*" if "best" in cell.marks else " " * (place in best)
                 text = f"{cell.text}{star}" if numbers[place] else cell.text
-                cells.append(plain(text, " ".join(_STYLES[mark] for mark in cell.marks)))
+                cells.append(visible_text(text, " ".join(_STYLES[mark] for mark in cell.marks)))
             shown.add_row(*cells, style="dim" if line.is_detail else "")
         return shown

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Terms
-from analysis.display.style import REFERENCE, figure_style, headed_figure, plain
+from analysis.display.style import REFERENCE, figure_style, headed_figure, without_formulas
 from analysis.display.text import counted, number, probability, shortened
 from analysis.explanation.explanation import Explanation
 
@@ -371,7 +371,7 @@ def _draw_states(axes: "Axes", explanation: Explanation) -> None:
         _draw_probability(axes, explanation)
         rows, labels = [-1, *rows], [f"{shortened(explanation.answer, 14)} is right", *labels]
         axes.axhline(-0.5, color=REFERENCE, linewidth=0.6)
-    axes.set_yticks(rows, [plain(label) for label in labels])
+    axes.set_yticks(rows, [without_formulas(label) for label in labels])
     axes.set_ylim(rows[-1] + 0.5, rows[0] - 0.5)
     axes.set_xlim(0, 1)
     axes.grid(visible=False, axis="y")
@@ -416,7 +416,7 @@ def _add_legend(axes: "Axes", explanation: Explanation) -> None:
 
     names, handles = {"prior": "prior", "null_base": "null's base"}, list[Artist]()
     if explanation.answer is not None:
-        answer = plain(shortened(explanation.answer, 12))
+        answer = without_formulas(shortened(explanation.answer, 12))
         names = {"for": f"reports for {answer}", "against": "other reports", **names}
         handles.append(Line2D([], [], marker="D", color="black", linestyle="", label="final probability"))
     for source, label in names.items():
@@ -441,7 +441,7 @@ def _draw_key(axes: "Axes", tables: Sequence[Table]) -> None:
             side, at = ("left", start) if column.holds == "name" else ("right", end - 2 * letter)
             for place, cell in enumerate(cells):
                 shade = "black" if place else "0.35"
-                axes.text(at, line + place, plain(cell), ha=side, va="center", fontsize=size, color=shade)
+                axes.text(at, line + place, without_formulas(cell), ha=side, va="center", fontsize=size, color=shade)
         line += len(rows) + 2
     axes.set_xlim(0, 1)
     axes.set_ylim(line - 1.5, -0.5)

@@ -12,7 +12,7 @@ from analysis.report.source import ReportSource
 from bayes_direag.fits.convergence import convergence_summary
 from bayes_direag.fits.fit import Fit
 
-Step = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]:
@@ -30,7 +30,7 @@ def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]
         yield f"Take care: the fit {source.fit_path} cannot be trusted. Diagnostics says why and what to do."
 
 
-def learned_section(source: ReportSource, on_step: Step) -> Section:
+def learned_section(source: ReportSource, on_step: OnStep) -> Section:
     """Show what the fit has learned; without a fit, what the fits of the evaluation have."""
     title = "What was learned"
     if source.fit is None:
@@ -41,7 +41,7 @@ def learned_section(source: ReportSource, on_step: Step) -> Section:
     return Section("learned", title, (fit_terms(fit, str(source.fit_path)), about, *parameter_tables(fit), *pictures))
 
 
-def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_step: Step) -> Section:
+def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_step: OnStep) -> Section:
     """Say whether the fits can be trusted."""
     blocks: list[Block] = []
     if source.fold_fits:
@@ -119,7 +119,7 @@ def _fold_table(source: ReportSource) -> Table:
     )
 
 
-def _drawn(pictures: Iterable[Picture | LeftOut], on_step: Step) -> Iterator[Picture | LeftOut]:
+def _drawn(pictures: Iterable[Picture | LeftOut], on_step: OnStep) -> Iterator[Picture | LeftOut]:
     for picture in pictures:
         on_step(f"drawing {picture.name}")
         yield picture

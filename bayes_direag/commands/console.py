@@ -24,7 +24,7 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def plain(text: str, style: str = "") -> Text:
+def visible_text(text: str, style: str = "") -> Text:
     """Return a text in a style, as long as its visible form."""
     return Text(visible(text), style)
 

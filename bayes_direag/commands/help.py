@@ -29,7 +29,7 @@ _VALUES: Mapping[str, str] = {
 NEEDED, COMMON = "What it needs", "Options"
 
 
-class Command(TyperCommand):
+class GroupedCommand(TyperCommand):
     """A command whose help shows what it needs, then the common options, then its other groups."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bayes_direag.commands.console import PlainConsole, plain
+from bayes_direag.commands.console import PlainConsole, visible_text
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns, ConfidenceScale
 from bayes_direag.errors import DirEAGError
@@ -210,5 +210,5 @@ def plain_table(*headers: str) -> Table:
 
 def titled(title: str, table: Table, caption: str = "") -> Group:
     """Put a title above a table and a caption below it, both of any width, and a blank line at the end."""
-    above, below = plain(title, "italic"), plain(caption, "dim italic")
+    above, below = visible_text(title, "italic"), visible_text(caption, "dim italic")
     return Group(above, table, *([below] if caption else []), "")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 
-from bayes_direag.commands.console import plain
+from bayes_direag.commands.console import visible_text
 from bayes_direag.commands.options import out, plain_table, titled
 from bayes_direag.data.records import Status
 
@@ -27,7 +27,7 @@ def quality_table(observations: "Observations", title: str) -> Group:
     for status in Status:
         table.add_column(_STATUS_HEADERS[status], justify="right")
     for name, counts in zip(observations.level_names, observations.status_counts, strict=True):
-        table.add_row(plain(name), *(str(count) if count else "·" for count in counts))
+        table.add_row(visible_text(name), *(str(count) if count else "·" for count in counts))
     return titled(title, table, quality_sentence(observations))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
-from bayes_direag.model.selection import Recalibration, States, evaluate, worth
+from bayes_direag.model.selection import Recalibration, States, evaluate_samples, worth
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -105,7 +105,7 @@ class Asking:
         def of_piece(states: States) -> Standing:
             return self._standing(states, given.select(states.place))
 
-        pieces = evaluate(given, self.parameters.of_slots(level.tolist()), of_piece)
+        pieces = evaluate_samples(given, self.parameters.of_slots(level.tolist()), of_piece)
         return Standing(*map(np.concatenate, zip(*pieces, strict=True)))
 
     def _standing(self, states: States, given: Reports) -> Standing:

@@ -23,7 +23,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.drift import Drift
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.equations import Parameters, Reports
-from bayes_direag.model.selection import Recalibration, States, evaluate, select
+from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select
 
 #: How often noise is drawn for each posterior draw.
 _REPEATS = 20
@@ -155,7 +155,7 @@ class _Means(NamedTuple):
             variance, benefit = held * (1 - held), 2 * stated * probability - stated**2
             return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
 
-        return cls(*np.sum([*evaluate(reports, parameters, sums)], axis=0) / len(reports.n_candidates))
+        return cls(*np.sum([*evaluate_samples(reports, parameters, sums)], axis=0) / len(reports.n_candidates))
 
 
 def _wilson(share: float, n: float, z: Float[np.ndarray, " end"]) -> Float[np.ndarray, " end"]:

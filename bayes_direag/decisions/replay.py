@@ -31,7 +31,7 @@ class Part(NamedTuple):
     row: Int[np.ndarray, " part"]
 
 
-class Answers(NamedTuple):
+class StoppedAnswers(NamedTuple):
     """The answers to all questions after some of their reports."""
 
     answered: Bool[np.ndarray, " problem"]
@@ -89,10 +89,10 @@ class Replay(NamedTuple):
             asked[part.row] = own
         return asked
 
-    def answers(self, asked: Bool[np.ndarray, "problem column"]) -> Answers:
+    def answers(self, asked: Bool[np.ndarray, "problem column"]) -> StoppedAnswers:
         """Return the answers after these reports."""
         n = len(self.right)
-        found = Answers(np.zeros(n, bool), np.zeros(n), np.zeros(n, int), np.zeros(n), np.zeros(n, bool))
+        found = StoppedAnswers(np.zeros(n, bool), np.zeros(n), np.zeros(n, int), np.zeros(n), np.zeros(n, bool))
         for asking, reports, row in self.parts:
             standing = asking.standing(reports, self.level, asked[row])
             found.answered[row] = answered = standing.leader >= 0
@@ -101,7 +101,7 @@ class Replay(NamedTuple):
             found.right[row] = answered & self.right[row, standing.leader]
         return found
 
-    def stopped(self, answers: Answers, finals: Sequence[Recalibration]) -> Float[np.ndarray, " problem"]:
+    def stopped(self, answers: StoppedAnswers, finals: Sequence[Recalibration]) -> Float[np.ndarray, " problem"]:
         """Return the probabilities of answers by a final calibration for each part; 0 without an answer."""
         stated = np.zeros(len(self.right))
         for final, part in zip(finals, self.parts, strict=True):

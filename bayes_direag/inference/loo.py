@@ -16,7 +16,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.equations import Parameters, Reports
-from bayes_direag.model.selection import LogisticRecalibration, States, evaluate, joined
+from bayes_direag.model.selection import LogisticRecalibration, States, evaluate_samples, joined
 
 #: Above this Pareto k, a question's leave-one-out prediction is not reliable.
 LARGEST_PARETO_K = 0.7
@@ -107,5 +107,5 @@ def leave_one_out(
         return elpd, pareto_k, without_label, states.support.mean(axis=2).T
 
     reports = Reports.of(observations, eps, observations.labels if parameters.label_vote is not None else None)
-    elpd, pareto_k, without_label, of_all = zip(*evaluate(reports, parameters, left_out), strict=True)
+    elpd, pareto_k, without_label, of_all = zip(*evaluate_samples(reports, parameters, left_out), strict=True)
     return LeaveOneOut(np.concatenate(elpd), np.concatenate(pareto_k), joined(without_label), joined(of_all))

@@ -189,7 +189,9 @@ def _over_signals(
     return np.asarray(logits.reshape(-1, n_signals) @ slope.reshape(-1, n_signals).T)
 
 
-def evaluate[Result](reports: Reports, parameters: Parameters, then: Callable[[States], Result]) -> Iterator[Result]:
+def evaluate_samples[Result](
+    reports: Reports, parameters: Parameters, then: Callable[[States], Result]
+) -> Iterator[Result]:
     """Evaluate questions in every sample, piece by piece, on all cores; yield ``then`` of each piece, in order."""
     size = max(_PIECE_CELLS // len(parameters.weight), 1)
 
@@ -284,7 +286,7 @@ def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
 
 def supports(reports: Reports, parameters: Parameters) -> Float[np.ndarray, "sample problem state"]:
     """Return the probability of every state in every sample, the null last: see :class:`States`."""
-    return joined(evaluate(reports, parameters, lambda states: states.support.T))
+    return joined(evaluate_samples(reports, parameters, lambda states: states.support.T))
 
 
 def distribution(
@@ -299,7 +301,7 @@ def distribution(
         probability = final.of_selected(selection.support, states.n_reports).mean(axis=0)
         return final_distribution(selection.mean_support, selection.candidate, probability)
 
-    return joined(evaluate(reports, parameters, of_piece))
+    return joined(evaluate_samples(reports, parameters, of_piece))
 
 
 def joined(parts: Iterable[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "*sample problem state"]:
@@ -377,5 +379,5 @@ def predict(
         }
 
     order = np.argsort(reports.n_candidates, kind="stable")  # a piece has as many states as its largest question
-    parts = list(evaluate(reports.select(order), parameters, of_piece))
+    parts = list(evaluate_samples(reports.select(order), parameters, of_piece))
     return {name: np.concatenate([part[name] for part in parts])[np.argsort(order)] for name in parts[0]}

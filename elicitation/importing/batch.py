@@ -16,7 +16,7 @@ class Response(BaseModel):
     body: JsonValue = None
 
 
-class Line(BaseModel):
+class BatchLine(BaseModel):
     """One line of the file: a response, a message of another service, or an error."""
 
     custom_id: str = Field(validation_alias=AliasChoices("custom_id", "key", "recordId"))
@@ -49,7 +49,7 @@ def replies(log: Log) -> Iterator[Reply]:
     of a question that was asked, or has no slash, the level is the file. Each of several choices of one request is a
     level. Raises ObservationError if a request has succeeded and its body holds no reply.
     """
-    lines = [(line, record, _said(log, line, record.body)) for line, record in read_records(log, Line)]
+    lines = [(line, record, _said(log, line, record.body)) for line, record in read_records(log, BatchLine)]
     choices: dict[str, int] = defaultdict(lambda: 1)
     for _, record, said in lines:
         level = _place(log, record.custom_id)[1]

@@ -12,7 +12,7 @@ from bayes_direag.data.columns import ConfidenceScale
 from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
 from elicitation.frame import tell_unknown
-from elicitation.importing.formats import Format, import_logs
+from elicitation.importing.formats import LogFormat, import_logs
 from elicitation.parsing import count_words
 from elicitation.questions import load_questions
 
@@ -22,7 +22,7 @@ FEWEST = 5
 
 def import_command(
     form: Annotated[
-        Format, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, transcripts or observations.")
+        LogFormat, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, transcripts or observations.")
     ],
     files: Annotated[
         list[str],

@@ -13,10 +13,10 @@ from elicitation.importing.naming import named
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
 
-Format = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"]
+LogFormat = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"]
 
 #: The function that reads a log of each format.
-FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
+LOG_FORMATS: Mapping[LogFormat, Callable[[Log], Iterator[Reply]]] = {
     "lm-eval": lm_eval.replies,
     "inspect": inspect_log.replies,
     "batch": batch.replies,
@@ -27,7 +27,7 @@ FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
 
 
 def import_logs(
-    form: Format,
+    form: LogFormat,
     files: Sequence[str | Path | tuple[str, str | Path]] | Mapping[str, str | Path],
     *,
     questions: QuestionSet | None = None,
@@ -71,7 +71,7 @@ def import_logs(
     for log in logs:
         if not log.path.is_file():
             raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")
-    replies = named((log, reply) for log in logs for reply in FORMATS[form](log))
+    replies = named((log, reply) for log in logs for reply in LOG_FORMATS[form](log))
     return put_together(replies, questions, kind, None if pattern is None else _compiled(pattern), scale)
 
 

@@ -36,7 +36,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import prior_draws, sampled_parameters
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.model import log_likelihood, log_prior
-from bayes_direag.model.selection import LogisticRecalibration, distribution, evaluate, select
+from bayes_direag.model.selection import LogisticRecalibration, distribution, evaluate_samples, select
 from bayes_direag.model.settings import SamplingSettings, Variant
 
 N_RANKED = 99
@@ -76,7 +76,7 @@ def compared(
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
         fit = fit_nuts(replace(asked, correct=correct), preset=preset, variant=variant, sampling=sampling, seed=seed)
         reports, parameters = fit.reports(fit.aligned(fresh)), sampled_parameters(fit.tree)
-        selections = list(evaluate(reports, parameters, select))
+        selections = list(evaluate_samples(reports, parameters, select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}

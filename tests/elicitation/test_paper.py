@@ -16,10 +16,10 @@ import pytest
 from analysis.paper.paper_tables import PAIRS, PRINTED_TABLES
 from bayes_direag.errors import DirEAGError
 from elicitation.journal import read_journal
-from elicitation.paper import METHODS, PAPER_MODELS, PRESETS, RECORD, paper_command
+from elicitation.paper import EVALUATED_BY, METHODS, PAPER_MODELS, RECORD, paper_command
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
-from elicitation.workload import PARTS, Part, estimate, load_parts
+from elicitation.workload import PLANNED_RUNS, PlannedRun, estimate, planned_runs
 from tests.command_line import contents
 from tests.elicitation.rehearsal import write_questions, write_vllm
 from tests.elicitation.runs import ENVIRONMENT
@@ -31,13 +31,15 @@ MODELS = ("Qwen2.5-7B-Instruct", "gemma-2-9b-it")
 def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
     sizes = {"gsm8k_train.jsonl": 7473, "gsm8k_test.jsonl": 1319, "svamp.json": 1000, "gsm_hard.jsonl": 1319}
     parts = [
-        Part(dataset, name, QuestionSet(file, (Problem("a", "b", "How many?", "1"),) * sizes[file], "numeric"), asked)
-        for dataset, own in PARTS.items()
+        PlannedRun(
+            dataset, name, QuestionSet(file, (Problem("a", "b", "How many?", "1"),) * sizes[file], "numeric"), asked
+        )
+        for dataset, own in PLANNED_RUNS.items()
         for name, (protocol, _, file) in own.items()
         for asked in [load_protocol(protocol, None, None, "released")]
     ]
     assert sum(part.n_replies for part in parts) == 77_383
-    short = [Part(part.dataset, part.name, part.questions, part.protocol) for part in parts if part.name == "topk"]
+    short = [part for part in parts if part.name == "topk"]
     journal = tmp_path / "m" / "svamp" / "topk" / "journal.jsonl"
     journal.parent.mkdir(parents=True)
     journal.write_text("{}\n" * 639)
@@ -87,7 +89,7 @@ def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path) -> None:
-    parts = load_parts(["svamp", "gsm8k"], questions, 5, "released")
+    parts = planned_runs(["svamp", "gsm8k"], questions, 5, "released")
     assert [(part.dataset, part.name) for part in parts] == [
         *(("gsm8k", name) for name in ("train", "steered", "samples", "topk")),
         *(("svamp", name) for name in ("steered", "samples", "topk")),
@@ -191,7 +193,7 @@ def test_a_run_that_is_killed_goes_on_to_the_same_files(tmp_path: Path) -> None:
 
     cut = tmp_path / "cut"
     interrupted(cut, "gsm8k", *arguments)
-    assert {path.name for path in (cut / "paper" / MODELS[0] / "gsm8k" / "evaluation").iterdir()} == {*PRESETS}
+    assert {path.name for path in (cut / "paper" / MODELS[0] / "gsm8k" / "evaluation").iterdir()} == {*EVALUATED_BY}
     assert not (cut / "paper" / "tables").exists()
     finish(start(cut, *arguments))
     assert results(cut) == whole

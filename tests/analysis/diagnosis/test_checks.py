@@ -15,7 +15,7 @@ from analysis.diagnosis.checks import (
     calibration_check,
     compared,
     joint_tail_probability,
-    leave_one_out,
+    leave_one_out_check,
     left_out_probabilities,
     pooled_patterns,
     predictive_checks,
@@ -35,7 +35,7 @@ class TestLeftOut:
     def test_the_summary_is_arviz_s(self):
         fit = good_fit()
         expected = arviz_stats.loo(fit.tree, pointwise=True, var_name="target")
-        found = leave_one_out(replaced(fit, "loo", elpd=expected.elpd_i.to_numpy()))
+        found = leave_one_out_check(replaced(fit, "loo", elpd=expected.elpd_i.to_numpy()))
         assert (found.elpd, found.se, found.p_loo) == pytest.approx((expected.elpd, expected.se, expected.p))
         assert (found.n, found.n_bad, found.n_undefined, found.worst) == (120, 0, 0, ())
 
@@ -43,7 +43,7 @@ class TestLeftOut:
         fit = good_fit()
         k = np.linspace(0, 0.7, 120)
         k[[7, 30, 31, 32]] = 0.71, np.nan, np.inf, 0.9
-        found = leave_one_out(replaced(fit, "loo", pareto_k=k))
+        found = leave_one_out_check(replaced(fit, "loo", pareto_k=k))
         assert (found.n_bad, found.n_undefined) == (4, 1)
         assert list(found.worst) == fit.tree["loo"]["problem"].to_numpy()[[30, 31, 32]].tolist()
 

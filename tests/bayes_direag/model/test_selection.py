@@ -14,7 +14,7 @@ from bayes_direag.data.arrays import ranks
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.evidence import log_scores
-from bayes_direag.model.selection import LogisticRecalibration, evaluate, predict, select, supports
+from bayes_direag.model.selection import LogisticRecalibration, evaluate_samples, predict, select, supports
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, natural_parameters, reports
 
@@ -211,7 +211,7 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         slope=np.array(0.7),
         null_gain=np.array(0.6),
     )
-    (found,) = evaluate(REPORTS, jax.tree.map(lambda value: np.stack([value, value]), own), select)
+    (found,) = evaluate_samples(REPORTS, jax.tree.map(lambda value: np.stack([value, value]), own), select)
     likelihood = np.asarray(in_jax(REPORTS, own))
     plain = as_dict(own)
     for question in range(4):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayes_direag import Observations
-from elicitation.importing.formats import FORMATS
+from elicitation.importing.formats import LOG_FORMATS
 from tests.command_line import direag, refuse, succeed
 from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, write
 
@@ -31,7 +31,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").symlink_to(LOGS)
     shown = re.findall(r"^\$ direag import (.*)\n((?:[^$`].*\n)+)", page.read_text(), re.MULTILINE)
-    assert {command.split()[0] for command, _ in shown} == {*FORMATS} - {"transcripts", "observations"}
+    assert {command.split()[0] for command, _ in shown} == {*LOG_FORMATS} - {"transcripts", "observations"}
     for command, output in shown:
         assert run(*command.split()) == output
 

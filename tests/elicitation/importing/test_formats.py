@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from elicitation.importing.formats import FORMATS, Format, import_logs
+from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import load_questions
 from tests.elicitation.importing.logs_of_tools import LOGS
 
 
 def test_every_format_has_a_log_of_its_tool() -> None:
     provenance = json.loads((LOGS / "provenance.json").read_text())
-    assert {*FORMATS} - {"transcripts", "observations"} == {*provenance}
+    assert {*LOG_FORMATS} - {"transcripts", "observations"} == {*provenance}
     for name, about in provenance.items():
         assert about["version"]
         assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]
@@ -23,7 +23,7 @@ ROMES = [("Rome", None, True), ("Roma", None, True)]
 FIVE, SEVEN = [("5", 90, None)] * 2, [("7", 80, None)] * 2
 
 #: The answers of each question in a reported log, their confidences, and the verdicts of the log.
-REPORTED: list[tuple[Format, str, dict[str, Any], list[Any]]] = [
+REPORTED: list[tuple[LogFormat, str, dict[str, Any], list[Any]]] = [
     ("lm-eval", "cut_off_in_reasoning", {}, [[(None, None, None)], [("7", 90, None)]]),
     ("lm-eval", "two_contexts", {}, [[("B", 88, True)], [("A", 73, True)]]),
     ("lm-eval", "samples_sub_a samples_sub_b", {}, [[("B", 90, None)], [("C", 70, None)]]),
@@ -48,7 +48,7 @@ REPORTED: list[tuple[Format, str, dict[str, Any], list[Any]]] = [
 @pytest.mark.parametrize(("form", "names", "options", "expected"), REPORTED)
 def test_reported_logs_are_read_rightly(
     real_cases: Path,
-    form: Format,
+    form: LogFormat,
     names: str,
     options: dict[str, Any],
     expected: list[Any],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elicitation.importing.formats import FORMATS, Format, import_logs
+from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet
 from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, lines
 
@@ -45,22 +45,22 @@ def inspect(n: int, text: str) -> dict[str, Any]:
     return log | {"samples": [sample | {"id": str(name)} for name in range(n)]}
 
 
-OF_RECORD: dict[Format, Callable[[str, str], dict[str, Any]]] = {
+OF_RECORD: dict[LogFormat, Callable[[str, str], dict[str, Any]]] = {
     "transcripts": transcript,
     "observations": observations,
     "batch": batch,
     "lm-eval": lm_eval,
 }
-OF_FILE: dict[Format, Callable[[int, str], dict[str, Any]]] = {"uqlm": uqlm, "inspect": inspect}
+OF_FILE: dict[LogFormat, Callable[[int, str], dict[str, Any]]] = {"uqlm": uqlm, "inspect": inspect}
 
 
 def test_every_format_is_timed() -> None:
-    assert {*OF_RECORD, *OF_FILE} == {*FORMATS}
+    assert {*OF_RECORD, *OF_FILE} == {*LOG_FORMATS}
 
 
 @pytest.mark.parametrize("grows", ["records", "texts"])
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_time_is_linear(tmp_path: Path, form: Format, grows: str) -> None:
+@pytest.mark.parametrize("form", LOG_FORMATS)
+def test_the_time_is_linear(tmp_path: Path, form: LogFormat, grows: str) -> None:
     if form == "inspect":
         pytest.importorskip("inspect_ai")
     path = tmp_path / "log.json"
