@@ -1,7 +1,7 @@
 """What the commands of the analysis share, beside the options of the core."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ def _require_probability(level: float) -> float:
     return level
 
 
-def _list_methods(context: typer.Context, wanted: bool) -> bool:
+def _list_methods(context: Any, wanted: bool) -> bool:  # Typer passes a context that is no typer.Context
     if not wanted:
         return wanted
     from analysis.display.document import Paragraph, Terms

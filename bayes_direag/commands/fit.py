@@ -161,5 +161,5 @@ def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
     }
 
 
-def _defined(number: float) -> float | None:
+def _defined(number: float | int) -> float | int | None:
     return number if math.isfinite(number) else None

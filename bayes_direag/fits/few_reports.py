@@ -27,10 +27,11 @@ class EnoughReports(NamedTuple):
         few, n = n_reports[(n_reports > 0) & (n_reports < self.enough)], len(n_reports)
         if not len(few):
             return None
-        reports = "usable report" if few.max() == 1 else "usable reports"
+        least, most = int(few.min()), int(few.max())
+        reports = "usable report" if most == 1 else "usable reports"
         return (
             f"{len(few):,} of {n:,} question{'s' if n > 1 else ''} {'has' if len(few) == 1 else 'have'} "
-            f"{_range(few.min(), few.max())} {reports}, where the fitted ones had {_range(self.enough, self.most)}. "
+            f"{_range(least, most)} {reports}, where the fitted ones had {_range(self.enough, self.most)}. "
             "Such probabilities are mostly too high: where we measured it, by 24 points with one report, 12 with two "
             "and 5 with four. Fit with partial=True (on the command line --partial)."
         )

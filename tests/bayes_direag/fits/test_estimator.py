@@ -182,5 +182,8 @@ def _questions(numbers: np.ndarray) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 @parametrize_with_checks([OnNumbers(variant="count", preset="paper", answers="numeric")])
-def test_scikit_learns_own_checks(estimator, check) -> None:
+def test_scikit_learns_own_checks(estimator, check, request) -> None:
+    takes_any_type = check.func.__name__ == "check_do_not_raise_errors_in_init_or_set_params"
+    if takes_any_type and request.config.getoption("jaxtyping_packages"):
+        pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
     check(estimator)
