@@ -268,8 +268,9 @@ def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
         candidates[candidate[:, level], question] += worths.given[kind[:, level]]
         null += worths.doubt[kind[:, level]]
     concentration[~named] = 0.0
-    support = concentration
-    if not parameters.is_additive:
+    if parameters.is_additive:
+        support = concentration.copy()
+    else:
         with np.errstate(divide="ignore"):
             support = np.log(concentration)
         if parameters.sharpness is not None:
@@ -279,9 +280,10 @@ def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
                 support[:-1][candidate[:, level], question] += worths.vote[kind[:, level]]
         support -= support.max(axis=0)
         np.exp(support, out=support)
+    support /= support.sum(axis=0)
     start = block.start + piece.start
     n_reports = (candidate >= 0).sum(axis=1)
-    return States(slice(start, start + n), n_candidates, n_reports, concentration, support / support.sum(axis=0))
+    return States(slice(start, start + n), n_candidates, n_reports, concentration, support)
 
 
 def supports(reports: Reports, parameters: Parameters) -> Float[np.ndarray, "sample problem state"]:
