@@ -59,9 +59,7 @@ ReadyWithinOption = Annotated[
 
 
 def elicit_command(
-    questions: Annotated[
-        str, typer.Option(help="gsm8k, svamp, gsm_hard, arithmetic:N[:SEED[:GRADES]], or a file of questions.")
-    ],
+    questions: Annotated[str, typer.Option(help="gsm8k, svamp, gsm_hard, or a file of questions.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the run. An interrupted run is resumed.")],
     model: Annotated[
         str | None, typer.Option(help="Folder or name of the model to serve; with --base-url its name there.")

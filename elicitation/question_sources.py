@@ -106,8 +106,8 @@ def read_rows(path: Path) -> list[Row]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise DirEAGError(
-            f"{path}: these questions cannot be read ({reason}); expected one of {', '.join(HUB)}, arithmetic:N, or "
-            "a file in UTF-8. Check the name or path."
+            f"{path}: these questions cannot be read ({reason}); expected one of {', '.join(HUB)}, or a file "
+            "in UTF-8. Check the name or path."
         ) from error
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):

@@ -1,4 +1,4 @@
-"""Question sets: benchmarks by name or as published files, tables with named columns, generated arithmetic.
+"""Question sets: benchmarks by name or as published files, or tables with named columns.
 
 Nothing is guessed. A row that is not a question is left out, and a question with an unreadable gold answer is asked
 without one. Both are listed as odd rows, with line and reason. So are gold answers that a right reply may miss,
@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.errors import DirEAGError
-from elicitation.arithmetic import GRADES, word_problems
 from elicitation.question_sources import HUB, TELL, Form, Record, Row, Told, hub_rows, published_form, read_rows
 
 
@@ -83,7 +82,7 @@ def load_questions(
     revision: str | None = None,
     kind: AnswerKind | None = None,
 ) -> QuestionSet:
-    """Load a question set by name or from a file, or generate one.
+    """Load a question set by name or from a file.
 
     Raises DirEAGError if the name is unknown, the file cannot be read or lacks the columns, no question is left, or the
     ``datasets`` library is needed and missing.
@@ -91,9 +90,8 @@ def load_questions(
     Parameters
     ----------
     name_or_path : str or path-like
-        ``"gsm8k"``, ``"svamp"`` or ``"gsm_hard"``, read with the Hugging Face ``datasets`` library;
-        ``"arithmetic:N"``, ``"arithmetic:N:SEED"`` or ``"arithmetic:N:SEED:GRADES"`` (grades ``4`` or ``1-2``),
-        generated without a download (see :mod:`elicitation.arithmetic`); or a file of JSON Lines, JSON, CSV or TSV.
+        ``"gsm8k"``, ``"svamp"`` or ``"gsm_hard"``, read with the Hugging Face ``datasets`` library; or a file of JSON
+        Lines, JSON, CSV or TSV.
         A published file of one of the three benchmarks is recognised by its content. Other files need a column of
         questions, and may have one of answers.
     split : str, optional
@@ -107,20 +105,12 @@ def load_questions(
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared. By default numeric for benchmarks; for other files inferred from the gold answers
         (:func:`bayes_direag.data.answers.infer_kind`), or numeric if there are none.
-
-    Examples
-    --------
-    >>> [problem.problem_id for problem in load_questions("arithmetic:2").problems]
-    ['arithmetic-0-g1-00000', 'arithmetic-0-g2-00001']
     """
     if limit is not None and limit < 1:
         raise DirEAGError(f"the limit of questions is {limit}; expected at least 1. Leave it out to take them all.")
     columns = {"question_column": question_column, "answer_column": answer_column, "id_column": id_column}
     published = {"split": split, "revision": revision}
     name = str(name_or_path)
-    if name.partition(":")[0] == "arithmetic":
-        _refuse("generated arithmetic", **columns, **published)
-        return _arithmetic(name, limit)
     form = next((form for form in TELL if form == name), None)
     if form is not None:
         _refuse(f"the benchmark {name}, whose columns are known", **columns)
@@ -229,20 +219,3 @@ def _hardly_met(number: str) -> bool:
     _, _, decimals = number.partition(".")
     digits = number.replace(".", "").strip("-0")
     return len(decimals) > _MOST_DECIMALS or len(digits) > _MOST_DIGITS
-
-
-def _arithmetic(name: str, limit: int | None) -> QuestionSet:
-    """Generate the problems of ``arithmetic:N[:SEED[:GRADES]]``."""
-    asked = re.fullmatch(r"arithmetic:([1-9]\d{0,5})(?::(\d{1,9})(?::([1-9])(?:-([1-9]))?)?)?", name)
-    if asked is None:
-        raise DirEAGError(
-            f"saw {name!r}; expected arithmetic:N, arithmetic:N:SEED or arithmetic:N:SEED:GRADES, as in "
-            "arithmetic:300:7:1-2. Give the number of problems."
-        )
-    n, seed = int(asked[1]), int(asked[2] or 0)
-    grades = tuple(range(int(asked[3]), int(asked[4] or asked[3]) + 1)) if asked[3] else GRADES
-    problems = tuple(
-        Problem(f"arithmetic-{seed}-g{problem.grade}-{index:05}", "arithmetic", problem.question, problem.gold)
-        for index, problem in enumerate(word_problems(min(n, limit or n), seed, grades))
-    )
-    return QuestionSet("arithmetic", problems, "numeric")

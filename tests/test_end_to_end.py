@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from bayes_direag.data.observations import Observations
+from tests.elicitation.runs import SUMS
 
 FOR_A_CPU = (
     "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill "
@@ -33,7 +34,7 @@ def test_from_questions_to_a_table(tmp_path: Path) -> None:
         pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
     (tmp_path / "levels.toml").write_text(ONE_LINE + "\n")
     elicit = (
-        "elicit", "--questions", "arithmetic:20:1:1-2", "--model", model, "--vllm-python", interpreter,
+        "elicit", "--questions", SUMS, "--limit", 20, "--model", model, "--vllm-python", interpreter,
         "--vllm-args", FOR_A_CPU, "--levels", "levels.toml", "--structured", "--set", "max_tokens=64", "--seed", 3,
         "--out", "run",
     )  # fmt: skip

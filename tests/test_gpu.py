@@ -18,10 +18,11 @@ import pandas as pd
 import pytest
 
 from tests.command_line import direag, succeed
+from tests.elicitation.runs import SUMS
 
 MODEL = os.environ.get("DIREAG_GPU_MODEL", "Qwen/Qwen2.5-1.5B-Instruct")
 PYTHON = os.environ.get("DIREAG_VLLM_PYTHON")
-ASKED = ("--questions", "arithmetic:20:1:1-2", "--model", MODEL, *(() if PYTHON is None else ("--vllm-python", PYTHON)))
+ASKED = ("--questions", SUMS, "--limit", 20, "--model", MODEL, *(() if PYTHON is None else ("--vllm-python", PYTHON)))
 
 pytestmark = [
     pytest.mark.gpu,

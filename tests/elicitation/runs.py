@@ -26,6 +26,8 @@ PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
 RELEASED = {name: load_protocol(name, wording="released") for name in get_args(ProtocolName)}
 JSON_PROTOCOLS = {name: load_protocol(name, form="json") for name in get_args(ProtocolName)}
 ROOT = Path(__file__).resolve().parents[2]
+#: A file of thirty sums.
+SUMS = Path(__file__).with_name("sums.csv")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 ONCE = Sampling(max_tokens=64, repairs=0)

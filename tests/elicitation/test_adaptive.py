@@ -204,7 +204,17 @@ def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path
                 for stub in ((cheap, dear)[level.index > 2],)
             )
         )
-        asked = ("elicit", "--questions", "arithmetic:30:1", "--levels", tmp_path / "panel.toml", "--set", "repairs=0")
+        asked = (
+            "elicit",
+            "--questions",
+            runs.SUMS,
+            "--limit",
+            30,
+            "--levels",
+            tmp_path / "panel.toml",
+            "--set",
+            "repairs=0",
+        )
         by_policy = ("--policy", tmp_path / "policy.json")
         succeed(*asked, "--out", tmp_path / "full")
         assert [len(stub.requests) for stub in (cheap, dear)] == [90, 60]

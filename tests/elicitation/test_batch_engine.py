@@ -142,7 +142,19 @@ def test_results_that_are_none_are_named(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = ("elicit", "--questions", "arithmetic:2:1", "--model", "m", "--out", "run", "--set", "temperature=none")
+    asked = (
+        "elicit",
+        "--questions",
+        runs.SUMS,
+        "--limit",
+        2,
+        "--model",
+        "m",
+        "--out",
+        "run",
+        "--set",
+        "temperature=none",
+    )
     command = (*asked, "--batch", "requests.jsonl")
     told = one_line(succeed(*command))
     assert "10 replies are open; their requests are in requests.jsonl. Submit it to the service" in told

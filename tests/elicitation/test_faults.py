@@ -88,7 +88,7 @@ def test_nothing_but_garbage_replies_is_an_unanswered_set(tmp_path: Path) -> Non
 def test_an_interruption_keeps_what_is_finished(tmp_path: Path, number: signal.Signals, status: int) -> None:
     folder = tmp_path / "run"
     with Stub(delay=0.03) as stub:
-        typed = ["elicit", "--questions", "arithmetic:20", "--out", str(folder), "--base-url", stub.url]
+        typed = ["elicit", "--questions", str(runs.SUMS), "--limit", "20", "--out", str(folder), "--base-url", stub.url]
         command = [*typed, "--model", "stub", "--concurrency", "2"]
         client = runs.start("from bayes_direag.cli import app; app()", *command)
         runs.wait_for_generations(folder, 8)

@@ -242,7 +242,7 @@ def test_a_fetch_that_breaks_is_told_with_its_last_words(machine: Machine) -> No
 def test_a_run_records_the_commit_and_goes_on_with_no_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elicitation.server.launch_command", lambda _: (*STUB[:2], "-m", *STUB[2:]))
     run = machine.folder / "run"
-    asked = ("elicit", "--questions", "arithmetic:2", "--out", run, "--model", "some/model", "--json")
+    asked = ("elicit", "--questions", runs.SUMS, "--limit", 2, "--out", run, "--model", "some/model", "--json")
     succeed(*asked)
     manifest = runs.manifest(run)
     assert manifest["identity"]["server"] == {"revision": REVISION}

@@ -118,7 +118,7 @@ def test_the_table_of_levels_shows_what_is_undefined_as_a_dash() -> None:
 
 
 def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Path) -> None:
-    asked = ("elicit", "--questions", "arithmetic:4", "--seed", 5, "--set", "max_tokens=99")
+    asked = ("elicit", "--questions", runs.SUMS, "--limit", 4, "--seed", 5, "--set", "max_tokens=99")
     with Stub() as stub:
         told = succeed(*asked, "--out", tmp_path / "run", "--base-url", stub.url, "--model", "stub")
     assert "very_cautious" in told
@@ -132,7 +132,7 @@ def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Pat
 
 
 def test_json_is_asked_for_and_an_unknown_finish_reason_is_named_once(tmp_path: Path) -> None:
-    asked = ("elicit", "--questions", "arithmetic:4", "--out", tmp_path / "run", "--form", "json")
+    asked = ("elicit", "--questions", runs.SUMS, "--limit", 4, "--out", tmp_path / "run", "--form", "json")
     with Stub() as stub:
         stub.choice = {"finish_reason": "made_up"}
         result = direag(*asked, "--base-url", stub.url, "--model", "stub")
@@ -147,7 +147,18 @@ def test_json_is_asked_for_and_an_unknown_finish_reason_is_named_once(tmp_path: 
     ("protocol", "generations", "said"), [("steered", 20, 80), ("samples", 20, None), ("topk", 4, 80)]
 )
 def test_the_released_wording_is_asked_and_read(tmp_path: Path, protocol: str, generations: int, said: Any) -> None:
-    asked = ("elicit", "--questions", "arithmetic:4", "--out", tmp_path / "run", "--wording", "released", "--json")
+    asked = (
+        "elicit",
+        "--questions",
+        runs.SUMS,
+        "--limit",
+        4,
+        "--out",
+        tmp_path / "run",
+        "--wording",
+        "released",
+        "--json",
+    )
     with Stub("Qwen2.5-7B-Instruct") as stub:
         server = ("--base-url", stub.url, "--model", "Qwen2.5-7B-Instruct", "--protocol", protocol)
         assert json.loads(succeed(*asked, *server))["statuses"] == {"ok": generations}
@@ -184,5 +195,5 @@ def test_a_reply_without_its_final_line_is_guessed_only_if_asked_for(tmp_path: P
     ],
 )
 def test_a_wrong_choice_is_told_before_anything_is_made(tmp_path: Path, arguments: list[str], message: str) -> None:
-    assert message in refuse("elicit", "--questions", "arithmetic:4", "--out", tmp_path / "run", *arguments)
+    assert message in refuse("elicit", "--questions", runs.SUMS, "--limit", 4, "--out", tmp_path / "run", *arguments)
     assert not (tmp_path / "run").exists()

@@ -28,7 +28,7 @@ def write_levels(folder: Path, text: str) -> str:
 
 
 def command(folder: Path, levels: str, *arguments: str) -> tuple[str, ...]:
-    asked = ("elicit", "--questions", "arithmetic:4:1", "--out", str(folder / "run"), "--patience", "0.1")
+    asked = ("elicit", "--questions", runs.SUMS, "--limit", 4, "--out", str(folder / "run"), "--patience", "0.1")
     return (*asked, "--levels", levels, *arguments)
 
 

@@ -12,6 +12,7 @@ import pytest
 from bayes_direag.data.answers import canonical
 from bayes_direag.errors import DirEAGError
 from elicitation.questions import OddRow, Problem, QuestionSet, load_questions
+from tests.elicitation.runs import SUMS
 
 PUBLISHED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "questions"
 
@@ -116,7 +117,7 @@ def test_odd_rows_are_listed_and_never_guessed(tmp_path: Path) -> None:
 
 
 def test_a_larger_sample_goes_on_from_a_smaller_one() -> None:
-    questions = load_questions("arithmetic:20")
+    questions = load_questions(SUMS, limit=20)
     smaller, larger, all_of_them = (questions.sample(n, seed=3).problems for n in (4, 9, 99))
     assert smaller == larger[:4] == all_of_them[:4]
     assert set(all_of_them) == set(questions.problems)
@@ -171,12 +172,7 @@ def test_json_lines_with_the_fields_of_an_observation_file(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "content", "options", "complaint"),
     [
-        (
-            "none.jsonl",
-            None,
-            {},
-            "cannot be read .*No such file.* expected one of gsm8k, svamp, gsm_hard, arithmetic:N",
-        ),
+        ("none.jsonl", None, {}, "cannot be read .*No such file.* expected one of gsm8k, svamp, gsm_hard, or a"),
         ("empty.jsonl", "", {}, "there is no question here"),
         ("text.txt", "hello\nworld\n", {}, "there is no question here; saw 'hello"),
         ("cut.json", '[{"question": "a"', {}, "this is not JSON"),
@@ -196,28 +192,6 @@ def test_unusable_files_are_refused(
         (tmp_path / name).write_text(content, errors="surrogateescape")
     with pytest.raises(DirEAGError, match=complaint):
         load_questions(tmp_path / name, **options)
-
-
-def test_generated_problems_by_name() -> None:
-    questions = load_questions("arithmetic:300:7:1-2", limit=4)
-    assert [problem.problem_id for problem in questions.problems] == [
-        "arithmetic-7-g1-00000",
-        "arithmetic-7-g2-00001",
-        "arithmetic-7-g1-00002",
-        "arithmetic-7-g2-00003",
-    ]
-    assert (questions.name, questions.kind) == ("arithmetic", "numeric")
-    assert load_questions("arithmetic:7") == load_questions("arithmetic:7:0:1-5")
-    assert {p.problem_id[13:15] for p in load_questions("arithmetic:3:1:4").problems} == {"g4"}
-
-
-def test_a_misspelt_generator_is_refused() -> None:
-    for wrong in ("", ":", ":0", ":x", ":5:-1"):
-        with pytest.raises(DirEAGError, match="expected arithmetic:N"):
-            load_questions(f"arithmetic{wrong}")
-    for grades in ("3-2", "6"):
-        with pytest.raises(DirEAGError, match="expected some of"):
-            load_questions(f"arithmetic:5:0:{grades}")
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, rows: Mapping[str, list[dict[str, Any]]]) -> list[tuple[Any, ...]]:
@@ -264,8 +238,6 @@ def test_a_missing_library_and_a_failing_hub_say_what_to_do(monkeypatch: pytest.
         load_questions("gsm8k", split="dev")
     with pytest.raises(DirEAGError, match="question_column cannot be chosen for the benchmark svamp"):
         load_questions("svamp", question_column="Body")
-    with pytest.raises(DirEAGError, match="revision cannot be chosen for generated arithmetic"):
-        load_questions("arithmetic:5", revision="x")
 
 
 @pytest.mark.parametrize(
