@@ -56,9 +56,9 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool, by
 
 def show_remarks(observations: "Observations", labels: Path | None = None) -> None:
     """Print what stands out in observations, and in labels that were read beside them."""
-    from bayes_direag.data.remarks import level_remarks, name_remarks
+    from bayes_direag.data.remarks import level_remarks
 
-    notes = [voting_note(observations), *level_remarks(observations), *name_remarks(observations)]
+    notes = [voting_note(observations), *level_remarks(observations)]
     notes += [] if labels is None else [_labels_note(observations, labels)]
     if len(observations.signals) > 1:
         names = observations.signal_names
