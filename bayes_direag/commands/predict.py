@@ -88,7 +88,6 @@ def predict_command(
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.label_check import label_remark
     from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
@@ -120,7 +119,6 @@ def predict_command(
                 table = learned.predict_candidates(questions)
             write_table(table, target)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
-        remark = label_remark(learned, observations, columns)
         try:
             estimate = learned.estimate(predicted.sample, interval_level=interval_level)
             estimated, recorded = estimate.text(), {"estimate": estimate.record()}
@@ -137,9 +135,9 @@ def predict_command(
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"
     few = None if learned.partial else learned.enough_reports.remark(n_reports)
-    if remarks := [*filter(None, [few, remark])]:
-        summary |= {"remarks": remarks}
-        text = "\n".join([text, *remarks])
+    if few:
+        summary |= {"remarks": [few]}
+        text += f"\n{few}"
     summary |= recorded
     text += f"\nFrom {len(sample):,} of them, drawn at random: " if n > len(sample) else "\n"
     text += estimated
