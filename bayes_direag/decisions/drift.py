@@ -16,7 +16,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, product
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -55,9 +54,6 @@ class Drift:
         A row for each level, the most different first: ``level``; ``p_value``; ``agreement_before`` and
         ``agreement_after``, its mean share of agreement with the other levels; ``confidence_before`` and
         ``confidence_after``, its mean stated confidence. Undefined values are NaN.
-    shares : DataFrame
-        A row for each share: ``level``; ``other``, the level that it agrees with, or ``signal`` and ``at_most``, the
-        quantile; ``before``, ``after``, and ``z``, NaN if the share is constant or missing on one side.
     """
 
     p_value: float
@@ -66,7 +62,6 @@ class Drift:
     n_labelled: int
     n_new: int
     levels: pd.DataFrame = field(repr=False)
-    shares: pd.DataFrame = field(repr=False)
 
     @classmethod
     def between(cls, labelled: Observations, new: Observations, *, alarm_rate: float = 0.05, seed: int = 0) -> "Drift":
@@ -76,32 +71,32 @@ class Drift:
         """
         if not 1e-4 <= alarm_rate < 1:
             raise DirEAGError(f"alarm rate {alarm_rate}: expected a share from 0.0001 to below 1, such as 0.05.")
-        sides = _Sides(*(side.select(np.argsort(np.array(side.problem_id, str))) for side in (labelled, new)))
-        shares = [*_agreements(sides), *_confidences(sides)]
-        divisions = sides.divisions(max(_DIVISIONS, math.ceil(10 / alarm_rate)), np.random.default_rng(seed))
-        values = np.array([share.value for share in shares]).reshape(len(shares), divisions.shape[1]).T
-        means = _Means.of(values, divisions)
-        table = pd.DataFrame([share[:-1] for share in shares], columns=_Share._fields[:-1])
-        table = table.assign(before=means.before, after=means.after, z=means.z[0])
-        compared, is_pair = table["z"].notna().to_numpy(), table["other"].notna().to_numpy()
-        of_level = [((table["level"] == level) | (table["other"] == level)).to_numpy() for level in sides.levels]
-        own = np.array(of_level) & compared
-        scores = np.stack([_scores(means.z[:, chosen], is_pair[chosen]) for chosen in own], axis=1)
-        largest, error = scores.max(axis=1), means.error[compared]
-        p_value = np.where(own.any(axis=1), (largest[:, None] >= scores[0] - 1e-9).mean(axis=0), np.nan)
-        by_level = [
-            {"level": level, "p_value": p, **_agreement(table[chosen & is_pair]), **sides.mean_confidence(level)}
-            for level, p, chosen in zip(sides.levels, p_value, of_level, strict=True)
-        ]
-        order = np.argsort(-scores[0], kind="stable")
+        sides = [side.select(np.argsort(np.array(side.problem_id, str))) for side in (labelled, new)]
+        levels = labelled.learned_levels
+        pairs = [*combinations_with_replacement(levels, 2)]
+        limits = [*_limits(sides, levels)]
+        values = np.concatenate([_shares(side, pairs, limits) for side in sides])
+        is_new = _divisions(sides, max(_DIVISIONS, math.ceil(10 / alarm_rate)), np.random.default_rng(seed))
+        before, after, error, z = _differences(values, is_new)
+        is_pair = np.arange(len(z[0])) < len(pairs)
+        of_level = np.array([[level in key for key in [*pairs, *limits]] for level in levels])
+        own = of_level & ~np.isnan(z[0])
+        scores = np.stack([_scores(z[:, chosen], is_pair[chosen]) for chosen in own], axis=1)
+        largest, is_compared = scores.max(axis=1), own.any(axis=1)
+        p_value = np.where(is_compared, (largest[:, None] >= scores[0] - 1e-9).mean(axis=0), np.nan)
+        rows = pd.DataFrame({"level": levels, "p_value": p_value})
+        for when, share, side in zip(("before", "after"), (before, after), sides, strict=True):
+            rows[f"agreement_{when}"] = [pd.Series(share[chosen & is_pair]).mean() for chosen in of_level]
+            stated = [_reports(side, side.confidence, level).ravel() for level in levels]
+            rows[f"confidence_{when}"] = [pd.Series(values).mean() for values in stated]
+        unnoticed = np.sqrt(np.quantile(largest, 1 - alarm_rate)) * pd.Series(error[~np.isnan(z[0])]).mean()
         return cls(
-            p_value=float(min(p_value[own.any(axis=1)], default=math.nan)),
+            p_value=float(min(p_value[is_compared], default=math.nan)),
             alarm_rate=alarm_rate,
-            unnoticed=float(np.sqrt(np.quantile(largest, 1 - alarm_rate)) * error.mean()) if len(error) else math.nan,
+            unnoticed=float(unnoticed),
             n_labelled=len(labelled),
             n_new=len(new),
-            levels=pd.DataFrame(by_level).iloc[order].reset_index(drop=True),
-            shares=table,
+            levels=rows.iloc[np.argsort(-scores[0], kind="stable")].reset_index(drop=True),
         )
 
     @classmethod
@@ -111,8 +106,10 @@ class Drift:
         That takes at least 50 new questions, with at least 95 % as many reports as the labelled ones have: fewer may
         have been chosen by what the others say, as a policy does, and differ by that alone.
         """
-        reports = new.usable.sum(axis=1).mean() / max(labelled.usable.sum(axis=1).mean(), 1.0) if len(new) else 0.0
-        return cls.between(labelled, new) if len(new) >= _FEWEST_COMPARED and reports >= _SMALLEST_SHARE else None
+        if len(new) < _FEWEST_COMPARED:
+            return None
+        share = new.usable.sum(axis=1).mean() / max(labelled.usable.sum(axis=1).mean(), 1.0)
+        return cls.between(labelled, new) if share >= _SMALLEST_SHARE else None
 
     @property
     def differs(self) -> bool:
@@ -125,22 +122,15 @@ class Drift:
         return tuple(self.levels.loc[self.levels["p_value"] <= self.alarm_rate, "level"])
 
     def record(self) -> dict[str, object]:
-        """Return the result as plain values, without the shares; undefined ones as None."""
-        return {
-            "differs": self.differs,
-            "p_value": None if math.isnan(self.p_value) else self.p_value,
-            "alarm_rate": self.alarm_rate,
-            "unnoticed": None if math.isnan(self.unnoticed) else self.unnoticed,
-            "n_labelled": self.n_labelled,
-            "n_new": self.n_new,
-            "changed": list(self.changed),
-            "levels": as_records(self.levels),
-        }
+        """Return the result as plain values; undefined ones as None."""
+        figures = pd.DataFrame([{name: value for name, value in vars(self).items() if name != "levels"}])
+        found = {"differs": self.differs, "changed": list(self.changed), "levels": as_records(self.levels)}
+        return as_records(figures)[0] | found
 
     def text(self) -> str:
         """Return what was found in a sentence or two."""
         if math.isnan(self.p_value):
-            return "The reports cannot be compared: no pair of levels, and no confidence, is there on both sides."
+            return "The reports cannot be compared: the two sets share no pair of levels and no confidences."
         if self.differs:
             return (
                 f"These reports are not like the labelled ones (p = {self.p_value:.2g}), most of all those of "
@@ -153,113 +143,61 @@ class Drift:
         )
 
 
-class _Sides(NamedTuple):
-    """The questions that are compared, each side in the order of its names."""
-
-    labelled: Observations
-    new: Observations
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        return self.labelled.learned_levels
-
-    def answers(self, level: str) -> Shaped[np.ndarray, "problem report"]:
-        """Return a level's answers to all questions; -1 for none."""
-        return self._of_level([side.candidate for side in self], level, -1)
-
-    def confidences(self, level: str, signal: str) -> Float[np.ndarray, "problem report"]:
-        """Return a level's confidences in all questions; NaN for none."""
-        return self._of_level([side.of_signals([signal]).confidence for side in self], level, np.nan)
-
-    def mean_confidence(self, level: str) -> dict[str, float]:
-        """Return the mean of a level's stated confidences on each side, NaN without any."""
-        sides = np.split(self.confidences(level, self.labelled.signal_names[0]), [len(self.labelled)])
-        stated = [values[~np.isnan(values)] for values in sides]
-        means = [float(values.mean()) if len(values) else math.nan for values in stated]
-        return dict(zip(("confidence_before", "confidence_after"), means, strict=True))
-
-    def _of_level(
-        self, arrays: list[np.ndarray], level: str, missing: int | float
-    ) -> Shaped[np.ndarray, "problem report"]:
-        """Return the columns of a level; a group may have more of them on one side."""
-        names = [np.array(side.groups or side.level_names) for side in self]
-        own = [array[:, name == level] for array, name in zip(arrays, names, strict=True)]
-        width = max(part.shape[1] for part in own)
-        padded = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=missing) for part in own]
-        return np.concatenate(padded)
-
-    def divisions(self, n: int, rng: np.random.Generator) -> Bool[np.ndarray, "division problem"]:
-        """Return which questions are on the new side: as they are, then by chance in whole clusters."""
-        units = [np.arange(len(side)) if (own := side.cluster_number) is None else own for side in self]
-        n_labelled, n_new = (unit.max() + 1 for unit in units)
-        is_new = np.tile(np.arange(n_labelled + n_new) >= n_labelled, (n, 1))
-        is_new[1:] = rng.permuted(is_new[1:], axis=1)
-        return is_new[:, np.concatenate([units[0], n_labelled + units[1]])]
+def _reports(side: Observations, values: Shaped[np.ndarray, "problem report"], level: str) -> np.ndarray:
+    """Return the columns of a level, or of a group."""
+    return values[:, np.array(side.groups or side.level_names) == level]
 
 
-class _Share(NamedTuple):
-    """A share that is compared, with its value in each question, NaN where a report is missing."""
-
-    level: str
-    other: str | None
-    signal: str | None
-    at_most: float
-    value: Float[np.ndarray, " problem"]
+def _limits(sides: list[Observations], levels: tuple[str, ...]) -> Iterator[tuple[str, str, float]]:
+    """Yield the quantiles of each level's confidences, by level and signal."""
+    for level, signal in product(levels, sides[0].signal_names):
+        stated = np.concatenate([_reports(side, side.of_signals([signal]).confidence, level).ravel() for side in sides])
+        if (known := ~np.isnan(stated)).any():
+            yield from ((level, signal, float(limit)) for limit in np.unique(np.quantile(stated[known], _QUANTILES)))
 
 
-def _agreements(sides: _Sides) -> Iterator[_Share]:
-    """Yield the share of equal answers of each pair of levels, and within each level that is a group."""
-    answers = {level: sides.answers(level) for level in sides.levels}
-    for level, other in combinations_with_replacement(sides.levels, 2):
-        a, b = answers[level][:, :, None], answers[other][:, None, :]
+def _shares(
+    side: Observations, pairs: list[tuple[str, str]], limits: list[tuple[str, str, float]]
+) -> Float[np.ndarray, "problem share"]:
+    """Return how often levels agree in each question, and confidences are at most their limit; NaN without a report."""
+    columns = []
+    for level, other in pairs:
+        a, b = (_reports(side, side.candidate, name) for name in (level, other))
+        a, b = a[:, :, None], b[:, None, :]
         both = (a >= 0) & (b >= 0)
         if level == other:
             both &= ~np.eye(a.shape[1], dtype=bool)  # a report with itself is no pair
-        if both.any():
-            yield _Share(level, other, None, math.nan, _share_of(a == b, both))
+        columns.append((((a == b) & both).sum(axis=(1, 2)), both.sum(axis=(1, 2))))
+    for level, signal, limit in limits:
+        stated = _reports(side, side.of_signals([signal]).confidence, level)
+        columns.append(((stated <= limit).sum(axis=1), (~np.isnan(stated)).sum(axis=1)))
+    n_true, n = (np.array(counts).T for counts in zip(*columns, strict=True))
+    return np.divide(n_true, n, out=np.full(n.shape, np.nan), where=n > 0)
 
 
-def _confidences(sides: _Sides) -> Iterator[_Share]:
-    """Yield the share of each level's confidences up to each quantile."""
-    for level, signal in product(sides.levels, sides.labelled.signal_names):
-        stated = sides.confidences(level, signal)
-        known = ~np.isnan(stated)
-        for limit in np.unique(np.quantile(stated[known], _QUANTILES)) if known.any() else ():
-            yield _Share(level, None, signal, float(limit), _share_of(stated <= limit, known))
+def _divisions(sides: list[Observations], n: int, rng: np.random.Generator) -> Bool[np.ndarray, "division problem"]:
+    """Return which questions are on the new side: as they are, then by chance in whole clusters."""
+    units = [np.arange(len(side)) if (own := side.cluster_number) is None else own for side in sides]
+    n_labelled, n_new = (unit.max() + 1 for unit in units)
+    is_new = np.tile(np.arange(n_labelled + n_new) >= n_labelled, (n, 1))
+    is_new[1:] = rng.permuted(is_new[1:], axis=1)
+    return is_new[:, np.concatenate([units[0], n_labelled + units[1]])]
 
 
-def _share_of(
-    is_true: Bool[np.ndarray, "problem *report"], known: Bool[np.ndarray, "problem *report"]
-) -> Float[np.ndarray, " problem"]:
-    """Return the share of each question's known values that are true, NaN if none is known."""
-    axes = tuple(range(1, known.ndim))
-    n = known.sum(axis=axes)
-    share = np.full(len(n), np.nan)
-    np.divide((is_true & known).sum(axis=axes), n, out=share, where=n > 0)
-    return share
-
-
-class _Means(NamedTuple):
-    """The means of shares on both sides, and the standardised differences in every division."""
-
-    before: Float[np.ndarray, " share"]
-    after: Float[np.ndarray, " share"]
-    error: Float[np.ndarray, " share"]
-    z: Float[np.ndarray, "division share"]
-
-    @classmethod
-    def of(cls, value: Float[np.ndarray, "problem share"], is_new: Bool[np.ndarray, "division problem"]) -> "_Means":
-        """Compare the means, in all divisions at once, of the values that there are."""
-        known, chosen = (~np.isnan(value)).astype(float), is_new.astype(float)
-        value = np.nan_to_num(value)
-        n_after, sum_after = chosen @ known, chosen @ value
-        n, total = known.sum(axis=0), value.sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            before, after = (total - sum_after) / (n - n_after), sum_after / n_after
-            variance = (value**2).sum(axis=0) / n - (total / n) ** 2
-            error = np.sqrt(variance * (1 / n_after + 1 / (n - n_after)))
-            z = np.where(variance > 1e-12, (after - before) / error, np.nan)
-        return cls(before[0], after[0], error[0], z)
+def _differences(
+    value: Float[np.ndarray, "problem share"], is_new: Bool[np.ndarray, "division problem"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Float[np.ndarray, "division share"]]:
+    """Return the means of both sides and their error as they are, and the standardised differences in all divisions."""
+    known, chosen = (~np.isnan(value)).astype(float), is_new.astype(float)
+    value = np.nan_to_num(value)
+    n_after, sum_after = chosen @ known, chosen @ value
+    n, total = known.sum(axis=0), value.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        before, after = (total - sum_after) / (n - n_after), sum_after / n_after
+        variance = (value**2).sum(axis=0) / n - (total / n) ** 2
+        error = np.sqrt(variance * (1 / n_after + 1 / (n - n_after)))
+        z = np.where(variance > 1e-12, (after - before) / error, np.nan)
+    return before[0], after[0], error[0], z
 
 
 def _scores(
@@ -269,7 +207,3 @@ def _scores(
     square = np.nan_to_num(z) ** 2  # in a random division one side may have no value
     pairs = square[:, is_pair].sum(axis=1) / max(is_pair.sum(), 1)
     return np.asarray(square[:, ~is_pair].max(axis=1, initial=0.0) + pairs)
-
-
-def _agreement(pairs: pd.DataFrame) -> dict[str, float]:
-    return {f"agreement_{side}": float(pairs[side].mean()) for side in ("before", "after")}
