@@ -1,8 +1,9 @@
-from .comparison.compare import Comparison as Comparison
-from .comparison.compare import compare as compare
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
 from .diagnosis.diagnostics import Diagnosis as Diagnosis
 from .diagnosis.diagnostics import diagnose as diagnose
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
+from .report import write_report as write_report
 
-__all__ = ["Comparison", "Diagnosis", "Evaluation", "compare", "diagnose", "evaluate"]
+__all__ = ["Comparison", "Diagnosis", "Evaluation", "compare", "diagnose", "evaluate", "write_report"]

@@ -1,43 +1,70 @@
 """Evaluate every method on the same observations, on questions that it has not learned from."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 from tqdm.auto import tqdm
 
-from analysis.display.document import Document
-from analysis.display.folders import versions, write_record
+from analysis.display.folders import ResultFolder, unreadable, versions, write_record
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
-from analysis.methods.direag import FitLearner, Fold, deal, learn_each
+from analysis.display.text import counted
+from analysis.learned import LabelledReports
+from analysis.methods.direag import (
+    FitLearner,
+    Fold,
+    after_calibration,
+    before_calibration,
+    deal,
+    learn_each,
+    methods_of,
+)
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_EVALUATED, EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
 from analysis.methods.rules import VANILLA, vanilla_method
 from analysis.methods.sampled import SAMPLED_METHODS
-from analysis.report.opening import opening
-from analysis.report.report import report_document
-from analysis.report.source import read_source
-from analysis.runs.evaluated_run import EVALUATION_FOLDER, FITS, MANIFEST, TABLES, EvaluatedRun
-from analysis.scores.scoring import Scorer, cluster_column
-from bayes_direag.data.answers import same_answer
+from analysis.scores.calibration import Calibration, judge_calibration
+from analysis.scores.paired import PairedDifference, paired_table
+from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, score, scored_rows
+from bayes_direag.data.answers import AnswerKind, same_answer
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
+from bayes_direag.fits.abstention import by_threshold
+from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
+from bayes_direag.inference.map import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Settings, Variant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MANIFEST, FITS, REPORT = "evaluation.json", "fits", "report.html"
 
-@dataclass(frozen=True)
-class EvaluationSettings:
+#: The tables, and the types of their columns; all others are numbers.
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "predictions": dict.fromkeys(("problem_id", "fold", "method", "answer", "answer_as_given"), "str")
+    | {"confidence": "float64", "correct": "boolean", "cluster": "Int64"},
+    "metrics": {"method": "str", "n": "int64", "unanswered": "int64"} | dict.fromkeys(METRIC_NAMES, "float64"),
+    "parameters": dict.fromkeys(("fold", "variant", "parameter", "level"), "str"),
+}
+EVALUATION_FOLDER = ResultFolder("evaluation", MANIFEST, tuple(TABLES), others=(REPORT, f"{FITS}/*.nc"))
+
+#: The method that an evaluation is about, where it was evaluated.
+DIREAG = "direag"
+
+
+class EvaluationSettings(Settings):
     """The settings of an evaluation, with defaults filled in: see :func:`evaluate`.
 
     ``n_folds`` is None with a test set, and ``sampling`` is None for MAP fits.
@@ -54,9 +81,67 @@ class EvaluationSettings:
     interval_level: float
 
 
+class Origin(Settings):
+    """Which observations were read."""
+
+    questions: int
+    answers: AnswerKind
+    levels: tuple[str, ...]
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+    sha256: str
+
+    @classmethod
+    def of(cls, observations: Observations) -> Self:
+        """Describe observations."""
+        return cls(
+            questions=len(observations),
+            answers=observations.kind,
+            levels=observations.level_names,
+            datasets=observations.datasets,
+            models=observations.models,
+            sha256=observations.fingerprint,
+        )
+
+
+class EvaluationRecord(Settings):
+    """``evaluation.json``: settings, the origin of all observations, versions, and the command, if it was one."""
+
+    command: str | None = None
+    settings: EvaluationSettings
+    observations: Origin
+    test: Origin | None = None
+    samples: Origin | None = None
+    topk: Origin | None = None
+    versions: dict[str, str]
+
+    @classmethod
+    def of(cls, settings: EvaluationSettings, **given: Observations | None) -> Self:
+        """Make the record of what was given to :func:`evaluate`."""
+        origins = {name: Origin.of(one) for name, one in given.items() if one is not None}
+        return cls(settings=settings, versions=versions("jax", "numpyro", "numpy", "scipy"), **origins)
+
+
+class StoredFits(Mapping[tuple[str, str], Fit]):
+    """The fits of a folder by variant and fold, each read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        named = ((path.stem.rpartition("-"), path) for path in folder.glob("*-*"))
+        self._paths = {(variant, fold): path for (variant, _, fold), path in named}
+
+    def __getitem__(self, key: tuple[str, str]) -> Fit:
+        return Fit.load(self._paths[key])
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(sorted(self._paths))
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation(Result):
-    """The results of an evaluation.
+    """An evaluation: made by :func:`evaluate`, or read from its folder.
 
     Attributes
     ----------
@@ -74,56 +159,62 @@ class Evaluation(Result):
     parameters : DataFrame
         One row per fold, variant, parameter and level, with the means of the fit's sample statistics (for a MAP the
         penalised ``loss`` and the ``projected_gradient``).
-    fits : dict
+    record : EvaluationRecord
+        What was evaluated, and how.
+    fits : mapping
         Each fit by variant and fold.
-    settings : EvaluationSettings
-        The settings.
-    observations, test, elicited
-        The arguments of :func:`evaluate`.
+    observations : Observations or None
+        The evaluated questions, if they are at hand.
+    folder : Path or None
+        Where it was read from.
     """
 
     predictions: pd.DataFrame
     metrics: pd.DataFrame
     parameters: pd.DataFrame
-    fits: dict[tuple[Variant, str], Fit]
-    settings: EvaluationSettings
-    observations: Observations
-    test: Observations | None = None
-    elicited: Mapping[str, Observations] = field(default_factory=dict)
+    record: EvaluationRecord
+    fits: Mapping[tuple[str, str], Fit]
+    observations: Observations | None = None
+    folder: Path | None = None
 
-    def __repr__(self) -> str:
-        best, settings = self.table.iloc[0], self.settings
-        held_out = f"{settings.n_folds}-fold cross-fit" if self.test is None else "on a test set"
-        fitted = f"{settings.fit_method.upper()}, preset {presets.label(settings.preset)}"
-        return (
-            f"Evaluation({len(self.table)} methods, {len(self.evaluated)} questions, {held_out}, {fitted}; "
-            f"best by benefit: {best['method']} {best['benefit']:.3f})"
-        )
+    @classmethod
+    def read(
+        cls, folder: str | Path, observations: str | Path | None = None, columns: Columns | None = None
+    ) -> "Evaluation":
+        """Read a folder that ``direag evaluate`` has written.
 
-    @property
-    def evaluated(self) -> Observations:
-        """The evaluated questions."""
-        return self.observations if self.test is None else self.test
+        Parameters
+        ----------
+        folder
+            The folder.
+        observations, columns
+            The file of the evaluated questions, for their texts and reports, and its names of columns.
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """The most important metrics, one row per method, the greatest benefit first."""
-        columns = ["method", "n", "unanswered", "benefit", "benefit_low", "benefit_high", "accuracy_of_all"]
-        columns += ["log_score", "ece", "smece", "brier", "nll", "auroc"]
-        return self.metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)[columns]
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the benefit of every method with its interval."""
-        table = self.table
-        with axes_or_new(ax) as axes:
-            forest(axes, table[["benefit", "benefit_low", "benefit_high"]], colour=RIGHT)
-            row_labels(axes, table["method"].tolist())
-            axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
-        return axes
-
-    def as_run(self, name: str) -> EvaluatedRun:
-        """Return the evaluation as a run of that name, to be compared with others."""
-        return EvaluatedRun.of(Path(name), _manifest(self), self.metrics, self.predictions)
+        Raises
+        ------
+        DirEAGError
+            If the folder is none, or the observations are others.
+        """
+        folder = Path(folder)
+        if not (folder / MANIFEST).is_file():
+            seen = f"no {MANIFEST} there" if folder.is_dir() else "no such folder"
+            raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. Make one first.")
+        try:
+            record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        except (ValueError, ValidationError) as error:
+            raise _unreadable(folder / MANIFEST, error) from error
+        tables = (_read_table(folder / f"{name}.csv", types) for name, types in TABLES.items())
+        evaluation = cls(*tables, record, StoredFits(folder / FITS), None, folder)
+        if observations is None:
+            return evaluation
+        of = evaluation.of
+        given = Observations.read(observations, of.answers, columns)
+        if given.fingerprint != of.sha256:
+            raise DirEAGError(
+                f"{observations}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} "
+                f"evaluated; expected {of.sha256[:16]}. Give those."
+            )
+        return cls(**vars(evaluation) | {"observations": given})
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
@@ -149,14 +240,217 @@ class Evaluation(Result):
                 getattr(self, name).to_csv(whole / f"{name}.csv", index=False)
             for (variant, fold), fit in self.fits.items():
                 fit.save(whole / FITS / f"{variant}-{fold}.nc")
-            write_record({"command": command} | _manifest(self), whole / MANIFEST)
+            write_record(self.record.model_dump(mode="json") | {"command": command}, whole / MANIFEST)
 
-    def document(self) -> Document:
-        """Return the report of ``direag report``."""
-        with TemporaryDirectory() as temporary:
-            self.write(folder := Path(temporary) / "results")
-            source = read_source(folder)
-            return report_document(source, opening(source))
+    def __repr__(self) -> str:
+        best = self.table.iloc[0]
+        return (
+            f"Evaluation({len(self.table)} methods, {self.design}, {self.how}; best by benefit: {best['method']} "
+            f"{best['benefit']:.3f})"
+        )
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """The settings."""
+        return self.record.settings
+
+    @property
+    def of(self) -> Origin:
+        """What was evaluated."""
+        return self.record.test or self.record.observations
+
+    @property
+    def design(self) -> str:
+        """How many questions were held out, and from what."""
+        n, n_folds = counted(self.of.questions, "question"), self.settings.n_folds
+        if n_folds is None:
+            return f"{n}, fitted to {self.record.observations.questions} others"
+        return f"{n}, {n_folds}-fold cross-fit"
+
+    @property
+    def how(self) -> str:
+        """How it was fitted, and in which preset."""
+        return f"{self.settings.fit_method.upper()}, preset {presets.label(self.settings.preset)}"
+
+    @property
+    def name(self) -> str:
+        """The dataset and the model, or how many there are of them; else the name of the folder."""
+        parts = []
+        for names, noun in ((self.of.datasets, "datasets"), (self.of.models, "models")):
+            parts += names if len(names) <= 1 else [f"{len(names)} {noun}"]
+        return ", ".join(parts) or ("" if self.folder is None else self.folder.resolve().name)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The most important metrics, one row per method, the greatest benefit first."""
+        columns = ["method", "n", "unanswered", "benefit", "benefit_low", "benefit_high", "accuracy_of_all"]
+        columns += ["log_score", "ece", "smece", "brier", "nll", "auroc"]
+        return self.ranked[columns]
+
+    @property
+    def ranked(self) -> pd.DataFrame:
+        """All metrics, the greatest benefit first."""
+        return self.metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
+
+    @property
+    def method(self) -> str:
+        """The method that the evaluation is about: DirEAG, or the last one where that was not evaluated."""
+        methods = self.metrics["method"].tolist()
+        return DIREAG if DIREAG in methods else str(methods[-1])
+
+    @property
+    def own(self) -> pd.DataFrame:
+        """What that method says of every question."""
+        return self.predictions[self.predictions["method"] == self.method]
+
+    @cached_property
+    def answered(self) -> Scored:
+        """The labelled questions that it has answered."""
+        return scored_rows(self.own).answered
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """Whether its probabilities hold."""
+        answered = self.answered
+        return judge_calibration(
+            answered.confidence, answered.correct, rng=self.settings.seed, cluster=answered.cluster
+        )
+
+    @cached_property
+    def thresholds(self) -> pd.DataFrame:
+        """How many of its answers reach each probability, their ``share``, and how many are right."""
+        table = by_threshold(self.answered.confidence, self.answered.correct, self.settings.interval_level)
+        return table.assign(share=table["labelled"] / max(int(self.own["correct"].notna().sum()), 1))
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """How it differs from every other method in benefit, accuracy and log score."""
+        return self.against(self.method, self.metrics["method"], ("benefit", "accuracy_of_all", "log_score"))
+
+    def against(
+        self,
+        method: str,
+        others: Sequence[str] | pd.Series,
+        metrics: Sequence[str],
+        *,
+        seed: int | None = None,
+        n_resamples: int | None = None,
+        level: float | None = None,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> pd.DataFrame:
+        """Compare a method with others, question by question: see :func:`~analysis.scores.paired.paired_table`.
+
+        ``seed``, ``n_resamples``, ``level``: by default those of the evaluation.
+        """
+        options: dict[str, Any] = {
+            "seed": self.settings.seed if seed is None else seed,
+            "n_resamples": n_resamples or self.settings.n_resamples,
+            "level": level or self.settings.interval_level,
+        }
+        labelled = self.predictions.dropna(subset="correct").set_index("problem_id")
+        by_method = {str(name): rows for name, rows in labelled.groupby("method")}
+        tables = []
+        for name in others:
+            if name == method or not {name, method} <= by_method.keys():
+                continue
+            on_step(f"{self.folder or self.name}: {method} against {name}")
+            both = by_method[name].index.intersection(by_method[method].index)
+            pair = (scored_rows(by_method[side].loc[both]) for side in (name, method))
+            table = paired_table(*pair, metrics=metrics, **options)
+            table.insert(0, "method", name)
+            table.insert(1, "n", len(both))
+            tables.append(table)
+        empty = pd.DataFrame(columns=["method", "n", "metric", *PairedDifference._fields])
+        return pd.concat(tables, ignore_index=True) if tables else empty
+
+    @cached_property
+    def reports(self) -> LabelledReports | None:
+        """The reports on the labelled questions: of the observations, else of the fits of a cross-fit."""
+        if self.observations is not None:
+            return LabelledReports.of_observations(self.observations)
+        if self.settings.n_folds is None or not self.fits:
+            return None
+        first = next(iter(self.fits))[0]
+        return LabelledReports.of_fits([self.fits[key] for key in self.fits if key[0] == first])
+
+    @cached_property
+    def convergence(self) -> pd.DataFrame:
+        """The fits by ``variant``: their number, how many converged, and the worst of them in words."""
+        rows = []
+        for variant, table in self.parameters.groupby("variant", sort=False):
+            if self.settings.fit_method == "map":
+                gradient = table.groupby("fold")["projected_gradient"].first().to_numpy(float)
+                fine, worst = gradient <= GRADIENT_TOLERANCE, gradient_in_words(gradient.max())
+            else:
+                found = [sampler_summary(self.fits[str(variant), fold]) for fold in table["fold"].unique()]
+                chains, rhat, n_apart, size, bfmi, divergences = map(np.array, zip(*found, strict=True))
+                fine = np.array([one.converged for one in found])
+                worst = str(
+                    SamplerSummary(chains.max(), rhat.max(), n_apart.sum(), size.min(), bfmi.min(), divergences.sum())
+                )
+            rows.append((variant, len(fine), int(fine.sum()), worst))
+        return pd.DataFrame(rows, columns=["variant", "n_fits", "n_converged", "worst"])
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the benefit of every method with its interval."""
+        table = self.table
+        with axes_or_new(ax) as axes:
+            forest(axes, table[["benefit", "benefit_low", "benefit_high"]], colour=RIGHT)
+            row_labels(axes, table["method"].tolist())
+            axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
+        return axes
+
+
+def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
+    """Read a table of an evaluation; an empty cell is missing."""
+    try:
+        dtype = defaultdict(lambda: "float64", types)
+        table = pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=[""])
+        return table.astype({name: types[name] for name in types})
+    except (FileNotFoundError, KeyError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> DirEAGError:
+    return unreadable(path, f"{type(error).__name__} {error}", "direag evaluate", "Evaluate again.")
+
+
+def evaluate_fit(fit: Fit, observations: Observations, name: str) -> Evaluation:
+    """Evaluate a fit, before and after its calibration, on the labelled questions that it has not learned from.
+
+    Nor from others of their cluster. ``name``: of the observations, for errors.
+    """
+    seen = fit.has_seen(observations)
+    learned = set(fit.fitted.cluster or ()) - {None}
+    seen |= np.array([name in learned for name in observations.cluster or [None] * len(observations)], bool)
+    unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())
+    if not len(unseen):
+        raise DirEAGError(
+            f"{name}: saw {len(observations)} questions, {int(observations.labelled.sum())} of them labelled, "
+            f"{n_seen} of them learned from; expected labelled ones that the fit has not seen. Give others."
+        )
+    kept = fit.aligned(observations.select(unseen))
+    stages = {"support": before_calibration(fit, kept), "confidence": after_calibration(fit, kept)}
+    methods, fold = methods_of(fit.variant), pd.Series("test", range(len(kept)))
+    tables = []
+    for method, column in methods.items():
+        table = _answer_table(stages[column], kept)
+        table["answer_as_given"] = as_given(kept, table["answer"])
+        tables.append(_completed(table, method, fold, kept))
+    predictions = pd.concat(tables, ignore_index=True)
+    settings = EvaluationSettings(
+        fit_method=fit.method,
+        preset=fit.preset,
+        sampling=None,
+        methods=tuple(methods),
+        vanilla_level=VANILLA,
+        n_folds=None,
+        seed=0,
+        n_resamples=1000,
+        interval_level=0.95,
+    )
+    record = EvaluationRecord.of(settings, observations=fit.fitted, test=kept)
+    return Evaluation(predictions, score(predictions, seed=0), _parameter_table({}), record, {}, kept)
 
 
 def evaluate(
@@ -265,16 +559,9 @@ def evaluate(
         if isinstance(learner, FitLearner)
         for fold, fit in zip(folds, states, strict=True)
     }
-    return Evaluation(
-        pd.concat(predictions, ignore_index=True),
-        metrics,
-        _parameter_table(fits),
-        fits,
-        settings,
-        observations,
-        test,
-        elicited,
-    )
+    record = EvaluationRecord.of(settings, observations=observations, test=test, **elicited)
+    table = pd.concat(predictions, ignore_index=True)
+    return Evaluation(table, metrics, _parameter_table(fits), record, fits, evaluated)
 
 
 def _chosen_methods(
@@ -385,29 +672,3 @@ def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
     if not tables:
         return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"])
     return pd.concat(tables, ignore_index=True)
-
-
-def _manifest(evaluation: Evaluation) -> dict[str, object]:
-    settings, test = evaluation.settings, evaluation.test
-    plain = {
-        "preset": settings.preset.model_dump(mode="json"),
-        "sampling": None if settings.sampling is None else settings.sampling.model_dump(),
-    }
-    return {
-        "settings": vars(settings) | plain,
-        "observations": _origin(evaluation.observations),
-        "test": None if test is None else _origin(test),
-        **{protocol: _origin(origin) for protocol, origin in evaluation.elicited.items()},
-        "versions": versions("jax", "numpyro", "numpy", "scipy"),
-    }
-
-
-def _origin(observations: Observations) -> dict[str, object]:
-    return {
-        "questions": len(observations),
-        "answers": observations.kind,
-        "levels": list(observations.level_names),
-        "datasets": list(observations.datasets),
-        "models": list(observations.models),
-        "sha256": observations.fingerprint,
-    }

@@ -39,16 +39,16 @@ def compare_command(
 
     Example: direag compare map.nc nuts.nc --obs labelled.jsonl
     """
-    from analysis.comparison.compare import COMPARISON_FOLDER, compare
+    from analysis.comparison import COMPARISON_FOLDER, compare
     from analysis.display.terminal import shown
-    from analysis.runs.evaluated_run import read_evaluated_run
+    from analysis.evaluation import Evaluation
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
     if target is not None:
         COMPARISON_FOLDER.check(target)
     paths = _named(compared)
-    given: Any = {name: read_evaluated_run(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
+    given: Any = {name: Evaluation.read(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
     questions = None
     if observations is not None:
         first = next(iter(given.values()))

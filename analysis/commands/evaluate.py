@@ -3,9 +3,8 @@
 import shlex
 import sys
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,9 @@ from analysis.commands.options import ListMethodsOption, ResamplesOption, named_
 from bayes_direag.commands import options
 from bayes_direag.commands.quality import show_remarks
 from bayes_direag.model.settings import FitMethod
+
+if TYPE_CHECKING:
+    from analysis.evaluation import Evaluation
 
 #: A group of options in the help.
 _METHODS = "Methods"
@@ -72,8 +74,7 @@ def evaluate_command(
 
     Example: direag evaluate observations.jsonl --out results --folds 5
     """
-    from analysis.evaluation import evaluate
-    from analysis.runs.evaluated_run import EVALUATION_FOLDER
+    from analysis.evaluation import EVALUATION_FOLDER, evaluate
 
     settings = options.chosen_preset(preset, overrides)
     EVALUATION_FOLDER.check(target)
@@ -103,7 +104,7 @@ def evaluate_command(
             on_step=step,
         )
         evaluation.write(target, shlex.join(["direag", *sys.argv[1:]]))
-    show_evaluation(target, everything=everything, as_json=as_json)
+    show_evaluation(evaluation, target, everything=everything, as_json=as_json)
     if not as_json:
         options.out.print()
         show_remarks(labelled, labels)
@@ -111,30 +112,25 @@ def evaluate_command(
             show_remarks(tested)
 
 
-def show_evaluation(folder: Path, *, everything: bool = False, as_json: bool = False) -> None:
+def show_evaluation(evaluation: "Evaluation", folder: Path, *, everything: bool = False, as_json: bool = False) -> None:
     """Print the result of an evaluation, or the same as JSON."""
+    from analysis import report
     from analysis.display.document import Paragraph
     from analysis.display.terminal import shown
-    from analysis.report.evaluation_sections import answer_section, first_screen, methods_section
-    from analysis.report.fit_sections import cautions
-    from analysis.report.opening import opening
-    from analysis.report.source import read_source
     from bayes_direag.data.files import as_records
 
-    with options.progress() as step:
-        step("comparing methods")
-        source = read_source(folder)
-        result = opening(source)
     if as_json:
-        record = {"out": str(folder), "answer": result.sentences, "metrics": as_records(source.run.metrics)}
-        options.out.print_json(data=record, allow_nan=False)
+        answer, metrics = report.sentences(evaluation), as_records(evaluation.metrics)
+        options.out.print_json(data={"out": str(folder), "answer": answer, "metrics": metrics}, allow_nan=False)
         return
-    care = tuple(cautions(source, None))
+    blocks = report.first_screen(evaluation)
     if everything:
-        sections = answer_section(source, result, care), methods_section(source, result)
-        options.out.print(shown([Paragraph(f"{result.title}.", "title"), *chain(*(one.blocks for one in sections))]))
-    else:
-        options.out.print(shown(first_screen(source, result, care)))
+        blocks = (
+            Paragraph(f"{report.title(evaluation)}.", "title"),
+            *report.answer_blocks(evaluation, report.cautions(evaluation)),
+            *report.method_blocks(evaluation),
+        )
+    options.out.print(shown(blocks))
     options.out.print(
         f"Every figure: {folder / 'metrics.csv'}\nAs a page to read and to send: direag report {folder}",
         soft_wrap=True,

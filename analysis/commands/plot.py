@@ -43,7 +43,7 @@ def plot_command(
 
     Example: direag plot results --out figures
     """
-    from analysis.runs.evaluated_run import EVALUATION_FOLDER
+    from analysis.evaluation import EVALUATION_FOLDER
 
     EVALUATION_FOLDER.check_apart(target)
     if method is not None and not source.is_dir():
@@ -54,25 +54,25 @@ def plot_command(
 
         from analysis.display.document import LeftOut
         from analysis.display.style import save_figure
+        from analysis.evaluation import Evaluation, evaluate_fit
         from analysis.learned import fit_pictures
         from analysis.methods.direag import calibrated_method
-        from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
-        from analysis.runs.pictures import evaluation_pictures
+        from analysis.pictures import evaluation_pictures
         from bayes_direag.data.files import write_table
         from bayes_direag.data.observations import Observations
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
             columns = options.chosen_columns(column, scale, groups, equal)
-            questions = held_out_questions(read_evaluated_run(source), observations, columns)
-            pictures = evaluation_pictures(questions, method or "direag", seed=seed, level=level)
+            evaluation = Evaluation.read(source, observations, columns)
+            pictures = evaluation_pictures(evaluation, method or "direag", seed=seed, level=level)
         else:
             fit = Fit.load(source)
             pictures = fit_pictures(fit, level=level)
             if observations is not None:
                 columns = options.chosen_columns(column, scale, groups, equal, fit.columns)
                 labelled = Observations.read(observations, fit.answers, columns)
-                unseen = unseen_questions(fit, labelled, observations.name)
+                unseen = evaluate_fit(fit, labelled, observations.name)
                 pictures = chain(
                     pictures, evaluation_pictures(unseen, calibrated_method(fit.variant), seed=seed, level=level)
                 )

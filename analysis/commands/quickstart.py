@@ -20,10 +20,8 @@ def quickstart_command(
 
     Example: direag quickstart --out direag-quickstart
     """
-    from analysis.evaluation import evaluate
-    from analysis.report.report import write_report
-    from analysis.report.source import read_source
-    from analysis.runs.evaluated_run import EVALUATION_FOLDER, REPORT
+    from analysis.evaluation import EVALUATION_FOLDER, REPORT, evaluate
+    from analysis.report import write_report
     from bayes_direag.data.files import write_table
     from bayes_direag.fits.fitting import fit_map
     from bayes_direag.fits.sources import example_observations
@@ -43,8 +41,8 @@ def quickstart_command(
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions, warn=False), target / "predictions.csv")
-        write_report(read_source(target), target / REPORT, step)
-    show_evaluation(results)
+        write_report(evaluation, target / REPORT, final, str(target / "fit.nc"), step)
+    show_evaluation(evaluation, results)
     out.print(
         f"""
 Do the same with your own file in place of observations.jsonl:

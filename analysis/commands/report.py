@@ -38,23 +38,27 @@ def report_command(
 
     Example: direag report results --fit fit.nc
     """
-    from analysis.runs.evaluated_run import REPORT
+    from analysis.evaluation import REPORT
 
     target = target or folder / REPORT
     options.require_suffix(target, ".html", ".htm")
     with options.progress() as step:
         step("reading")
+        from analysis import report
         from analysis.display.folders import jsonable
-        from analysis.report.report import write_report
-        from analysis.report.source import read_source
+        from analysis.evaluation import Evaluation
+        from bayes_direag.fits.fit import Fit
 
-        source = read_source(folder, fit, observations, options.chosen_columns(column, scale, groups, equal))
+        folder, fit, observations = report.with_parts(folder, fit, observations)
+        columns = options.chosen_columns(column, scale, groups, equal)
+        evaluation = Evaluation.read(folder, observations, columns)
         options.check_file(target, *(path for path in (fit, observations) if path is not None))
-        answered = write_report(source, target, step)
+        report.write_report(evaluation, target, None if fit is None else Fit.load(fit), str(fit), step)
+    answer = report.sentences(evaluation)
     if as_json:
-        record = {"out": str(target), "answer": answered.sentences} | vars(answered)
-        record = {name: record[name] for name in ("out", "method", "answer", "calibration", "differences")}
+        record = {"out": str(target), "method": evaluation.method, "answer": answer}
+        record |= {"calibration": evaluation.calibration, "differences": evaluation.differences}
         options.out.print_json(data=jsonable(record), allow_nan=False)
         return
-    options.out.print("\n".join(answered.sentences))
+    options.out.print("\n".join(answer))
     options.out.print(f"\n{target}: open it in a browser.", soft_wrap=True)

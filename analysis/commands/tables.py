@@ -38,7 +38,7 @@ def tables_command(
     Example: direag tables results --out tables
     """
     if target is not None:
-        from analysis.runs.evaluated_run import EVALUATION_FOLDER
+        from analysis.evaluation import EVALUATION_FOLDER
 
         EVALUATION_FOLDER.check_apart(target)
     with progress() as step:

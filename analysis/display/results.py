@@ -1,10 +1,9 @@
-"""What every result has: a table, which notebooks show, a plot, and a report as one HTML file."""
+"""What every result has: a table, which notebooks show, its numbers by name, and a plot."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -13,8 +12,6 @@ from analysis.display.style import figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from analysis.display.document import Document
 
 
 class Result(ABC):
@@ -28,16 +25,6 @@ class Result(ABC):
     @abstractmethod
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw it on these axes, or on new ones."""
-
-    @abstractmethod
-    def document(self) -> "Document":
-        """Return the whole result in sentences, tables and pictures."""
-
-    def report(self, path: str | Path) -> None:
-        """Write the whole result as one HTML file that needs nothing else."""
-        from analysis.display.page import write_page
-
-        write_page(self.document(), path)
 
     def numbers(self) -> dict[str, float]:
         """Return every number of the table by its name, for experiment trackers.

@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.display.document import Cell, Column, Paragraph, Record, Section, Table
 from analysis.display.text import UNDEFINED, counted, listed, number
+from analysis.evaluation import Evaluation
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.paper.paper_tables import (
@@ -19,14 +20,13 @@ from analysis.paper.paper_tables import (
     printed_design,
     setting,
 )
-from analysis.runs.evaluated_run import EvaluatedRun
 
 _MARKED = "Best of each column in bold, second best underlined; figures equal as printed are equally good. "
 _OF_RANK = {1: ("best",), 2: ("second",)}
 _COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}
 
 
-def paper_section(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Section:
+def paper_section(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evaluation], level: float) -> Section:
     """Show :func:`~analysis.paper.paper_tables.paper_table` as one table per run."""
     columns = (*_names(table.column), *map(Column, _metric_headers()))
     caption = (
@@ -43,7 +43,7 @@ def paper_section(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evalua
 
 
 def differences_section(
-    differences: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float, n_resamples: int = N_RESAMPLES
+    differences: pd.DataFrame, runs: Sequence[Evaluation], level: float, n_resamples: int = N_RESAMPLES
 ) -> Section:
     """Show :func:`~analysis.paper.paper_tables.paper_differences` as one table per run."""
     tested = differences[differences["metric"].isin(TESTED_METRICS) & (differences["method"] == REFERENCE_NAME)]
@@ -128,13 +128,13 @@ def _by_metric(differences: pd.DataFrame, phrase: str) -> list[str]:
 
 
 def _run_table(
-    run: EvaluatedRun, columns: tuple[Column, ...], rows: Iterable[tuple[Cell, ...]], notes: Iterable[str]
+    run: Evaluation, columns: tuple[Column, ...], rows: Iterable[tuple[Cell, ...]], notes: Iterable[str]
 ) -> Table:
     caption = f"{', '.join(setting(run)[:2])} ({run.folder})"
     return Table(caption, columns, tuple(rows), "\n".join(notes), str(run.folder))
 
 
-def _by_run(table: pd.DataFrame, runs: Sequence[EvaluatedRun]) -> Iterator[tuple[EvaluatedRun, pd.DataFrame]]:
+def _by_run(table: pd.DataFrame, runs: Sequence[Evaluation]) -> Iterator[tuple[Evaluation, pd.DataFrame]]:
     for run in runs:
         yield run, table[table["run"] == str(run.folder)]
 
@@ -172,9 +172,9 @@ def _paper_rows(rows: pd.DataFrame, is_printed: bool, level: float) -> Iterator[
         yield tuple(cells)
 
 
-def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
+def _paper_notes(rows: pd.DataFrame, run: Evaluation) -> Iterator[str]:
     where = setting(run)
-    yield f"Ours: {run.design}, {run.fit_method.upper()}, preset {run.preset}."
+    yield f"Ours: {run.design}, {run.how}."
     if where.is_printed:
         yield f"Printed: {printed_design(where.dataset)}, MAP; without intervals."
     else:
@@ -190,7 +190,7 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
     for option, methods in options.items():
         yield f"{listed(methods)}: not in this run; needs direag evaluate {option}."
     n_labelled = int((rows["n"] + rows["unanswered"]).max()) if rows["n"].notna().any() else 0
-    if n_labelled < (run.design.n_evaluated or 0):
+    if n_labelled < run.of.questions:
         yield f"Figures are over the {n_labelled} questions whose right answer is known."
     unanswered = rows[rows["unanswered"].fillna(0) > 0]
     if len(unanswered):

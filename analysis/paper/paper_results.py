@@ -11,6 +11,7 @@ from analysis.display.document import Section
 from analysis.display.folders import versions, write_record
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.typeset import to_latex, to_markdown
+from analysis.evaluation import Evaluation
 from analysis.paper.paper_claims import claims_section, paper_claims
 from analysis.paper.paper_layouts import differences_section, overall, paper_section
 from analysis.paper.paper_tables import (
@@ -19,17 +20,18 @@ from analysis.paper.paper_tables import (
     REFERENCE_METHOD,
     PrintedTable,
     Setting,
+    design,
     in_printed_order,
     paper_differences,
     paper_table,
     setting,
 )
-from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
-from analysis.runs.pictures import base_rate_figure
+from analysis.pictures import base_rate_figure
 from analysis.scores.metrics import N_BINS
 from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
+from bayes_direag.model.presets import label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +50,7 @@ _ENDS = ("", "_low", "_high")
 class PaperResults:
     """The runs in the paper's order, both tables, and the differences of DirEAG to each other method."""
 
-    runs: Sequence[EvaluatedRun]
+    runs: Sequence[Evaluation]
     tables: Sequence[pd.DataFrame]
     differences: pd.DataFrame
     level: float
@@ -101,7 +103,12 @@ class PaperResults:
     def _record(self, rows: pd.DataFrame) -> dict[str, object]:
         """Return a table with what it takes to repeat it."""
         origin = [
-            {"run": str(run.folder), **run.design._asdict(), "fit_method": run.fit_method, "preset": run.preset}
+            {
+                "run": str(run.folder),
+                **design(run)._asdict(),
+                "fit_method": run.settings.fit_method,
+                "preset": label(run.settings.preset),
+            }
             for run in self.runs
         ]
         about = {"interval_level": self.level, "seed": self.seed, "ece_bins": N_BINS, **versions()}
@@ -112,13 +119,13 @@ def paper_results(
     folders: Sequence[Path], *, level: float = 0.95, seed: int = 0, on_step: Callable[[str], None] = lambda _: None
 ) -> PaperResults:
     """Make tables, comparisons and intervals of folders written by ``direag evaluate``."""
-    runs = in_printed_order([read_evaluated_run(folder) for folder in folders])
+    runs = in_printed_order([Evaluation.read(folder) for folder in folders])
     tables = [paper_table(table, runs, level=level, seed=seed) for table in PRINTED_TABLES]
     differences = paper_differences(runs, level=level, seed=seed, on_step=on_step)
     return PaperResults(runs, tables, differences, level, seed)
 
 
-def printed_gains(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
+def printed_gains(runs: Sequence[Evaluation], *, level: float, seed: int) -> pd.DataFrame:
     """Return the gains of DirEAG over its base rate, a row a run, beside what follows from the printed Table 1."""
     rows = []
     printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
@@ -147,7 +154,7 @@ def gain_figure(gains: pd.DataFrame, level: float) -> "Figure":
     return base_rate_figure(gains, _run_names(gains), about, level)
 
 
-def null_means(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
+def null_means(runs: Sequence[Evaluation], *, level: float, seed: int) -> pd.DataFrame:
     """Return the mean support of the null of Figure 3, a row for each run that has it; NaN if undefined."""
     rows = []
     for run, where, predictions in _of_method(runs, SUPPORT_METHOD):
@@ -187,7 +194,7 @@ def null_means_figure(means: pd.DataFrame, level: float) -> "Figure":
     return figure
 
 
-def _of_method(runs: Sequence[EvaluatedRun], method: str) -> Iterator[tuple[EvaluatedRun, Setting, pd.DataFrame]]:
+def _of_method(runs: Sequence[Evaluation], method: str) -> Iterator[tuple[Evaluation, Setting, pd.DataFrame]]:
     """Yield each run that has a method, its setting, and the predictions of the method there."""
     for run in runs:
         predictions = run.predictions[run.predictions["method"] == method]
@@ -195,8 +202,13 @@ def _of_method(runs: Sequence[EvaluatedRun], method: str) -> Iterator[tuple[Eval
             yield run, setting(run), predictions
 
 
-def _place(run: EvaluatedRun, where: Setting) -> dict[str, object]:
-    return {"run": str(run.folder), "model": where.model, "dataset": where.dataset, "preset": run.preset}
+def _place(run: Evaluation, where: Setting) -> dict[str, object]:
+    return {
+        "run": str(run.folder),
+        "model": where.model,
+        "dataset": where.dataset,
+        "preset": label(run.settings.preset),
+    }
 
 
 def _run_names(table: pd.DataFrame) -> list[str]:

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.runs.evaluated_run import Design, EvaluatedRun, method_differences
+from analysis.evaluation import Evaluation
 from analysis.scores.paired import control_false_discoveries
 from analysis.scores.scoring import SELECTION_SCORES, score
+from bayes_direag.model.presets import label
 
 _FOLDER = Path(__file__).parent
 
@@ -117,6 +118,24 @@ def printed_dataset(name: str) -> str | None:
     return known.get(_key(name))
 
 
+class Design(NamedTuple):
+    """How questions were held out: fits to ``n_fitted`` others, or ``n_folds`` folds of a cross-fit."""
+
+    n_evaluated: int | None
+    n_fitted: int | None
+    n_folds: int | None
+
+    def __str__(self) -> str:
+        how = f"fitted to {self.n_fitted} others" if self.n_folds is None else f"{self.n_folds}-fold cross-fit"
+        return f"{self.n_evaluated} questions, {how}"
+
+
+def design(run: Evaluation) -> Design:
+    """Return how an evaluation held questions out."""
+    n_fitted = run.record.observations.questions if run.record.test else None
+    return Design(run.of.questions, n_fitted, run.settings.n_folds)
+
+
 def printed_design(dataset: str) -> Design:
     """Return how the paper evaluated a dataset, by the name that :func:`printed_dataset` gives it."""
     rows = {row["dataset"]: row for row in _read_csv("datasets.csv").to_dict("records")}
@@ -171,29 +190,29 @@ class Setting(NamedTuple):
     is_printed: bool
 
 
-def setting(run: EvaluatedRun) -> Setting:
+def setting(run: Evaluation) -> Setting:
     """Return where in the paper's tables a run belongs; one of several models or datasets belongs nowhere."""
-    model = printed_model(run.models[0]) if len(run.models) == 1 else None
-    dataset = printed_dataset(run.datasets[0]) if len(run.datasets) == 1 else None
+    model = printed_model(run.of.models[0]) if len(run.of.models) == 1 else None
+    dataset = printed_dataset(run.of.datasets[0]) if len(run.of.datasets) == 1 else None
     return Setting(
-        model or ", ".join(run.models) or "unnamed model",
-        dataset or ", ".join(run.datasets) or "unnamed dataset",
+        model or ", ".join(run.of.models) or "unnamed model",
+        dataset or ", ".join(run.of.datasets) or "unnamed dataset",
         model is not None and dataset is not None,
     )
 
 
-def in_printed_order(runs: Sequence[EvaluatedRun]) -> list[EvaluatedRun]:
+def in_printed_order(runs: Sequence[Evaluation]) -> list[Evaluation]:
     """Return the runs in the paper's order of models and datasets, ``release`` first, and others at the end."""
     cells = [tuple(row[:2]) for row in PRINTED_TABLES[0].figures().index]
 
-    def place(run: EvaluatedRun) -> tuple[int, bool]:
+    def place(run: Evaluation) -> tuple[int, bool]:
         model, dataset, is_printed = setting(run)
-        return cells.index((model, dataset)) if is_printed else len(cells), run.preset != PRINTED_PRESET
+        return cells.index((model, dataset)) if is_printed else len(cells), label(run.settings.preset) != PRINTED_PRESET
 
     return sorted(runs, key=place)
 
 
-def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
+def paper_table(table: PrintedTable, runs: Sequence[Evaluation], *, level: float, seed: int) -> pd.DataFrame:
     """Return one of the paper's tables: a row for each run and printed name, in the printed order.
 
     Each metric has an interval, its ``_rank`` in the run (to the printed precision), the ``_printed`` value and the
@@ -203,7 +222,7 @@ def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: flo
     return pd.concat(parts, ignore_index=True)
 
 
-def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int) -> pd.DataFrame:
+def _rows_of_run(table: PrintedTable, run: Evaluation, level: float, seed: int) -> pd.DataFrame:
     metrics = _metrics_at_level(run, level, seed).set_index("method").reindex(list(table.rows.values()))
     model, dataset, _ = setting(run)
     cells = pd.MultiIndex.from_product([[model], [dataset], list(table.rows)])
@@ -213,7 +232,7 @@ def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int
         "run": str(run.folder),
         "model": model,
         "dataset": dataset,
-        "preset": run.preset,
+        "preset": label(run.settings.preset),
         "method": list(table.rows),
         "name": metrics.index,
         "n": metrics["n"].astype("Int64"),
@@ -234,14 +253,14 @@ def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int
     return pd.DataFrame(columns)
 
 
-def _metrics_at_level(run: EvaluatedRun, level: float, seed: int) -> pd.DataFrame:
-    if level == run.interval_level:
+def _metrics_at_level(run: Evaluation, level: float, seed: int) -> pd.DataFrame:
+    if level == run.settings.interval_level:
         return run.metrics
-    return score(run.predictions, seed=seed, n_resamples=run.n_resamples, interval_level=level)
+    return score(run.predictions, seed=seed, n_resamples=run.settings.n_resamples, interval_level=level)
 
 
 def paper_differences(
-    runs: Sequence[EvaluatedRun],
+    runs: Sequence[Evaluation],
     *,
     level: float,
     seed: int,
@@ -256,9 +275,9 @@ def paper_differences(
     for run in runs:
         options: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "level": level, "on_step": on_step}
         model, dataset, _ = setting(run)
-        where = {"run": str(run.folder), "model": model, "dataset": dataset, "preset": run.preset}
+        where = {"run": str(run.folder), "model": model, "dataset": dataset, "preset": label(run.settings.preset)}
         for method, pairs in groupby(PAIRS, key=itemgetter(0)):
-            table = method_differences(run, method, [other for _, other in pairs], COMPARED_METRICS, **options)
+            table = run.against(method, [other for _, other in pairs], COMPARED_METRICS, **options)
             other = table.pop("method").map(printed_method)
             named = pd.DataFrame(where, table.index).assign(method=printed_method(method), other=other)
             parts.append(named.join(table))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.evaluation import Evaluation, EvaluationSettings
+from analysis.evaluation import Evaluation, EvaluationRecord, EvaluationSettings
 from analysis.scores.scoring import score
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
@@ -56,7 +56,7 @@ def write_run(
     evaluated = questions(max(map(len, said.values())), dataset, model)
     fitted = evaluated if n_fitted is None else questions(n_fitted, "other", model, prefix="f")
     n_folds, test = (5, None) if n_fitted is None else (None, evaluated)
-    evaluation = _evaluation(
+    evaluation = made_evaluation(
         predictions(said), {}, n_folds=n_folds, seed=3, n_resamples=200, level=level, data=(fitted, test)
     )
     evaluation.write(folder)
@@ -93,7 +93,7 @@ def random_run(
         seen = {"test": observations}
     fits = {("confidence", name): random_fit(own) for name, own in seen.items()}
     table = pd.concat(parts, ignore_index=True)
-    evaluation = _evaluation(
+    evaluation = made_evaluation(
         table, fits, n_folds=n_folds if test is None else None, seed=0, n_resamples=5, data=(observations, test)
     )
     evaluation.write(folder)
@@ -131,7 +131,7 @@ def _rows(
     )
 
 
-def _evaluation(
+def made_evaluation(
     table: pd.DataFrame,
     fits: dict[tuple[str, str], Fit],
     *,
@@ -140,6 +140,7 @@ def _evaluation(
     n_resamples: int,
     data: tuple[Observations, Observations | None],
     level: float = 0.95,
+    told: Observations | None = None,
 ) -> Evaluation:
     settings = EvaluationSettings(
         fit_method="map",
@@ -154,4 +155,5 @@ def _evaluation(
     )
     metrics = score(table, seed=seed, n_resamples=n_resamples, interval_level=level)
     columns = ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
-    return Evaluation(table, metrics, pd.DataFrame(columns=columns), fits, settings, *data)
+    record = EvaluationRecord.of(settings, observations=data[0], test=data[1])
+    return Evaluation(table, metrics, pd.DataFrame(columns=columns), record, fits, told)

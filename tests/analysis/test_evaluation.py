@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evaluation import Evaluation, evaluate
+from analysis.evaluation import FITS, MANIFEST, TABLES, Evaluation, evaluate
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
-from analysis.runs.evaluated_run import FITS, MANIFEST, TABLES
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observations

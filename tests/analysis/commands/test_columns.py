@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.report.source import read_source
+from analysis.evaluation import Evaluation
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from tests.analysis.fits import random_fit
@@ -27,8 +27,8 @@ def test_an_evaluation_and_what_reads_it(table, observations, tmp_path):
     pd.testing.assert_frame_equal(found, known)
     assert "no column problem_id" in refuse("report", tmp_path / "theirs", "--obs", table)
     columns = Columns(question="id", level="prompt")
-    reports = read_source(tmp_path / "theirs", observations=table, columns=columns).held_out.reports
-    assert reports.problem_id == read_source(tmp_path / "ours", observations=observations).held_out.reports.problem_id
+    reports = Evaluation.read(tmp_path / "theirs", observations=table, columns=columns).reports
+    assert reports.problem_id == Evaluation.read(tmp_path / "ours", observations=observations).reports.problem_id
 
 
 def test_an_explanation(table, observations, tmp_path):

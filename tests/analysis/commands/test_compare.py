@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.comparison.predictions import predictions_side_by_side, summarise_predictions
+from analysis.comparison import moved, predicted
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
@@ -60,18 +60,17 @@ def test_predictions_are_written_as_the_library_finds_them(home: Path, tmp_path:
     options = ["--obs", home / "questions.jsonl", "--resamples", 5, "--out", folder]
     text = one_line(succeed(home / "map.nc", home / "nuts.nc", *options))
     assert "map Fitted to 40 questions of handmade: MAP, preset paper, variant confidence." in text
-    assert "in sample: 40 of 60 questions were fitted to by both fits" in text
-    assert "60 labelled questions (in sample)" in text
-    written = {"comparison.json", "predictions.csv", "metrics.csv", "confidence_shift.png"}
+    assert "60 labelled questions" in text
+    written = {"comparison.json", "predictions.csv", "metrics.csv", "moved.csv", "metrics.png", "predictions.png"}
     assert {path.name for path in folder.iterdir()} == written
     record = json.loads((folder / "comparison.json").read_text())
     assert len(record["metrics"]) == len(pd.read_csv(folder / "metrics.csv"))
     assert pd.read_csv(folder / "predictions.csv")["problem_id"].nunique() == 60
     observations = Observations.read(home / "questions.jsonl", "numeric")
     fits = (Fit.load(home / f"{name}.nc") for name in ("map", "nuts"))
-    summary = summarise_predictions(predictions_side_by_side(*fits, observations))
-    assert record["predictions"]["mean_shift"] == pytest.approx(summary.mean_shift)
-    assert (record["predictions"]["changed"], record["n_scored"]) == (summary.changed, 60)
+    summary = moved({str(number): predicted(fit, observations) for number, fit in enumerate(fits)})
+    assert record["moved"][1]["mean_shift"] == pytest.approx(summary["mean_shift"][1])
+    assert (record["moved"][1]["changed"], record["metrics"][0]["n"]) == (summary["changed"][1], 60)
     assert (record["interval_level"], record["seed"]) == (0.9, 0)
     assert record["observations_sha256"] == observations.fingerprint
     assert record["paths"] == {"map": str(home / "map.nc"), "nuts": str(home / "nuts.nc")}
@@ -92,15 +91,15 @@ def test_two_posteriors_can_also_predict(home: Path, tmp_path: Path) -> None:
     (tmp_path / "nuts.nc").write_bytes((home / "near.nc").read_bytes())
     both = tmp_path / "nuts.nc", home / "nuts.nc"
     record = json.loads(succeed(*both, "--obs", home / "others.jsonl", "--resamples", 5, "--json"))
-    assert {"loo", "predictions", "metrics"} <= record.keys()
+    assert {"loo", "moved", "metrics"} <= record.keys()
     assert list(record["compared"]) == list(map(str, both))  # they share their name
 
 
 def test_evaluations(runs: tuple[Path, Path], tmp_path: Path) -> None:
     text = succeed(*runs, "--resamples", 20, "--out", tmp_path / "out")
     assert text.startswith("changed has a benefit of ")
-    assert "direag: changed against plain, 30 held-out questions" in text
-    written = {"comparison.json", "metrics.csv", "metric_differences.png"}
+    assert "changed (second) minus plain (first), 30 labelled questions" in text
+    written = {"comparison.json", "metrics.csv", "moved.csv", "predictions.csv", "metrics.png", "predictions.png"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == written
     other = json.loads(succeed(*runs, "--method", "majority", "--resamples", 20, "--json"))
     assert other["method"] == "majority"
@@ -116,7 +115,6 @@ class TestRefusals:
             (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
             (["map", "nuts", "near"], [], "map is a MAP fit, a single point"),
             (["nuts", "heavy"], [], "heavy weighs questions unequally (null_target_weight 2.0)"),
-            (["nuts", "near", "third"], ["--obs", "others.jsonl"], "observations (--obs): saw 3 fits; expected two"),
             (["map", "nuts"], ["--method", "direag"], "method='direag' (--method): saw fits"),
         ],
     )

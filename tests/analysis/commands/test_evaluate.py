@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from analysis.commands.evaluate import show_evaluation
+from analysis.evaluation import Evaluation
 from analysis.methods.direag import SHARED_AGREEMENT
-from analysis.report.opening import opening
-from analysis.report.source import read_source
+from analysis.report import sentences, title
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.report.runs import small_run
@@ -46,9 +46,9 @@ def test_the_folder_and_what_is_printed(evaluated, observations):
 
 def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observations):
     folder, printed = evaluated
-    result = opening(read_source(folder))
+    result = Evaluation.read(folder)
     said = one_line(printed)
-    assert said.index(f"{result.title}. {' '.join(result.sentences)}") < said.index("method accuracy benefit ECE")
+    assert said.index(f"{title(result)}. {' '.join(sentences(result))}") < said.index("method accuracy benefit ECE")
     table = printed[printed.index("difference in benefit") :]
     rows = {words[0]: words[1:] for words in map(str.split, table.splitlines()) if words and words[0] in METHODS}
     assert set(rows) == {"majority", "mean_confidence", "conditional_logit", "direag"}  # no other variant of DirEAG
@@ -68,7 +68,8 @@ def test_it_opens_with_the_answer_and_five_methods(evaluated, tmp_path, observat
 
 
 def test_fits_that_did_not_converge_are_told(tmp_path, capsys):
-    show_evaluation(small_run(tmp_path / "run", gradient=1e-3))
+    folder = small_run(tmp_path / "run", gradient=1e-3)
+    show_evaluation(Evaluation.read(folder), folder)
     assert "1 of the 2 fits behind these figures did not converge" in one_line(capsys.readouterr().out)
 
 
@@ -170,7 +171,7 @@ def test_a_failure_half_way_leaves_the_old_results(tmp_path, observations, monke
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("analysis.evaluation._manifest", fail)
+    monkeypatch.setattr("analysis.evaluation.write_record", fail)
     result = direag("evaluate", observations, *options, "--seed", 1)
     assert result.exit_code == code
     assert len(result.stderr.splitlines()) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.runs.evaluated_run import EVALUATION_FOLDER
+from analysis.evaluation import EVALUATION_FOLDER
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import draw_nothing, small_folder
 from tests.command_line import direag, one_line
@@ -38,8 +38,8 @@ def test_it_lies_in_the_folder_and_its_answer_is_printed(files):
     output = report(files)
     assert output.endswith(f"{files / 'report.html'}: open it in a browser.")
     page = Page.read(files / "report.html")
-    assert "Converged: gradient " in page.sections["diagnostics"]
-    assert str(files / "fit.nc") in page.sections["learned"]
+    assert "Converged: gradient " in page.sections["fits"]
+    assert str(files / "fit.nc") in page.sections["fits"]
     answer = " ".join(page.sections["answer"].split())
     assert output.removesuffix(f" {files / 'report.html'}: open it in a browser.") in answer
 

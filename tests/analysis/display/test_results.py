@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import analysis
+from analysis.display.page import write_page
 from analysis.display.results import Result
+from analysis.report import report_document
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
@@ -48,7 +50,8 @@ def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: st
     plt.switch_backend("agg")
     assert result.plot().figure is plt.gcf() is not ax.figure
     plt.close("all")
-    result.report(tmp_path / "report.html")
+    document = report_document(result) if isinstance(result, analysis.Evaluation) else result.document()
+    write_page(document, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "data:image/webp" in page
     words = [r"\d+ of 20 answers change"] if name == "predictions" else map(str, result.table.iloc[:3, 0])

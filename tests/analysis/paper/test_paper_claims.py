@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 
 from analysis.display.terminal import shown
+from analysis.evaluation import Evaluation
 from analysis.paper.paper_claims import PRINTED, claims_section, paper_claims
 from analysis.paper.paper_tables import METHODS_TABLE, VARIANTS_TABLE, paper_differences
-from analysis.runs.evaluated_run import read_evaluated_run
+from bayes_direag.model.presets import preset
 from tests.analysis.made_runs import random_said, write_run
 
 
@@ -22,8 +23,17 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     said = {"vanilla": [(0.9, k % 2 == 0) for k in range(n)], "direag": [(0.9, k % 10 > 0) for k in range(n)]}
     said["confidence"] = said["direag"]
     said["steerconf"] = random_said(np.random.default_rng(0), n, sharpness=1)
-    run = read_evaluated_run(write_run(folder / "run", said))
-    runs = [run, run, replace(run, preset="release")]
+    run = Evaluation.read(write_run(folder / "run", said))
+    runs = [
+        run,
+        run,
+        replace(
+            run,
+            record=run.record.model_copy(
+                update={"settings": run.settings.model_copy(update={"preset": preset("release")})}
+            ),
+        ),
+    ]
     return paper_claims(paper_differences(runs, level=0.9, seed=0, n_resamples=100))
 
 
@@ -43,7 +53,7 @@ def test_runs_are_counted_by_preset_with_their_intervals(claims):
 
 
 def test_without_a_pair_in_the_runs_what_is_printed_is_left(tmp_path):
-    run = read_evaluated_run(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
+    run = Evaluation.read(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
     assert set(paper_claims(paper_differences([run], level=0.9, seed=0))["source"]) == {PRINTED}
 
 

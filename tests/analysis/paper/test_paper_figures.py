@@ -7,17 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evaluation import evaluate
+from analysis.evaluation import Evaluation, evaluate
 from analysis.paper.paper_results import gain_figure, null_means, null_means_figure, printed_gains
 from analysis.paper.paper_tables import METHODS_TABLE
-from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.scoring import score
 from bayes_direag.data.observations import Observations
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.paper.test_paper_tables import run_with
 
 
-def run(model: str, method: str = "direag", n: int = 40) -> EvaluatedRun:
+def run(model: str, method: str = "direag", n: int = 40) -> Evaluation:
     """Return a run of n questions, half of them right; of the wrong ones a quarter has a right candidate."""
     number = np.arange(n)
     confidence, right = np.where(number % 4 == 0, 0.5, 0.2 + 0.6 * (number % 2)), number % 2 == 1
@@ -40,7 +39,7 @@ def run(model: str, method: str = "direag", n: int = 40) -> EvaluatedRun:
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[EvaluatedRun]:
+def runs() -> list[Evaluation]:
     return [run("google/gemma-2-9b-it"), run("llama"), run("qwen2.5-7b", method="vanilla")]
 
 
@@ -85,7 +84,7 @@ def test_figure_3_is_that_of_the_released_code(golden: Path):
     """The means of its own null probabilities of the set mid: see the README of the golden figures."""
     observations = Observations.read(golden / "mid.parquet")
     found = evaluate(observations, preset="release", methods=["confidence", "direag"], seed=20260517, n_resamples=1)
-    (row,) = null_means([found.as_run("mid")], level=0.9, seed=0).to_dict("records")
+    (row,) = null_means([found], level=0.9, seed=0).to_dict("records")
     assert (row["correct"], row["absent"]) == pytest.approx((0.1990, 0.7439), abs=0.001)
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.display.document import Cell, Paragraph, Section, Table
+from analysis.evaluation import Evaluation
 from analysis.paper.paper_layouts import (
     differences_section,
     paper_section,
@@ -18,24 +19,23 @@ from analysis.paper.paper_tables import (
     paper_differences,
     paper_table,
 )
-from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
 from tests.analysis.made_runs import random_said, write_run
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[EvaluatedRun]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluation]:
     """One with a cell in the paper, one without."""
     folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
     said = {name: random_said(rng, 40, sharpness=1) for name in ("vanilla", "majority", "confidence", "direag")}
     said["vanilla"] = [(None, False)] * 3 + said["vanilla"][3:-1] + [(0.5, None)]
     all_right = {"direag": [(1.0, True)] * 40, "mean_confidence": [(0.5, True)] * 40}
     stranger = write_run(folder / "b", all_right, dataset=None, model="[b]llama[/b]", n_fitted=9)
-    return [read_evaluated_run(path) for path in (write_run(folder / "a", said), stranger)]
+    return [Evaluation.read(path) for path in (write_run(folder / "a", said), stranger)]
 
 
-def section_of(runs: list[EvaluatedRun], table: PrintedTable, level: float = 0.95) -> Section:
+def section_of(runs: list[Evaluation], table: PrintedTable, level: float = 0.95) -> Section:
     return paper_section(table, paper_table(table, runs, level=level, seed=0), runs, level)
 
 
@@ -126,7 +126,7 @@ class TestPaperSection:
 
 class TestDifferences:
     @pytest.fixture
-    def found(self, runs: list[EvaluatedRun]) -> tuple[pd.DataFrame, Section]:
+    def found(self, runs: list[Evaluation]) -> tuple[pd.DataFrame, Section]:
         differences = paper_differences(runs, level=0.9, seed=0, n_resamples=99)
         return differences, differences_section(differences, runs, 0.9, 99)
 
@@ -155,7 +155,7 @@ class TestDifferences:
         assert any("false-discovery rate of 10%" in table.note for table in tables_of(section))
 
     def test_a_run_without_direag_says_so(self, tmp_path):
-        run = read_evaluated_run(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
+        run = Evaluation.read(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
         found = differences_section(paper_differences([run], level=0.95, seed=0), [run], 0.95)
         assert "bold" not in caption_of(found) + caption_of(section_of([run], VARIANTS_TABLE))
         (table,) = tables_of(found)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import analysis
-from analysis.evaluation import evaluate
+from analysis.evaluation import Evaluation, evaluate
 from analysis.methods.registry import EVALUATED_METHODS
 from analysis.paper.paper_tables import (
     COMPARED_METRICS,
@@ -17,6 +17,7 @@ from analysis.paper.paper_tables import (
     PRINTED_TABLES,
     TESTED_METRICS,
     VARIANTS_TABLE,
+    Design,
     as_printed,
     in_printed_order,
     paper_differences,
@@ -25,16 +26,15 @@ from analysis.paper.paper_tables import (
     printed_model,
     setting,
 )
-from analysis.runs.evaluated_run import Design, EvaluatedRun, read_evaluated_run
 from analysis.scores.paired import control_false_discoveries
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_runs import predictions, random_said, write_run
+from tests.analysis.made_runs import made_evaluation, predictions, questions, random_said, write_run
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> EvaluatedRun:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     """The paper's methods that need no fit, on simulated questions that go by its names."""
     simulated = simulate_observations(60, seed=4)
     renamed = [one.model_copy(update={"dataset": "gsm_hard", "model": "gemma-2-9b-it"}) for one in simulated.questions]
@@ -44,30 +44,21 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> EvaluatedRun:
     found = evaluate(observations, elicited=elicited, methods=methods, n_resamples=40)
     folder = tmp_path_factory.mktemp("real") / "run"
     found.write(folder)
-    return read_evaluated_run(folder)
+    return Evaluation.read(folder)
 
 
-def run_with(metrics: dict[str, dict[str, float]], **changes: object) -> EvaluatedRun:
+def run_with(metrics: dict[str, dict[str, float]], **changes: object) -> Evaluation:
     """Return a run whose metrics are these by method, 0.5 where none is given."""
     ends = {f"{name}{end}": 0.5 for name in METRIC_NAMES for end in ("", "_low", "_high")}
     rows = [{"method": method, "n": 100, "unanswered": 0} | ends | own for method, own in metrics.items()]
-    plain = EvaluatedRun(
-        folder=Path("run"),
-        datasets=("svamp",),
-        models=("Mistral-7B-Instruct-v0.3",),
-        design=Design(100, None, 5),
-        fit_method="map",
-        preset="paper",
-        interval_level=0.95,
-        n_resamples=10,
-        seed=0,
-        metrics=pd.DataFrame(rows),
-        predictions=predictions({name: [(0.5, True)] for name in metrics}),
-    )
-    return replace(plain, **changes)
+    table = predictions({name: [(0.5, True)] for name in metrics})
+    data = (questions(100, "svamp", "Mistral-7B-Instruct-v0.3"), None)
+    plain = made_evaluation(table, {}, n_folds=5, seed=0, n_resamples=10, data=data)
+    record = plain.record.model_copy(update={"observations": plain.of.model_copy(update=changes)})
+    return replace(plain, metrics=pd.DataFrame(rows), record=record, folder=Path("run"))
 
 
-def one_table(run: EvaluatedRun, table: object = METHODS_TABLE, level: float = 0.95) -> pd.DataFrame:
+def one_table(run: Evaluation, table: object = METHODS_TABLE, level: float = 0.95) -> pd.DataFrame:
     return paper_table(table, [run], level=level, seed=0).set_index("name")
 
 
@@ -128,7 +119,7 @@ class TestPaperTable:
 
     def test_intervals_of_another_level_are_drawn_again(self, tmp_path):
         said = {"direag": random_said(np.random.default_rng(1), 50, sharpness=2)}
-        run = read_evaluated_run(write_run(tmp_path / "run", said))
+        run = Evaluation.read(write_run(tmp_path / "run", said))
         at_95, at_50 = (one_table(run, level=level).loc["direag"] for level in (0.95, 0.5))
         confidence, correct = (np.array(column, float) for column in zip(*said["direag"], strict=True))
         loss = (confidence - correct) ** 2
@@ -140,20 +131,20 @@ class TestPaperTable:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[EvaluatedRun]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluation]:
     folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
     sharp, dull = random_said(rng, 80, sharpness=4), random_said(rng, 80, sharpness=0.2)
     gaps = [(None, False) if k % 4 == 0 else (None, None) if k == 5 else one for k, one in enumerate(dull)]
     said = {"vanilla": gaps, "majority": dull, "count_calibrated": sharp, "direag": sharp}
     return [
-        read_evaluated_run(write_run(folder / "a", said)),
-        read_evaluated_run(write_run(folder / "b", {"mean_confidence": sharp, "direag": dull})),
-        read_evaluated_run(write_run(folder / "c", {"mean_confidence": sharp})),
+        Evaluation.read(write_run(folder / "a", said)),
+        Evaluation.read(write_run(folder / "b", {"mean_confidence": sharp, "direag": dull})),
+        Evaluation.read(write_run(folder / "c", {"mean_confidence": sharp})),
     ]
 
 
 @pytest.fixture(scope="module")
-def found(runs: list[EvaluatedRun]) -> pd.DataFrame:
+def found(runs: list[Evaluation]) -> pd.DataFrame:
     return paper_differences(runs, level=0.9, seed=0, n_resamples=400)
 
 

@@ -22,7 +22,7 @@ METHODS = ("majority", "mean_confidence", "confidence", "direag")
 
 def draw_nothing(patch: pytest.MonkeyPatch) -> None:
     """Leave the pictures of a report out, which take longer than all the rest."""
-    for drawn in ("evaluation_sections.evaluation_pictures", "fit_sections.fit_pictures", "fit_sections._drawn"):
+    for drawn in ("evaluation_pictures", "fit_pictures", "_drawn"):
         patch.setattr(f"analysis.report.{drawn}", lambda *_, **__: ())
 
 

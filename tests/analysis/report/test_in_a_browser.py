@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.report.report import write_report
-from analysis.report.source import read_source
+from analysis.evaluation import Evaluation
+from analysis.report import with_parts, write_report
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit
 from tests.analysis.report.browsers import DESK, PHONE, Tab, chromium, find_chromium
@@ -63,7 +64,8 @@ def reports(tmp_path_factory) -> dict[str, Path]:
         (good_fit() if name == "nuts" else small_fit(own)).save(folder / name / "fit.nc")
         own.write(folder / name / "observations.jsonl")
         found[name] = folder / f"{name}.html"
-        write_report(read_source(folder / name), found[name])
+        inner, fit, told = with_parts(folder / name, None, None)
+        write_report(Evaluation.read(inner, told), found[name], fit and Fit.load(fit), str(fit))
     return found
 
 

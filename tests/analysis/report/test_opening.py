@@ -5,18 +5,18 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from analysis.report.opening import opening
-from analysis.report.source import read_source
+from analysis.evaluation import Evaluation
+from analysis.report import rival, sentences, title
 from tests.analysis.made_runs import random_said, write_run
 
 
 def found_in(folder, said, **options):
-    return opening(read_source(write_run(folder, said, **options)))
+    return Evaluation.read(write_run(folder, said, **options))
 
 
 def test_it_says_how_often_right_and_how_far_off(tmp_path):
     said = [(0.95, True), (0.95, True), (0.95, False), (0.35, False), (0.35, True), (None, False)]
-    share, first, *_ = found_in(tmp_path / "run", {"direag": said}).sentences
+    share, first, *_ = sentences(found_in(tmp_path / "run", {"direag": said}))
     assert share.startswith("The answers that DirEAG selects are right 60.0% of the time [95%: ")
     assert first.startswith("Too few answers to judge the probabilities: with 5 answers, ")
     assert first.endswith("On average DirEAG claims 71.0%, and 60.0% are right.")
@@ -29,9 +29,9 @@ def test_what_to_accept_is_counted_over_all_questions(tmp_path):
     (row,) = found.thresholds.query("threshold == 0.9").to_dict("records")
     assert (row["labelled"], row["share"]) == (3, 3 / 5)
     assert (row["right"], row["low"], row["high"]) == pytest.approx((2 / 3, low, high))
-    assert f"90% or more: 60% of the questions, 66.7% of them right [95%: {100 * low:.1f}% to" in found.sentences[2]
+    assert f"90% or more: 60% of the questions, 66.7% of them right [95%: {100 * low:.1f}% to" in sentences(found)[2]
     unsure = found_in(tmp_path / "unsure", {"direag": [(0.5, True), (0.6, False)]})
-    assert unsure.sentences[2] == "What to do: check every answer; none has a probability of 90% or more."
+    assert sentences(unsure)[2] == "What to do: check every answer; none has a probability of 90% or more."
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def test_what_to_accept_is_counted_over_all_questions(tmp_path):
 )
 def test_the_title_says_whether_probabilities_are_off(tmp_path, given, n, verdict):
     found = found_in(tmp_path / "run", {"direag": [(given, number % 5 > 0) for number in range(n)]})
-    assert found.title == f"80% of these answers are right, {verdict}"
+    assert title(found) == f"80% of these answers are right, {verdict}"
     assert found.calibration.smece == pytest.approx(abs(given - 0.8), abs=1e-3)
 
 
 def test_a_vote_that_selects_better_answers_is_named(tmp_path):
     direag = [(0.6, number % 2 == 0) for number in range(100)]
     vote = [(0.6, number % 10 > 0) for number in range(100)]
-    said = found_in(tmp_path / "better", {"majority": vote, "direag": direag}).sentences[-1]
+    said = sentences(found_in(tmp_path / "better", {"majority": vote, "direag": direag}))[-1]
     assert said.startswith("A plain vote selects better answers: 90.0% of them are right, of DirEAG's 50.0%;")
     hardly = [(0.6, number % 3 > 0 if number < 30 else right) for number, (_, right) in enumerate(direag)]
     for name, other in (("worse", {"majority": direag, "direag": vote}), ("hardly", {"majority": hardly})):
-        assert "vote selects" not in found_in(tmp_path / name, {"direag": direag} | other).sentences[-1]
+        assert "vote selects" not in sentences(found_in(tmp_path / name, {"direag": direag} | other))[-1]
 
 
 class TestTheDifference:
@@ -74,8 +74,8 @@ class TestTheDifference:
         half = 1.96 * np.std(gap) / np.sqrt(len(gap))  # the bootstrap of a mean is nearly normal
         assert (row["low"], row["high"]) == pytest.approx((np.mean(gap) - half, np.mean(gap) + half), abs=half / 4)
         # A rule that learns nothing is not what it has to beat, however good it happens to be.
-        assert found.reference == "majority_platt"
-        said = found.sentences[-1]
+        assert rival(found) == "majority_platt"
+        said = sentences(found)[-1]
         assert (
             f"DirEAG has {row['second']:.3f}, the majority vote with Platt scaling, the best calibrated simple method"
             in said
@@ -85,11 +85,11 @@ class TestTheDifference:
 
     def test_of_a_worse_one_and_who_the_rival_is(self, tmp_path):
         better, worse = self.said(np.random.default_rng(2), worse=0.8)
-        last = found_in(tmp_path / "vote", {"majority": better, "direag": worse}).sentences[-1]
+        last = sentences(found_in(tmp_path / "vote", {"majority": better, "direag": worse}))[-1]
         assert "the majority vote, the best other method" in last
         assert last.endswith("DirEAG is worse.")
         said = {"cisc_platt": worse, "level_logistic": better, "majority": better, "direag": worse}
-        assert found_in(tmp_path / "calibrated", said).reference == "level_logistic"
+        assert rival(found_in(tmp_path / "calibrated", said)) == "level_logistic"
 
     def test_that_cannot_be_told(self, tmp_path):
         rng = np.random.default_rng(3)
@@ -98,9 +98,9 @@ class TestTheDifference:
         found = found_in(tmp_path / "run", {"mean_confidence": other, "direag": direag}, level=0.99)
         row = found.differences.query("metric == 'benefit'").iloc[0]
         assert row["low"] < 0 < row["high"]
-        assert "60 questions show no clear difference" in found.sentences[-1]
-        assert "[99%: " in found.sentences[-1]
-        assert found.sentences[-1].endswith("That does not mean that there is none.")
+        assert "60 questions show no clear difference" in sentences(found)[-1]
+        assert "[99%: " in sentences(found)[-1]
+        assert sentences(found)[-1].endswith("That does not mean that there is none.")
 
     def test_an_unanswered_question_is_worth_nothing(self, tmp_path):
         said = {
@@ -119,5 +119,5 @@ def test_the_same_resamples_as_the_evaluation_had(tmp_path):
     said = {"majority": [(0.5, bool(rng.random() < 0.6)) for _ in range(50)], "direag": [(0.5, False)] * 50}
     folder = write_run(tmp_path / "run", said)
     metrics = pd.read_csv(folder / "metrics.csv").set_index("method").loc["majority"]
-    row = opening(read_source(folder)).differences.query("metric == 'accuracy_of_all'").iloc[0]
+    row = Evaluation.read(folder).differences.query("metric == 'accuracy_of_all'").iloc[0]
     assert (-row["high"], -row["low"]) == pytest.approx((metrics["accuracy_low"], metrics["accuracy_high"]))

@@ -12,11 +12,11 @@ import pytest
 
 from analysis.display import page as page_module
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
+from analysis.evaluation import Evaluation
 from analysis.fit_display import parameter_tables
-from analysis.report.opening import opening
-from analysis.report.report import write_report
-from analysis.report.source import read_source
+from analysis.report import with_parts, write_report
 from bayes_direag.fits.convergence import convergence, is_apart, sampled_draws
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset
 from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
@@ -31,7 +31,7 @@ from tests.analysis.report.runs import (
     small_run,
 )
 
-SECTIONS = ["answer", "questions", "methods", "pictures", "learned", "diagnostics", "origin", "limits"]
+SECTIONS = ["answer", "questions", "methods", "pictures", "fits", "settings"]
 MAIN, FURTHER = "Every method on the same held-out questions", "Of each method's own answers"
 DASH, PRECISIONS = "\N{EN DASH}", ("pr_positive", "pr_negative")
 UNRENDERED = ("analysis.display.page._data_uri", lambda _: "data:image/webp;base64,")
@@ -48,7 +48,9 @@ def files(tmp_path_factory) -> Path:
 
 
 def reported(path: Path, folder: Path, fit: Path | None = None) -> Page:
-    write_report(read_source(folder, fit), path)
+    folder, fit, observations = with_parts(folder, fit, None)
+    evaluation = Evaluation.read(folder, observations)
+    write_report(evaluation, path, fit and Fit.load(fit), str(fit))
     return Page.read(path)
 
 
@@ -57,7 +59,7 @@ def page(files) -> Page:
     """Return a report with the figures of its evaluation, made but not rendered."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(*UNRENDERED)
-        patch.setattr("analysis.report.fit_sections.fit_pictures", lambda *_, **__: ())
+        patch.setattr("analysis.report.fit_pictures", lambda *_, **__: ())
         return reported(files / "report.html", files)
 
 
@@ -146,7 +148,7 @@ class TestWhatStandsInIt:
         assert sum("best" in one["class"] for one in page.attributes("td")) == n_best
 
     def test_the_differences_are_those_of_the_answer(self, page, files):
-        expected = opening(read_source(files)).differences.set_index(["method", "metric"])
+        expected = Evaluation.read(files / "evaluation").differences.set_index(["method", "metric"])
         _, *rows = page.tables["How DirEAG differs from each other method"]
         assert [row[0] for row in rows] == ["majority", "mean_confidence", "confidence"]
         _, *first = page.tables["Is it better than a simpler method?"]
@@ -175,13 +177,15 @@ class TestWhatStandsInIt:
             _, *rows = page.tables[table.caption]
             assert [row[:2] for row in rows] == [[cell.text for cell in row[:2]] for row in table.rows]
         assert page.tables["The fits behind the held-out predictions"][1][:2] == ["confidence", "2 of 2"]
-        page.check(diagnostics="Converged: gradient 1e-09", learned="These are all the questions")
+        page.check(fits="Converged: gradient 1e-09")
+        assert "These are not the questions" not in page.sections["fits"]
 
     def test_how_to_repeat_it_where_the_numbers_are_and_what_was_left_out(self, page):
-        assert small_observations().fingerprint in page.sections["origin"]
+        assert small_observations().fingerprint in page.sections["settings"]
         for command in ("Python, by analysis.evaluate", "direag plot", "direag report"):
-            assert command in page.sections["origin"]
-        page.check(answer="The right answer of 2 is not known", limits="1 labelled question would have got")
+            assert command in page.sections["settings"]
+        page.check(answer="60 questions, 2-fold cross-fit")
+        page.check(answer="57 of these, by DirEAG")
 
 
 def test_a_range_says_what_was_stated_and_what_is_right(tmp_path):
@@ -250,9 +254,9 @@ class TestWhatIsMissing:
     def test_one_method_and_no_fit(self, tmp_path):
         said = [(0.5, True), (0.9, False), (None, False), (0.4, True)]
         page = reported(tmp_path / "report.html", write_run(tmp_path / "run", {"majority": said}))
-        page.check(answer="the majority vote selects are right 66.7%", limits="1 labelled question would have got")
-        page.check(answer="nothing to compare", methods="Nothing else was evaluated", limits="50.0% would be right")
-        page.check(learned="No single fit was given", diagnostics="there is no fit")
+        page.check(answer="the majority vote selects are right 66.7%", methods="no answer")
+        page.check(answer="nothing to compare", methods="Nothing else was evaluated")
+        page.check(fits="none of the methods is fitted")
 
     def test_neither_direag_nor_observations_at_hand(self, tmp_path, monkeypatch):
         monkeypatch.undo()
@@ -260,7 +264,7 @@ class TestWhatIsMissing:
         said = {"majority": [(0.5, True), (0.9, False)], "steerconf": [(0.5, True), (0.9, True)]}
         page = reported(tmp_path / "report.html", write_run(tmp_path / "run", said, n_fitted=7))
         page.check(answer="method steerconf", questions="--obs OBSERVATIONS")
-        page.check(answer="learned from 7 other questions", questions="Surest and wrong: there is none.")
+        page.check(answer="fitted to 7 others", questions="Surest and wrong")
         page.check(pictures="left out: the evaluated observations are not available")
 
     def test_no_fit_shows_what_the_folds_learned(self, files, tmp_path):
@@ -277,7 +281,7 @@ class TestWhatIsNotToBeBelieved:
         page = reported(tmp_path / "report.html", run, tmp_path / "stuck.nc")
         page.check(answer="1 of the 2 fits behind these figures did not converge")
         assert page.tables["The fits behind the held-out predictions"][1][1] == "1 of 2"
-        page.check(answer="stuck.nc cannot be trusted", diagnostics="NOT converged: gradient 0.01")
+        page.check(answer="stuck.nc cannot be trusted", fits="NOT converged: gradient 0.01")
 
     def test_a_posterior_badly_sampled(self, files, tmp_path):
         diverging = np.zeros((2, 60), bool)
@@ -287,15 +291,16 @@ class TestWhatIsNotToBeBelieved:
         bad = made_posterior(observations, few, statistics={"diverging": diverging})
         bad.save(tmp_path / "bad.nc")
         page = reported(tmp_path / "report.html", files, tmp_path / "bad.nc")
-        page.check(answer="bad.nc cannot be trusted", diagnostics="Believable: NO")
-        page.check(diagnostics="7 of 120 draws diverged", learned="These are not the questions of the evaluation")
+        page.check(answer="bad.nc cannot be trusted", fits="Believable: NO")
+        page.check(fits="7 of 120 draws diverged")
+        page.check(fits="These are not the questions of the evaluation")
         (_, *parameters), (_, *chains) = (page.tables[name] for name in ("Every parameter", "How each chain moved"))
         assert chains[0][2] == "7"
         limits = (lambda bulk: bulk <= 200, lambda tail: tail <= 200)
         failing = is_apart(convergence(sampled_draws(bad))).sum()
         failing += sum(fails(float(cell)) for row in parameters for fails, cell in zip(limits, row[2:], strict=False))
         failing += sum((int(diverged) > 0) + (float(bfmi) <= 0.3) for _, _, diverged, _, bfmi, *_ in chains)
-        found = opening(read_source(files)).differences
+        found = Evaluation.read(files / "evaluation").differences
         worse = found["high"].where(found["metric"] != "log_score", -found["low"]) < 0
         failing += worse.sum()
         assert sum("failure" in one["class"] for one in page.attributes("td")) == failing > 0
@@ -314,5 +319,5 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
     again = reported(tmp_path / "again.html", files, tmp_path / "weighted.nc")
     assert again.script == page.script
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
-    assert page.sections["diagnostics"].count("This picture is left out: it means nothing") == 3
-    assert "preset bayes with null_target_weight=2.0" in page.sections["learned"]
+    assert page.sections["fits"].count("This picture is left out: it means nothing") == 3
+    assert "preset bayes with null_target_weight=2.0" in page.sections["fits"]

@@ -1,10 +1,13 @@
 """What a report reads, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.source import convergence_by_variant, read_parameters, read_source
+from analysis.evaluation import Evaluation, StoredFits
+from analysis.report import with_parts
 from bayes_direag.fits.convergence import sampler_summary
 from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
@@ -17,12 +20,11 @@ def files(tmp_path_factory):
 
 
 def test_of_quickstarts_folder_all_parts_are_found(files):
-    source = read_source(files)
-    assert source.run.folder == files / "evaluation"
-    assert source.fit_path == files / "fit.nc"
-    assert source.observations.fingerprint == small_observations().fingerprint
-    assert source.method == "direag"
-    assert source.n_labelled == 58
+    folder, fit, observations = with_parts(files, None, None)
+    assert (folder, fit) == (files / "evaluation", files / "fit.nc")
+    found = Evaluation.read(folder, observations)
+    assert found.observations.fingerprint == small_observations().fingerprint
+    assert found.method == "direag"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_of_quickstarts_folder_all_parts_are_found(files):
 )
 def test_what_it_is_about(tmp_path, dataset, model, about):
     folder = write_run(tmp_path / "run", {"majority": [(0.5, True)]}, dataset=dataset, model=model)
-    assert read_source(folder).about == about
+    assert Evaluation.read(folder).name == about
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,8 @@ def test_a_map_is_judged_by_its_gradient(tmp_path, gradient, n_converged, reache
     parameters = pd.DataFrame(
         {"variant": "level", "fold": ["0", "0", "1"], "projected_gradient": [1e-12, 1e-12, gradient]}
     )
-    (found,) = convergence_by_variant(tmp_path, parameters, "map")
+    made = Evaluation.read(write_run(tmp_path / "run", {"majority": [(0.5, True)]}))
+    (found,) = replace(made, parameters=parameters).convergence.itertuples()
     assert (found.variant, found.n_fits, found.n_converged) == ("level", 2, n_converged)
     assert found.worst == f"gradient {reached} (at most 1e-06 is fine)"
 
@@ -54,7 +57,11 @@ def test_nuts_is_judged_by_its_chains(tmp_path):
         fit.save(tmp_path / "fits" / f"confidence-{fold}.nc")
         summaries.append(sampler_summary(fit))
     parameters = pd.DataFrame({"variant": "confidence", "fold": ["0", "0", "1"]})
-    (found,) = convergence_by_variant(tmp_path, parameters, "nuts")
+    made = Evaluation.read(write_run(tmp_path / "run", {"majority": [(0.5, True)]}))
+    settings = made.settings.model_copy(update={"fit_method": "nuts"})
+    record = made.record.model_copy(update={"settings": settings})
+    made = replace(made, parameters=parameters, record=record, fits=StoredFits(tmp_path / "fits"))
+    (found,) = made.convergence.itertuples()
     assert (found.n_fits, found.n_converged) == (2, 0)
     worst = max(one.largest_rhat for one in summaries)
     assert found.worst.startswith(f"R-hat at most {worst:.3f} (below 1.01")
@@ -63,5 +70,6 @@ def test_nuts_is_judged_by_its_chains(tmp_path):
 
 def test_levels_keep_names_that_look_missing(tmp_path):
     rows = {"fold": ["0"], "variant": ["count"], "parameter": ["weight"], "level": ["NA"], "relative": [0.5]}
-    pd.DataFrame(rows).to_csv(tmp_path / "parameters.csv", index=False)
-    assert read_parameters(tmp_path)["level"].tolist() == ["NA"]
+    folder = write_run(tmp_path / "run", {"majority": [(0.5, True)]})
+    pd.DataFrame(rows).to_csv(folder / "parameters.csv", index=False)
+    assert Evaluation.read(folder).parameters["level"].tolist() == ["NA"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.runs.evaluated_run import MANIFEST, Design, read_evaluated_run
+from analysis.evaluation import MANIFEST, Evaluation
 from bayes_direag.errors import DirEAGError
 from tests.analysis.made_runs import predictions, write_run
 
@@ -29,7 +29,7 @@ def folder(written: Path, tmp_path: Path) -> Path:
 
 class TestRead:
     def test_tables_are_as_written(self, folder):
-        run = read_evaluated_run(folder)
+        run = Evaluation.read(folder)
         expected = predictions(SAID).drop(columns="null_probability")
         assert run.predictions["confidence"].equals(expected["confidence"])
         assert run.predictions["correct"].equals(expected["correct"])
@@ -41,40 +41,38 @@ class TestRead:
         assert run.metrics.set_index("method")["unanswered"].to_dict() == {"vanilla": 1, "direag": 0}
 
     def test_settings_and_names(self, folder):
-        run = read_evaluated_run(str(folder))
+        run = Evaluation.read(str(folder))
         assert run.folder == folder
-        assert (run.datasets, run.models) == (("svamp",), ("Qwen/Qwen2.5-7B-Instruct",))
-        assert (run.fit_method, run.preset) == ("map", "paper")
-        assert (run.interval_level, run.n_resamples, run.seed) == (0.95, 200, 3)
-        assert run.design == Design(4, None, 5)
-        assert str(run.design) == "4 questions, 5-fold cross-fit"
+        assert (run.of.datasets, run.of.models) == (("svamp",), ("Qwen/Qwen2.5-7B-Instruct",))
+        assert run.how == "MAP, preset paper"
+        assert (run.settings.interval_level, run.settings.n_resamples, run.settings.seed) == (0.95, 200, 3)
+        assert run.design == "4 questions, 5-fold cross-fit"
 
     def test_a_test_set_names_what_was_evaluated(self, tmp_path):
-        run = read_evaluated_run(write_run(tmp_path / "run", SAID, n_fitted=7))
-        assert run.datasets == ("svamp",)
-        assert run.design == Design(4, 7, None)
-        assert str(run.design) == "4 questions, fitted to 7 others"
+        run = Evaluation.read(write_run(tmp_path / "run", SAID, n_fitted=7))
+        assert run.of.datasets == ("svamp",)
+        assert run.design == "4 questions, fitted to 7 others"
 
     def test_texts_that_look_like_something_else_stay_texts(self, folder):
         table = pd.read_csv(folder / "predictions.csv", dtype=str)
         table.loc[:2, "problem_id"] = ["007", "NA", "1e3"]
         table.to_csv(folder / "predictions.csv", index=False)
-        assert read_evaluated_run(folder).predictions["problem_id"].tolist()[:3] == ["007", "NA", "1e3"]
+        assert Evaluation.read(folder).predictions["problem_id"].tolist()[:3] == ["007", "NA", "1e3"]
 
 
 class TestRefuse:
     def test_another_folder(self, tmp_path):
         for folder, seen in ((tmp_path / "nowhere", "no such folder"), (tmp_path, r"no evaluation\.json there")):
             with pytest.raises(DirEAGError, match=f"saw {seen}; expected a folder written by direag evaluate"):
-                read_evaluated_run(folder)
+                Evaluation.read(folder)
 
     @pytest.mark.parametrize(
         ("text", "seen"),
         [
             ("{", "JSONDecodeError"),
-            ("{}", "KeyError 'settings'"),
-            ("[1]", "TypeError"),
-            ('{"settings": 1}', "KeyError"),
+            ("{}", "ValidationError .*settings"),
+            ("[1]", "ValidationError"),
+            ('{"settings": 1}', "ValidationError"),
             ("", "ValidationError"),  # a setting of another version
         ],
     )
@@ -83,7 +81,7 @@ class TestRefuse:
         manifest["settings"]["preset"]["new"] = 1
         (folder / MANIFEST).write_text(text or json.dumps(manifest))
         with pytest.raises(DirEAGError, match=rf"evaluation\.json: this cannot be read; saw {seen}"):
-            read_evaluated_run(folder)
+            Evaluation.read(folder)
 
     @pytest.mark.parametrize("name", ["metrics.csv", "predictions.csv"])
     def test_a_table_that_is_missing_or_lacks_a_column_or_holds_nonsense(self, folder, name):
@@ -92,10 +90,10 @@ class TestRefuse:
         number = "brier" if name == "metrics.csv" else "confidence"
         table.astype({number: "str"}).assign(**{number: "much"}).to_csv(path, index=False)
         with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*much"):
-            read_evaluated_run(folder)
+            Evaluation.read(folder)
         table.drop(columns="method").to_csv(path, index=False)
         with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*method.*Evaluate again\."):
-            read_evaluated_run(folder)
+            Evaluation.read(folder)
         path.unlink()
         with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*No such file"):
-            read_evaluated_run(folder)
+            Evaluation.read(folder)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from analysis.evaluation import Evaluation, evaluate_fit
 from analysis.learned import LabelledReports
-from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
 from analysis.scores.null_state import gold_present
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -33,38 +33,35 @@ def folder(tmp_path_factory, observations):
 
 class TestEvaluation:
     def test_the_fits_of_a_cross_fit_say_what_the_observations_say(self, folder, observations):
-        found = held_out_questions(read_evaluated_run(folder))
-        given = held_out_questions(read_evaluated_run(folder), folder.parent / "observations.jsonl")
+        found = Evaluation.read(folder)
+        given = Evaluation.read(folder, folder.parent / "observations.jsonl")
         expected = LabelledReports.of_observations(observations)
         for reports in (found.reports, given.reports):
             order = [reports.problem_id.index(name) for name in expected.problem_id]
             np.testing.assert_array_equal(reports.correct[order], expected.correct)
-        assert found.name == "simulated, simulated"
-        assert (
-            found.held_out == "30 questions, 2-fold cross-fit (MAP): no question is predicted by a fit that has seen it"
-        )
+        assert (found.name, found.design) == ("simulated, simulated", "30 questions, 2-fold cross-fit")
         null = found.predictions.groupby("method")["null_probability"].count()
         assert null.to_dict() == {"majority": 0, "confidence": 30, "direag": 30}
 
     def test_other_observations_are_refused(self, folder, tmp_path):
         simulate_observations(30, seed=4).write(tmp_path / "other.jsonl")
         with pytest.raises(DirEAGError, match=r"saw other observations \(SHA-256 [0-9a-f]{16}\) than those that"):
-            held_out_questions(read_evaluated_run(folder), tmp_path / "other.jsonl")
+            Evaluation.read(folder, tmp_path / "other.jsonl")
 
     def test_a_test_set_needs_its_observations(self, tmp_path, observations):
         test = simulate_observations(8, seed=5)
         test.write(tmp_path / "test.jsonl")
         run = random_run(tmp_path / "run", observations, methods=METHODS, test=test)
-        assert held_out_questions(read_evaluated_run(run)).reports is None
-        given = held_out_questions(read_evaluated_run(run), tmp_path / "test.jsonl")
+        assert Evaluation.read(run).reports is None
+        given = Evaluation.read(run, tmp_path / "test.jsonl")
         assert given.reports.problem_id == test.problem_id
-        assert "8 questions, fitted to 30 others" in given.held_out
+        assert given.design == "8 questions, fitted to 30 others"
 
 
 class TestUnseen:
     def test_before_and_after_on_the_questions_it_has_not_seen(self, observations):
         fit = random_fit(observations.select(slice(0, 12)))
-        found = unseen_questions(fit, observations, "set.jsonl")
+        found = evaluate_fit(fit, observations, "set.jsonl")
         # The ninth has no report to learn from, so it is as new as those from the twelfth on.
         new = (np.arange(30) >= 12) | (np.arange(30) == 9)
         kept = observations.select(np.flatnonzero(observations.labelled & new))
@@ -86,11 +83,11 @@ class TestUnseen:
             assert present[kept.answered].tolist() == kept.gold_generated[kept.answered].tolist()
             assert 0 < present.sum() < kept.answered.sum()
         assert found.reports.problem_id == LabelledReports.of_observations(kept).problem_id
-        assert found.held_out == "19 labelled questions that the fit has not seen (10 that it has seen are left out)"
+        assert found.design == "19 questions, fitted to 10 others"
 
     def test_methods_are_named_after_the_variant(self, observations):
         fit = random_fit(observations.select(slice(0, 12)), variant="count")
-        found = unseen_questions(fit, observations, "set.jsonl")
+        found = evaluate_fit(fit, observations, "set.jsonl")
         assert found.predictions["method"].unique().tolist() == ["count", "count_calibrated"]
 
     def test_a_question_like_one_that_it_has_seen_is_not_new(self, observations):
@@ -99,7 +96,7 @@ class TestUnseen:
         fit = random_fit(known.select(slice(0, 12)))
         data = fit.tree["constant_data"].to_dataset()
         fit.tree["constant_data"] = xr.DataTree(data.assign(cluster=("problem", ["a"] * data.sizes["problem"])))
-        found = unseen_questions(fit, known, "set.jsonl")
+        found = evaluate_fit(fit, known, "set.jsonl")
         new = (np.arange(30) >= 12) & (np.arange(30) % 2 == 1) & known.labelled
         assert found.predictions["problem_id"].unique().tolist() == list(known.select(new).problem_id)
         assert (found.predictions["cluster"] == 0).all()
@@ -107,4 +104,4 @@ class TestUnseen:
     def test_nothing_new(self, observations):
         kept = observations.select(slice(0, 4))
         with pytest.raises(DirEAGError, match="saw 4 questions, 4 of them labelled, 4 of them learned from"):
-            unseen_questions(random_fit(observations), kept, "set.jsonl")
+            evaluate_fit(random_fit(observations), kept, "set.jsonl")

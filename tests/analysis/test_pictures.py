@@ -1,13 +1,15 @@
 """Which pictures there are of an evaluation and of a fit, and that their numbers come with them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.display.document import LeftOut, Picture
+from analysis.evaluation import Evaluation
 from analysis.learned import LabelledReports, fit_pictures, stated_confidences
-from analysis.runs.evaluated_run import HeldOutQuestions
-from analysis.runs.pictures import (
+from analysis.pictures import (
     base_rate_figure,
     benefit_figure,
     evaluation_pictures,
@@ -23,6 +25,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone, said
 from tests.analysis.fits import random_fit
+from tests.analysis.made_runs import made_evaluation
 
 METHODS = ("vanilla", "majority", "confidence", "direag")
 
@@ -33,7 +36,7 @@ def observations() -> Observations:
 
 
 @pytest.fixture(scope="module")
-def questions(observations) -> HeldOutQuestions:
+def questions(observations) -> Evaluation:
     rng = np.random.default_rng(1)
     parts = [
         pd.DataFrame(
@@ -50,8 +53,15 @@ def questions(observations) -> HeldOutQuestions:
         for method in METHODS
         for null in [rng.random(50) if method in ("confidence", "direag") else np.full(50, np.nan)]
     ]
-    reports = LabelledReports.of_observations(observations)
-    return HeldOutQuestions(pd.concat(parts, ignore_index=True), reports, "A set", "5-fold cross-fit")
+    return made_evaluation(
+        pd.concat(parts, ignore_index=True),
+        {},
+        n_folds=5,
+        seed=0,
+        n_resamples=5,
+        data=(observations, None),
+        told=observations,
+    )
 
 
 def drawn(pictures) -> tuple[dict[str, Picture], dict[str, str]]:
@@ -84,7 +94,11 @@ class TestEvaluation:
             "stated_confidence",
         ]
         for name, picture in pictures.items():
-            held_out = "A set, 50 labelled questions." if name == "stated_confidence" else "A set, 5-fold cross-fit."
+            held_out = (
+                "simulated, simulated, 50 labelled questions."
+                if name == "stated_confidence"
+                else "5-fold cross-fit (MAP)"
+            )
             level = [] if name == "stated_confidence" else ["90%"]
             assert all(words in caption(picture) for words in (held_out, *level))
             assert all(len(table) for table in picture.tables.values())
@@ -98,7 +112,7 @@ class TestEvaluation:
         assert titles == ["before recalibration\nconfidence, n = 50", "after recalibration\ndireag, n = 50"]
 
     def test_what_has_neither_a_before_nor_a_null_state_nor_reports(self, questions):
-        pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "majority", seed=0))
+        pictures, left_out = drawn(evaluation_pictures(replace(questions, observations=None), "majority", seed=0))
         assert set(pictures["reliability"].tables["reliability"]["method"]) == {"majority"}
         assert len(pictures["reliability"].figure.axes) == 3
         assert set(left_out) == {"null_state", "stated_confidence"}
@@ -121,7 +135,7 @@ class TestEvaluation:
             confidence=questions.predictions["confidence"].mask(questions.predictions["method"] == "direag")
         )
         with pytest.raises(DirEAGError, match="method direag has answered no labelled question"):
-            list(evaluation_pictures(questions._replace(predictions=silent), "direag", seed=0))
+            list(evaluation_pictures(replace(questions, predictions=silent), "direag", seed=0))
 
 
 class TestFit:

@@ -20,14 +20,14 @@ from analysis.display.style import (
     row_labels,
 )
 from analysis.display.text import interval, number
+from analysis.evaluation import Evaluation
 from analysis.learned import stated_confidences
 from analysis.methods.direag import FITTED_METHODS, methods_of
-from analysis.runs.evaluated_run import HeldOutQuestions, require_method
 from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
 from analysis.scores.reliability import reliability
 from analysis.scores.scoring import Scored, scored_by_method, selection_table
 from analysis.scores.selective import risk_coverage, selective_table
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 def evaluation_pictures(
-    questions: HeldOutQuestions, method: str, *, seed: int, level: float = 0.95
+    evaluation: Evaluation, method: str, *, seed: int, level: float = 0.95
 ) -> Iterator[Picture | LeftOut]:
     """Draw an evaluation: the reliability and the null state of one method, the other pictures of all methods.
 
     Parameters
     ----------
-    questions
-        Held-out predictions: see :func:`~analysis.runs.evaluated_run.held_out_questions`.
+    evaluation
+        The evaluation; the picture of stated confidences needs its observations or its fits.
     method
         The method of the pictures of one method.
     seed, level
@@ -53,25 +53,31 @@ def evaluation_pictures(
     DirEAGError
         If the method was not evaluated, or has answered no labelled question.
     """
-    scores = scored_by_method(questions.predictions)
-    require_method(method, list(scores))
+    predictions, reports = evaluation.predictions, evaluation.reports
+    scores = scored_by_method(predictions)
+    if method not in scores:
+        raise DirEAGError(
+            f"saw method {method!r}, not evaluated here; expected one of {', '.join(scores)}."
+            f"{did_you_mean(method, list(scores))} Choose one of these."
+        )
     if not scores[method].is_answered.any():
         raise DirEAGError(f"method {method} has answered no labelled question; expected some. Choose another method.")
-    about = f"{questions.name}, {questions.held_out}."
-    worth = selection_table(questions.predictions, seed=seed, level=level)
+    fitted = evaluation.settings.fit_method.upper()
+    about = f"{evaluation.name}, {evaluation.design} ({fitted}): no question is predicted by a fit that has seen it."
+    worth = selection_table(predictions, seed=seed, level=level)
     yield Picture("benefit", benefit_figure(worth, about, level), {"benefit": worth.assign(interval_level=level)})
     yield _reliability(scores, method, about, seed, level)
-    gains = base_rate_gains(questions.predictions, seed=seed, level=level)
+    gains = base_rate_gains(predictions, seed=seed, level=level)
     names = [f"{own['method']}  (acc {own['accuracy']:.2f})" for own in gains.to_dict("records")]
     figure = base_rate_figure(gains, names, f"{about} {_answered_note(gains)}", level)
     yield Picture("base_rate", figure, {"base_rate": gains.assign(interval_level=level)})
-    yield _selective(questions.predictions, scores, about, seed, level)
-    yield _null_state(questions.predictions, method, about, seed, level)
-    if questions.reports is None:
+    yield _selective(predictions, scores, about, seed, level)
+    yield _null_state(predictions, method, about, seed, level)
+    if reports is None:
         yield LeftOut("stated_confidence", "the evaluated observations are not available; give them (--obs)")
     else:
-        stated = stated_confidences(questions.reports)
-        of = f"{questions.name}, {len(questions.reports.problem_id)} labelled questions."
+        stated = stated_confidences(reports)
+        of = f"{evaluation.name}, {len(reports.problem_id)} labelled questions."
         yield Picture("stated_confidence", stated_confidence_figure(stated, of), {"stated_confidence": stated})
 
 

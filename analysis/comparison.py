@@ -1,0 +1,488 @@
+"""Fits or evaluations against each other: what ``direag compare`` does, as a function."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from analysis.diagnosis.checks import effective_parameters
+from analysis.display.document import Block, Cell, Column, Document, Picture, Section, Statements, Table, Terms
+from analysis.display.folders import ResultFolder, versions
+from analysis.display.glossary import METRIC_WORDS
+from analysis.display.results import Result, axes_or_new
+from analysis.display.style import REFERENCE, RIGHT, diagonal, figure_style, forest, headed_figure, row_labels
+from analysis.display.text import UNDEFINED, counted, difference_in_words, interval, number, shortened
+from analysis.evaluation import Evaluation
+from analysis.learned import describe_fit
+from analysis.methods.direag import after_calibration
+from analysis.scores.paired import control_false_discoveries, paired_table
+from analysis.scores.scoring import cluster_column, scored_rows
+from bayes_direag.data.files import as_records
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError, did_you_mean
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.loo import LARGEST_PARETO_K
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: The main table first.
+TABLES = ("loo", "metrics", "predictions")
+COMPARISON_FOLDER = ResultFolder("comparison", "comparison.json", (*TABLES, "moved"), TABLES)
+
+#: Smaller differences, in standard errors or in nats, are not distinguished from 0.
+FEWEST_STANDARD_ERRORS, LEAST_DIFFERENCE = 2.0, 4.0
+#: Posterior probability of the intervals of confidences; level of the bootstrap intervals of metrics.
+INTERVAL_LEVEL, BOOTSTRAP_LEVEL = 0.9, 0.95
+_SHOWN = 10
+
+#: Title and caption of each picture.
+_PICTURES = {
+    "loo": (
+        "Which model predicts a left-out question best?",
+        "{n} questions, each predicted from all others. Bars: 2 standard errors of the difference either way.",
+    ),
+    "metrics": (
+        "Metrics minus those of the first",
+        "{n} questions, the same in all. Bars: 95% bootstrap interval of the paired difference. ↑ more is better, "
+        "↓ less.",
+    ),
+    "predictions": (
+        "Confidence in the selected answer",
+        "{n} questions. Triangles: the answer changed. Lines: 90% posterior interval, if there is one.",
+    ),
+}
+_LOO_NOTE = (
+    "elpd: log probability of the state that occurred, each question left out, before recalibration, summed; more is "
+    f"better. A difference below {FEWEST_STANDARD_ERRORS:g} standard errors, or below {LEAST_DIFFERENCE:g}, tells "
+    f"nothing apart. p_loo: effective parameters. k > {LARGEST_PARETO_K}: questions whose leave-one-out figure is "
+    "unreliable. weight: in the stacked mixture, no probability of the model. weighted: the likelihood is no "
+    "probability model's; its figures have no meaning of their own."
+)
+_METRICS_NOTE = (
+    "With its paired bootstrap interval over questions. p: permutation test, for metrics that are means, adjusted for "
+    "their number (Benjamini and Hochberg). Benefit (accuracy minus Brier score of the selected answers) says which is "
+    "better. From accuracy on, metrics are of own answers, on questions that both have answered."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """What a comparison found.
+
+    Attributes
+    ----------
+    described : dict
+        What each thing compared is, by its name.
+    tables : dict
+        ``loo``: leave-one-out, the best model first. ``metrics``: paired differences to the first of those compared.
+        ``predictions``: a row per model and question. ``moved``: how far these are from the first.
+    record : dict
+        All of it as JSON can hold it.
+    """
+
+    described: dict[str, str]
+    tables: dict[str, pd.DataFrame]
+    record: dict[str, object]
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.described)}; tables {', '.join(self.tables)})"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The main table: leave-one-out, differences of metrics, or predictions of unlabelled questions."""
+        return next(iter(self.tables.values()))
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the main table."""
+        with axes_or_new(ax) as axes:
+            _DRAW[next(iter(self.tables))](axes, self.table)
+        return axes
+
+    def pictures(self) -> Iterator[Picture]:
+        """Draw every table."""
+        for name, (title, caption) in _PICTURES.items():
+            if name in self.tables:
+                table = self.tables[name]
+                with figure_style():
+                    height = 5.4 if name == "predictions" else 0.6 + 0.3 * len(table)
+                    figure = headed_figure(title, caption.format(n=table["n"].iloc[0]), height)
+                    _DRAW[name](figure.subplots(), table)
+                yield Picture(name, figure)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the verdict, what is compared, and the tables."""
+        reference = next(iter(self.described))
+        tables, parts = self.tables, []
+        if "loo" in tables:
+            parts.append(_loo_table(tables["loo"]))
+        if "metrics" in tables:
+            parts += [_metrics_table(rows, str(name), reference) for name, rows in tables["metrics"].groupby("model")]
+        if "predictions" in tables:
+            parts += [_moved_table(tables["moved"], reference), _changed_table(tables["predictions"], reference)]
+        yield Statements(tuple(_verdict(tables, reference)))
+        yield Terms("", tuple(self.described.items()))
+        yield from parts
+
+    def document(self) -> Document:
+        """Return tables and pictures."""
+        tables = Section("tables", "Tables", tuple(self.blocks()))
+        pictures = Section("pictures", "Pictures", tuple(self.pictures()))
+        return Document("How do these compare?", ", ".join(self.described), "", (tables, pictures))
+
+    def write(self, folder: str | Path) -> None:
+        """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
+        figures = {picture.name: picture.figure for picture in self.pictures()}
+        COMPARISON_FOLDER.write(folder, self.record, self.tables, figures)
+
+
+def compare(
+    compared: Mapping[str, Fit] | Mapping[str, Evaluation],
+    observations: Observations | None = None,
+    *,
+    method: str | None = None,
+    allow_weighted: bool = False,
+    seed: int = 0,
+    n_resamples: int = 1000,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Compare fits by their predictions, NUTS fits by leave-one-out, or evaluations of the same questions.
+
+    Parameters
+    ----------
+    compared
+        Two or more fits, or two or more evaluations, by name; each is compared with the first.
+    observations
+        Questions that fits predict. Without them, NUTS fits are compared by leave-one-out.
+    method
+        The method to compare between evaluations; by default, ``direag``.
+    allow_weighted
+        Compare fits by leave-one-out although their preset weighs questions unequally.
+    seed, n_resamples
+        Seed and number of bootstrap resamples, and of permutations.
+    on_step
+        Called with the name of each step.
+
+    Raises
+    ------
+    DirEAGError
+        If there are fewer than two, they are not alike, or an argument does not go with them.
+    """
+    if len(compared) < 2:
+        raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")
+    evaluations = {name: one for name, one in compared.items() if isinstance(one, Evaluation)}
+    fits = {name: one for name, one in compared.items() if isinstance(one, Fit)}
+    if evaluations and fits:
+        raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
+    if evaluations and observations is not None:
+        raise DirEAGError("observations (--obs): saw evaluation folders; expected them with fits. Leave them out.")
+    if fits and method is not None:
+        raise DirEAGError(f"method={method!r} (--method): saw fits; expected it with evaluation folders. Leave it out.")
+    tables, frames = {}, {}
+    if fits and (observations is None or all(fit.method == "nuts" for fit in fits.values())):
+        tables["loo"] = compare_leave_one_out(fits, allow_weighted=allow_weighted)
+    if evaluations:
+        on_step("comparing evaluations")
+        frames = held_out(evaluations, method or "direag")
+    elif observations is not None:
+        on_step(f"predicting {len(observations)} questions")
+        frames = {name: predicted(fit, observations) for name, fit in fits.items()}
+    if frames:
+        if any(frame["correct"].notna().any() for frame in frames.values()):
+            tables["metrics"] = paired_metrics(frames, seed=seed, n_resamples=n_resamples)
+        tables |= {"predictions": side_by_side(frames), "moved": moved(frames)}
+    described = {name: f"{one.how}; {one.design}" for name, one in evaluations.items()}
+    described |= {name: describe_fit(fit) for name, fit in fits.items()}
+    record: dict[str, object] = {"compared": described, "seed": seed, "resamples": n_resamples}
+    record |= {"interval_level": INTERVAL_LEVEL, "metrics_level": BOOTSTRAP_LEVEL}
+    record |= {"method": (method or "direag") if evaluations else None}
+    record |= {"observations_sha256": None if observations is None else observations.fingerprint}
+    record |= {name: as_records(table) for name, table in tables.items() if name != "predictions"}
+    record |= {"versions": versions("numpyro", "jax", "numpy", "scipy")}
+    return Comparison(described, tables, record)
+
+
+def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd.DataFrame]:
+    """Return the predictions of a method in several evaluations of the same questions, by ``problem_id``."""
+    frames: dict[str, pd.DataFrame] = {}
+    for name, one in evaluations.items():
+        has = one.predictions["method"].unique().tolist()
+        if method not in has:
+            raise DirEAGError(
+                f"{name} has no method {method!r}; expected one of {', '.join(has)}.{did_you_mean(method, has)} Name "
+                "it (method=, --method)."
+            )
+        frames[name] = one.predictions[one.predictions["method"] == method].set_index("problem_id")
+        reference, first = next(iter(frames.items()))
+        here, there = set(first.index), set(frames[name].index)
+        if here != there:
+            raise DirEAGError(
+                f"{reference} and {name} evaluate different questions: saw {len(here)} and {len(there)}, "
+                f"{len(here & there)} of them the same, {min(here ^ there)!r} not among these; expected the same "
+                "problem_ids. Evaluate both on the same file."
+            )
+    usable = [frame.loc[first.index, ["correct", "confidence"]].notna().all(axis=1) for frame in frames.values()]
+    if not np.logical_and.reduce(usable).any():
+        raise DirEAGError(
+            f"no question is answered and labelled in all of {', '.join(frames)}; expected at least one. Evaluate "
+            "labelled observations."
+        )
+    return {name: frame.loc[first.index] for name, frame in frames.items()}
+
+
+def predicted(fit: Fit, observations: Observations) -> pd.DataFrame:
+    """Return what a fit predicts, by ``problem_id``; ``fitted``: whether it has learned from the question."""
+    found, aligned = fit.predict(observations, interval_level=INTERVAL_LEVEL, warn=False), fit.aligned(observations)
+    right = pd.Series(observations.is_right(found["answer"]), dtype="boolean")
+    columns = {
+        "answer": found["answer"],
+        "confidence": found["confidence"],
+        "low": found.get("confidence_low", np.nan),
+        "high": found.get("confidence_high", np.nan),
+        "correct": right.where(observations.labelled & observations.answered),
+        "state_probability": after_calibration(fit, aligned).state_probability(aligned),
+        "cluster": cluster_column(observations),
+        "fitted": fit.has_seen(observations),
+    }
+    return pd.DataFrame(columns).set_axis(pd.Index(observations.problem_id, dtype="str", name="problem_id"))
+
+
+def paired_metrics(frames: Mapping[str, pd.DataFrame], *, seed: int, n_resamples: int) -> pd.DataFrame:
+    """Compare each frame of predictions with the first, on questions labelled in all, paired by question."""
+    first, *others = frames
+    kept = pd.concat([frame["correct"].notna() for frame in frames.values()], axis=1).all(axis=1)
+    scored = {name: scored_rows(frame[kept]) for name, frame in frames.items()}
+    options = {"seed": seed, "n_resamples": n_resamples, "level": BOOTSTRAP_LEVEL}
+    tables = {name: paired_table(scored[first], scored[name], **options) for name in others}
+    metrics = pd.concat(tables, names=["model", None]).reset_index(level="model").reset_index(drop=True)
+    adjusted = control_false_discoveries(metrics["p_value"].to_numpy(float))
+    return metrics.assign(n=int(kept.sum()), left_out=int((~kept).sum()), p_adjusted=adjusted)
+
+
+def side_by_side(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Put predictions under each other, with ``changed`` and ``shift`` against the first frame."""
+    first = next(iter(frames.values()))
+    tables = {}
+    for name, frame in frames.items():
+        answered = first["confidence"].notna() & frame["confidence"].notna()
+        changed = (frame["answer"] != first["answer"]).astype("boolean").where(answered)
+        shift = frame["confidence"] - first["confidence"]
+        tables[name] = frame.assign(changed=changed, shift=shift, reference=first["confidence"], n=int(answered.sum()))
+    return pd.concat(tables, names=["model", "problem_id"]).reset_index()
+
+
+def moved(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Summarise how far predictions are from those of the first frame; ``fitted``: how many it has learned from."""
+    rows = []
+    for name, table in side_by_side(frames).groupby("model", sort=False):
+        answered = table[table["shift"].notna()]
+        shift = answered.set_index("problem_id")["shift"]
+        largest = shift.abs().idxmax() if len(shift) else None
+        row = {"model": name, "n": len(answered), "unanswered": len(table) - len(answered)}
+        row |= {"fitted": int(answered["fitted"].sum()) if "fitted" in answered else 0}
+        row |= {"changed": int(answered["changed"].sum()), "mean_shift": shift.mean()}
+        row |= {"mean_absolute_shift": shift.abs().mean(), "largest_at": largest}
+        rows.append(row | {"largest_shift": np.nan if largest is None else shift[largest]})
+    return pd.DataFrame(rows)
+
+
+def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> pd.DataFrame:
+    """Compare NUTS fits to the same questions by ``arviz_stats.compare``, the best first.
+
+    ``difference``, with its standard error, is that to the best fit, question by question (or cluster by cluster), so
+    that what is hard for both cancels. ``weight`` is that in the mixture of all that predicts left-out questions best
+    (stacking, Yao et al. 2018, doi:10.1214/17-BA1091); it is not the probability of a fit.
+
+    Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on
+    when a difference can be trusted.
+    """
+    from arviz_stats import ELPDDataLOO  # here: its import takes a second
+    from arviz_stats import compare as compare_elpd
+
+    _check_alike(fits, allow_weighted=allow_weighted)
+    pointwise = pd.DataFrame({name: _by_cluster(fit) for name, fit in fits.items()})
+    n, shared = len(pointwise), pointwise.max(axis=1)  # dividing a question's densities by one number changes nothing
+    rest = {"n_data_points": n, "scale": "log", "warning": False, "good_k": LARGEST_PARETO_K}
+    models = {
+        name: ELPDDataLOO(
+            elpd=elpd.sum(),
+            se=np.sqrt(n * elpd.var()),
+            p=effective_parameters(fits[str(name)]),
+            n_samples=fits[str(name)].n_samples,
+            elpd_i=xr.DataArray(elpd - shared),
+            **rest,
+        )
+        for name, elpd in pointwise.items()
+    }
+    found = compare_elpd(models, method="stacking", round_to="none")
+    table = found[["elpd", "se", "p", "weight"]].rename(columns={"p": "p_loo"}).rename_axis("model").reset_index()
+    ordered = [fits[name] for name in table["model"]]
+    apart = pointwise[table["model"]].sub(pointwise[table["model"][0]], axis=0)
+    table["difference"], table["difference_se"] = apart.sum().to_numpy(), np.sqrt(n * apart.var().to_numpy())
+    size = table["difference"].abs()
+    told = (size >= FEWEST_STANDARD_ERRORS * table["difference_se"]) & (size >= LEAST_DIFFERENCE)
+    return table.assign(
+        n=[fit.n_questions for fit in ordered],
+        distinguishable=told.astype("boolean").mask(table.index == 0),
+        n_bad_k=[int((fit.left_out["pareto_k"] > LARGEST_PARETO_K).sum()) for fit in ordered],
+        weight=table["weight"].clip(0, 1),
+        is_weighted=[fit.preset.is_weighted for fit in ordered],
+    )
+
+
+def _by_cluster(fit: Fit) -> np.ndarray:
+    """Return the log predictive densities, summed over the questions of a cluster."""
+    elpd, cluster = fit.left_out["elpd"].to_numpy(), fit.fitted.cluster_number
+    return elpd if cluster is None else np.bincount(cluster, elpd)
+
+
+def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
+    first_name, first = next(iter(fits.items()))
+    for name, fit in fits.items():
+        if "loo" not in fit.tree.children:
+            raise DirEAGError(
+                f"{name} is a {fit.method.upper()} fit, a single point, which has no leave-one-out figures; expected "
+                "NUTS fits, or questions to predict (--obs). Fit with fit_nuts (direag fit --method nuts)."
+            )
+        asked = [(one.fingerprint, one.left_out["problem"].to_numpy().tolist()) for one in (first, fit)]
+        if asked[0] != asked[1]:
+            raise DirEAGError(
+                f"{first_name} and {name} were fitted to different observations (SHA-256 "
+                f"{first.fingerprint[:8]}… and {fit.fingerprint[:8]}…); "
+                "expected the same, question by question. Fit them to one file."
+            )
+        if fit.preset.is_weighted and not allow_weighted:
+            raise DirEAGError(
+                f"{name} weighs questions unequally (null_target_weight {fit.preset.null_target_weight}), which is not "
+                "a probability model, so its leave-one-out density is none either; expected weight 1. Fit it with "
+                "null_target_weight 1 (--set null_target_weight=1), or say allow_weighted (--allow-weighted) to see "
+                "the figures all the same."
+            )
+
+
+def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str]:
+    if "loo" in tables:
+        rows = tables["loo"]
+        n_told = int(rows["distinguishable"].sum())
+        yield (
+            f"{rows['model'][0]} predicts left-out questions best; of the other {len(rows) - 1}, {n_told} can be told "
+            f"apart from it on {rows['n'][0]} questions."
+        )
+    if "metrics" in tables:
+        for row in tables["metrics"].query("metric == 'benefit'").to_dict("records"):
+            ends = row["difference"], row["low"], row["high"]
+            told = difference_in_words(row["model"], *ends, n=row["n"], level=BOOTSTRAP_LEVEL)
+            yield (
+                f"{row['model']} has a benefit of {number(row['second'])}, {reference} of {number(row['first'])}. "
+                f"{told}"
+            )
+    if "moved" in tables:
+        for row in tables["moved"][1:].to_dict("records"):
+            yield (
+                f"{row['changed']} of {counted(row['n'], 'answer')} change from {reference} to {row['model']}, and "
+                f"confidences move by {number(row['mean_absolute_shift'])} on average."
+            )
+
+
+def _loo_table(table: pd.DataFrame) -> Table:
+    columns = {
+        Column("model", holds="name"): lambda row: row["model"],
+        Column("elpd ± se"): lambda row: f"{number(row['elpd'], 1)} ± {number(row['se'], 1)}",
+        Column("difference ± se"): lambda row: f"{number(row['difference'], 1)} ± {number(row['difference_se'], 1)}",
+        Column("told apart"): lambda row: {True: "yes", False: "no"}.get(row["distinguishable"], "best"),
+        Column("p_loo"): lambda row: number(row["p_loo"], 1),
+        Column(f"k > {LARGEST_PARETO_K}"): lambda row: str(row["n_bad_k"]),
+        Column("weight"): lambda row: number(row["weight"], 2),
+        Column("weighted"): lambda row: "yes" if row["is_weighted"] else "no",
+    }
+    return Table.of(f"Leave-one-out on {table['n'][0]} questions", table.to_dict("records"), columns, _LOO_NOTE)
+
+
+def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
+    columns = {
+        Column("metric", holds="name"): lambda row: row["metric"],
+        Column("first"): lambda row: number(row["first"]),
+        Column("second"): lambda row: number(row["second"]),
+        Column("difference"): lambda row: number(row["difference"], signed=True),
+        Column("95% interval"): lambda row: interval(row["low"], row["high"], signed=True, undefined=UNDEFINED),
+        Column("p"): lambda row: number(row["p_adjusted"]),
+    }
+    n, left_out = table[["n", "left_out"]].iloc[0]
+    caption = f"{name} (second) minus {reference} (first), {n} labelled questions, {left_out} others left out"
+    return Table.of(caption, table.to_dict("records"), columns, _METRICS_NOTE)
+
+
+def _moved_table(table: pd.DataFrame, reference: str) -> Table:
+    columns = {
+        Column("model", holds="name"): lambda row: row["model"],
+        Column("answered"): lambda row: f"{row['n']:,}",
+        Column("learned from"): lambda row: f"{row['fitted']:,}",
+        Column("answers changed"): lambda row: f"{row['changed']:,}",
+        Column("mean shift"): lambda row: number(row["mean_shift"], signed=True),
+        Column("largest", "question"): lambda row: Cell(number(row["largest_shift"], signed=True), row["largest_at"]),
+    }
+    note = "Learned from: how many of the questions the fit has seen; 0 is held out."
+    return Table.of(f"How far predictions are from those of {reference}", table.to_dict("records"), columns, note)
+
+
+def _changed_table(table: pd.DataFrame, reference: str) -> Table:
+    """Tabulate the questions whose answer changes, by the smaller of the two confidences, the greatest first."""
+    first = table[table["model"] == reference].set_index("problem_id")["answer"]
+    changed = table[table["changed"].fillna(value=False).astype(bool)]
+    least = changed[["confidence", "reference"]].min(axis=1)
+    shown = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
+    columns = {
+        Column("question", holds="name"): lambda row: row["problem_id"],
+        Column(shortened(reference, 12)): lambda row: shortened(first[row["problem_id"]], 12),
+        Column("confidence"): lambda row: number(row["reference"]),
+        Column("model", holds="name"): lambda row: row["model"],
+        Column("answer"): lambda row: shortened(row["answer"], 12),
+        Column("its confidence"): lambda row: number(row["confidence"]),
+        Column("right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
+    }
+    caption, note = f"Answers that change: {len(changed)}", f"The surest {_SHOWN}; all are in predictions.csv (--out)."
+    return Table.of(caption, shown.to_dict("records"), columns, note)
+
+
+def _draw_loo(axes: "Axes", table: pd.DataFrame) -> None:
+    """Draw every model's difference to the best, with two standard errors either way."""
+    reach = FEWEST_STANDARD_ERRORS * table["difference_se"]
+    ends = {"low": table["difference"] - reach, "high": table["difference"] + reach}
+    axes.axvline(0, color=REFERENCE, linewidth=1)
+    forest(axes, table[["difference"]].assign(**ends), colour=RIGHT)
+    row_labels(axes, table["model"].tolist())
+    axes.set_xlabel("log predictive density minus that of the best (nats; more is better)")
+
+
+def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
+    """Draw every metric's difference to the first, with its interval."""
+    axes.axvline(0, color=REFERENCE, linewidth=1)
+    forest(axes, table[["difference", "low", "high"]], colour=RIGHT)
+    names = [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in table["metric"]]
+    row_labels(axes, [f"{model} · {name}" for model, name in zip(table["model"], names, strict=True)])
+    axes.set_xlabel("difference")
+
+
+def _draw_confidences(axes: "Axes", table: pd.DataFrame) -> None:
+    """Draw the confidences of the others against those of the first; triangles are changed answers."""
+    diagonal(axes)
+    first, *others = table["model"].unique()
+    for number_of, name in enumerate(others):
+        rows = table[(table["model"] == name) & table["shift"].notna()]
+        for marker, chosen in (("o", ~rows["changed"].astype(bool)), ("^", rows["changed"].astype(bool))):
+            own, what = rows[chosen], "changed" if marker == "^" else "the same"
+            label = f"{name}: answer {what}, n = {chosen.sum()}"
+            axes.scatter(own["reference"], own["confidence"], 14, f"C{number_of}", marker=marker, label=label, zorder=3)
+            if "low" in own:
+                look = {"colors": f"C{number_of}", "linewidth": 0.7, "alpha": 0.25}
+                axes.vlines(own["reference"], own["low"], own["high"], **look)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", ylabel="confidence")
+    axes.set_xlabel(f"confidence, {first}", parse_math=False)
+    axes.legend(loc="upper left")
+
+
+_DRAW = {"loo": _draw_loo, "metrics": _draw_differences, "predictions": _draw_confidences}

@@ -1,1 +1,0 @@
-"""Fits and evaluations side by side: predictions, leave-one-out, scores."""

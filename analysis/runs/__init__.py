@@ -1,1 +1,0 @@
-"""What an evaluation left in its folder, read back: predictions, metrics, pictures, tables."""
