@@ -33,7 +33,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import prior_draws, sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import IDENTITY, LogisticRecalibration, distribution, odds_against
+from bayes_direag.model.selection import IDENTITY, distribution, odds_against
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     shown = ("slope", "null_gain", "sharpness", "vote_slope")
     draws = {name: natural[name] for field in shown for name in map(str, natural) if name.partition("[")[0] == field}
     draws |= {f"{name} / total weight": relative[name] for name in _RELATIVE}
-    if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
+    if fit.recalibration.method != "none":
         draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in fit.recalibration.coefficients}
     table = pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str")})
     table = table.assign(**draw_columns(pd.DataFrame(draws).to_numpy(), level, "value"))

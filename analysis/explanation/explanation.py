@@ -33,7 +33,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import clipped_logit
-from bayes_direag.model.selection import LogisticRecalibration, odds_against, supports, worth
+from bayes_direag.model.selection import odds_against, supports, worth
 
 #: Why a report could not be used.
 REASONS = {
@@ -309,7 +309,7 @@ def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.Dat
     """Return the terms of a logistic recalibration with coefficients and values, means over the draws."""
     final = fit.recalibration
     rows: list[tuple[str, float, float]] = []
-    if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
+    if selected is not None and final.method != "none":
         score = clipped_logit(parts.support.sum(axis=1)[:, selected], final.eps).mean()
         coefficients = (float(draws.mean()) for draws in final.coefficients.values())
         rows = list(zip(final.coefficients, coefficients, (1.0, float(score)), strict=True))

@@ -270,15 +270,13 @@ def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def _recalibration(explanation: Explanation) -> str:
-    support, confidence = explanation.support, explanation.confidence
     if explanation.recalibration == "none":
         return "the support itself; this fit has no recalibration"
-    if explanation.recalibration == "isotonic":
-        return f"isotonic regression makes {confidence:.3f} of a support of {support:.3f}"
     intercept, slope = explanation.calibration["coefficient"]
     averaged = "" if explanation.n_samples == 1 else ", averaged over the draws (the numbers named are means)"
     score = explanation.calibration["value"].iloc[-1]
-    return f"{confidence:.3f} = sigmoid({intercept:.3f} + {slope:.3f} x logit of the support, {score:.3f}){averaged}"
+    terms = f"{intercept:.3f} + {slope:.3f} x logit of the support, {score:.3f}"
+    return f"{explanation.confidence:.3f} = sigmoid({terms}){averaged}"
 
 
 def _gold(explanation: Explanation) -> str:

@@ -113,7 +113,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Override the preset, as weight.start=0 or recalibration.method=isotonic; may be repeated.",
+        help="Override the preset, as weight.start=0 or recalibration.method=none; may be repeated.",
         rich_help_panel=MODEL,
     ),
 ]

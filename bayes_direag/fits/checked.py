@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration, Recalibration
+from bayes_direag.model.selection import Recalibration
 
 _NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
 
@@ -41,19 +41,15 @@ def require_usable(
     ]
     if wrong or not n or not levels:
         raise ValueError(f"parameters {', '.join(wrong or given)} are not {n} draws of {len(levels)} levels")
-    if isinstance(final, IsotonicRecalibration):
-        values, limits = [final.support, final.probability], [eps]
-        is_whole = final.support.shape == final.probability.shape != (0,)
-    else:
-        values, limits = [*final.coefficients.values()], [eps, final.eps]
-        is_whole = final.coefficients.keys() - {"share"} == {"intercept", "slope"}
-        is_whole &= final.most_reports > 0 and all(value.size == n for value in values)
-        if final.method not in LogisticRecalibration.METHODS:
-            methods = ", ".join((*LogisticRecalibration.METHODS, IsotonicRecalibration.method))
-            raise ValueError(f"saw a final calibration by {final.method}; expected one of {methods}")
+    if final.method not in Recalibration.METHODS:
+        methods = ", ".join(Recalibration.METHODS)
+        raise ValueError(f"saw a final calibration by {final.method}; expected one of {methods}")
+    values = [*final.coefficients.values()]
+    is_whole = final.coefficients.keys() - {"share"} == {"intercept", "slope"}
+    is_whole &= final.most_reports > 0 and all(value.size == n for value in values)
     if not is_whole or not np.isfinite(values).all():
         raise ValueError(f"the final calibration by {final.method} has other values than numbers")
-    for limit in limits:
+    for limit in (eps, final.eps):
         if not 0 < limit < 0.5:
             raise ValueError(f"saw eps {limit}; expected a number between 0 and 0.5")
 

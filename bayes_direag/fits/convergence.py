@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE
-from bayes_direag.model.selection import IsotonicRecalibration
 
 #: A fit has converged if R-hat is below (or chance explains it), effective draws for each chain and BFMI are above
 #: these limits, and no draw diverged. 100 draws a chain are 50 of each of its halves (Vehtari et al. 2021).
@@ -135,7 +134,7 @@ def sampler_summary(fit: Fit) -> SamplerSummary:
 def sampled_draws(fit: Fit) -> pd.DataFrame:
     """Return the draws of all that was sampled: raw parameters, then coefficients of the final calibration, if any."""
     final = fit.recalibration
-    if final.method == "none" or isinstance(final, IsotonicRecalibration):
+    if final.method == "none":
         return fit.draws("raw")
     coefficients = [f"recalibration_{name}" for name in final.coefficients]
     return pd.concat([fit.draws("raw"), fit.draws()[coefficients]], axis=1)

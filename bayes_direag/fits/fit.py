@@ -53,7 +53,7 @@ from bayes_direag.inference.recalibration_posterior import draw_recalibration, r
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
+from bayes_direag.model.selection import Recalibration, distribution, predict
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant, raw_shape
 
 if TYPE_CHECKING:
@@ -546,7 +546,7 @@ class Fit:
         parameters = sampled_parameters(tree, fitted.slots)
         left_out = leave_one_out(own, sampled, of_rows, parameters, settings.eps, removed)
         if final.method == "none":
-            calibration = LogisticRecalibration.identity((n_chains, n_draws), final.eps)
+            calibration = Recalibration.identity((n_chains, n_draws), final.eps)
         else:
             outcomes = left_out.outcomes(own.right_state, counted, n_reports)
             rng = np.random.default_rng([seed, 2])

@@ -26,8 +26,6 @@ from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import (
     IDENTITY,
-    IsotonicRecalibration,
-    LogisticRecalibration,
     Recalibration,
     predict,
 )
@@ -299,11 +297,6 @@ class Read(NamedTuple):
 
 def recalibration_content(final: Recalibration) -> dict[str, Any]:
     """Return a final calibration as a file holds it."""
-    if isinstance(final, IsotonicRecalibration):
-        return {
-            "method": final.method,
-            "values": {"support": final.support.tolist(), "probability": final.probability.tolist()},
-        }
     values = {name: value.ravel().tolist() for name, value in final.coefficients.items()}
     return {"method": final.method, "eps": final.eps, "most_reports": final.most_reports, "values": values}
 
@@ -311,12 +304,8 @@ def recalibration_content(final: Recalibration) -> dict[str, Any]:
 def read_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     """Read a final calibration from what a file holds."""
     values = {name: np.array(given, float) for name, given in stored["values"].items()}
-    if stored["method"] == IsotonicRecalibration.method:
-        return IsotonicRecalibration(values["support"], values["probability"])
     coefficients = {name: values[name][None] for name in IDENTITY if name in values}
-    return LogisticRecalibration(
-        stored["method"], coefficients, float(stored["eps"]), int(stored.get("most_reports", 1))
-    )
+    return Recalibration(stored["method"], coefficients, float(stored["eps"]), int(stored.get("most_reports", 1)))
 
 
 def write_content(content: Mapping[str, Any], path: str | Path) -> None:

@@ -16,7 +16,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.equations import Parameters, Reports
-from bayes_direag.model.selection import LogisticRecalibration, States, evaluate_samples, joined
+from bayes_direag.model.selection import Recalibration, States, evaluate_samples, joined
 
 #: Above this Pareto k, a question's leave-one-out prediction is not reliable.
 LARGEST_PARETO_K = 0.7
@@ -47,7 +47,7 @@ class LeaveOneOut(NamedTuple):
         selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
         return Outcomes.of_selected(self.support[None], right, weight[None], *selections, n_reports=n_reports)
 
-    def to_dataset(self, observations: Observations, final: LogisticRecalibration) -> xr.Dataset:
+    def to_dataset(self, observations: Observations, final: Recalibration) -> xr.Dataset:
         """Return the group ``loo`` of the posterior container, for the first questions of this.
 
         Beside ``elpd`` and ``pareto_k`` it has the answer that is selected without the question's label: the

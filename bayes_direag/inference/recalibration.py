@@ -3,27 +3,19 @@ r"""The final calibration: from the support of the selected answer to its probab
 The default is Platt scaling of the logit of the support, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)`,
 at the mode of a :mod:`logistic regression <bayes_direag.inference.logistic_regression>` of whether selected answers
 are right. A partial fit adds :math:`c \log(\text{share of the reports})` before the sigmoid. ``release`` stops the
-same objective after 1200 plain gradient steps. Temperature scaling and isotonic regression are those of scikit-learn.
+same objective after 1200 plain gradient steps.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.logistic_regression import LogisticPosterior
 from bayes_direag.inference.map import require_converged
 from bayes_direag.model.equations import clipped_logit
-from bayes_direag.model.selection import (
-    IDENTITY,
-    IsotonicRecalibration,
-    LogisticRecalibration,
-    Recalibration,
-    log_share,
-)
+from bayes_direag.model.selection import IDENTITY, Recalibration, log_share
 from bayes_direag.model.settings import RecalibrationSettings
 
 _RELEASE_RATE, _RELEASE_STEPS = 0.05, 1200
@@ -68,24 +60,16 @@ class Outcomes(NamedTuple):
 
 def from_dataset(stored: xr.Dataset) -> Recalibration:
     """Return the recalibration that its ``to_dataset`` stored."""
-    if stored.attrs["method"] == "isotonic":
-        return IsotonicRecalibration(stored["support"].to_numpy(), stored["probability"].to_numpy())
     coefficients = {name: stored[name].to_numpy() for name in IDENTITY if name in stored}
     most_reports = int(stored.attrs.get("most_reports", 1))
-    return LogisticRecalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]), most_reports)
+    return Recalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]), most_reports)
 
 
 def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
-    """Fit one recalibration for each row of a batch; ``temperature`` needs right and wrong answers, to be finite."""
-    match settings.method:
-        case "none":
-            return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
-        case "isotonic" | "temperature":
-            fit = _isotonic if settings.method == "isotonic" else partial(_temperature, eps=settings.eps)
-            rows = zip(outcomes.support, outcomes.right, outcomes.weight, strict=True)
-            return [fit(support[w > 0], right[w > 0], w[w > 0]) for support, right, w in rows]
-        case "platt" | "release":
-            return _logistic(outcomes, settings)
+    """Fit one recalibration for each row of a batch."""
+    if settings.method == "none":
+        return [Recalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
+    return _logistic(outcomes, settings)
 
 
 def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSettings) -> LogisticPosterior:
@@ -115,35 +99,5 @@ def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recal
             require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
         coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=False)}
         most_reports = outcomes.most_reports(row)
-        calibrations.append(LogisticRecalibration(settings.method, coefficients, settings.eps, most_reports))
+        calibrations.append(Recalibration(settings.method, coefficients, settings.eps, most_reports))
     return calibrations
-
-
-def _temperature(
-    support: Float[np.ndarray, " problem"],
-    correct: Bool[np.ndarray, " problem"],
-    times: Float[np.ndarray, " problem"],
-    eps: float,
-) -> LogisticRecalibration:
-    from sklearn.linear_model import LogisticRegression
-
-    if correct.all() or not correct.any():
-        raise DirEAGError(
-            f"temperature recalibration: saw {times @ correct:.0f} right of {times.sum():.0f} answers; expected both "
-            "right and wrong ones. Use recalibration 'platt', whose prior keeps it finite."
-        )
-    regression = LogisticRegression(C=np.inf, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
-    slope = float(regression.fit(clipped_logit(support, eps)[:, None], correct, times).coef_[0, 0])
-    return LogisticRecalibration("temperature", {"intercept": np.zeros((1, 1)), "slope": np.full((1, 1), slope)}, eps)
-
-
-def _isotonic(
-    support: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"], times: Float[np.ndarray, " problem"]
-) -> IsotonicRecalibration:
-    from sklearn.isotonic import IsotonicRegression
-
-    regression = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0)
-    regression.fit(support, correct.astype(float), times)
-    return IsotonicRecalibration(
-        np.asarray(regression.X_thresholds_, float), np.asarray(regression.y_thresholds_, float)
-    )

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.recalibration import Outcomes, logistic_posterior, recalibrate
-from bayes_direag.model.selection import LogisticRecalibration
+from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
 _DEGREES_OF_FREEDOM = 8
@@ -44,7 +44,7 @@ def require_posterior(final: RecalibrationSettings) -> None:
 
 def draw_recalibration(
     outcomes: Outcomes, settings: RecalibrationSettings, shape: tuple[int, int], rng: np.random.Generator
-) -> LogisticRecalibration:
+) -> Recalibration:
     """Draw the coefficients from their posterior, given a batch of one, for this number of chains and draws.
 
     Metropolis-Hastings with independent proposals from a mixture of t distributions with 8 degrees of freedom: 80 % at
@@ -53,7 +53,7 @@ def draw_recalibration(
     steps of each chain are dropped.
     """
     platt = recalibrate(outcomes, settings)[0]
-    assert isinstance(platt, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
+    assert isinstance(platt, Recalibration)  # noqa: S101 - narrows the type, guards no input
     mode = np.array([value[0, 0] for value in platt.coefficients.values()])
     posterior = logistic_posterior(outcomes, 0, settings)
     n_chains, n_draws = shape

@@ -32,13 +32,13 @@ IDENTITY = {"intercept": 0.0, "slope": 1.0, "share": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticRecalibration:
+class Recalibration:
     """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw.
 
     A partial fit adds ``share * log_share`` before the sigmoid: see :func:`log_share`.
     """
 
-    METHODS: ClassVar[tuple[str, ...]] = ("platt", "release", "temperature", "none")
+    METHODS: ClassVar[tuple[str, ...]] = ("platt", "release", "none")
 
     method: str
     #: ``intercept`` and ``slope``; of a partial fit also ``share``.
@@ -48,7 +48,7 @@ class LogisticRecalibration:
     most_reports: int = 1
 
     @classmethod
-    def identity(cls, shape: tuple[int, int], eps: float) -> "LogisticRecalibration":
+    def identity(cls, shape: tuple[int, int], eps: float) -> "Recalibration":
         """Return the calibration that leaves support as it is, for this number of chains and draws."""
         return cls("none", {"intercept": np.zeros(shape), "slope": np.ones(shape)}, eps)
 
@@ -76,38 +76,10 @@ class LogisticRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method, "eps": self.eps, "most_reports": self.most_reports})
 
 
-@dataclass(frozen=True, eq=False)
-class IsotonicRecalibration:
-    """The monotone function of an isotonic regression: linear between its knots, constant beyond them."""
-
-    support: Float[np.ndarray, " knot"]
-    probability: Float[np.ndarray, " knot"]
-    method: str = "isotonic"
-
-    def of_selected(
-        self,
-        support: Float[np.ndarray, "#sample problem"],
-        n_reports: Int[np.ndarray, " problem"] | None = None,  # noqa: ARG002 - as the other calibrations take it
-    ) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers, which does not depend on the number of reports."""
-        return np.asarray(np.interp(support, self.support, self.probability))
-
-    def to_dataset(self) -> "xarray.Dataset":
-        """Return the knots as a dataset."""
-        import xarray as xr
-
-        variables = {"support": ("knot", self.support), "probability": ("knot", self.probability)}
-        return xr.Dataset(variables, attrs={"method": self.method})
-
-
 def log_share(n_reports: Int[np.ndarray, " problem"], most_reports: int) -> Float[np.ndarray, " problem"]:
     """Return the log of the share of the reports that a question has; 0 for more than the most, and for none."""
     share = np.minimum(n_reports / most_reports, 1.0)
     return np.asarray(np.log(np.where(n_reports > 0, share, 1.0)))
-
-
-#: A map from the support of the selected answer to its probability, one for each posterior draw.
-Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
 class States(NamedTuple):

@@ -9,7 +9,7 @@ from bayes_direag.errors import DirEAGError, did_you_mean
 
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
-RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
+RecalibrationMethod = Literal["platt", "release", "none"]
 FitMethod = Literal["map", "nuts"]
 PresetName = Literal["paper", "release", "bayes", "judges"]
 
@@ -85,11 +85,10 @@ class RecalibrationSettings(Settings):
     ----------
     method
         ``platt``: the equation above for the support P of the selected answer, at the optimum. ``release``: the same
-        objective after 1200 plain gradient steps of 0.05 from the identity. ``temperature``: the slope alone,
-        unpenalised. ``isotonic``: a monotone function of support. ``none``: support as it is.
+        objective after 1200 plain gradient steps of 0.05 from the identity. ``none``: support as it is.
     penalty
         lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2)``: a normal prior at the identity whose scale is
-        ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
+        ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given.
     scale
         Standard deviation of the normal prior at the identity, for every coefficient and any number of questions.
     eps

@@ -142,12 +142,8 @@ def random_fit(
         draws["bias"] = rng.normal(-1, 1, (1, n_draws, seen.n_levels))
     settings = presets.preset("paper").override(recalibration={"method": recalibration})
     tree = _container({"posterior": draws}, seen, settings, variant, method="map" if n_draws == 1 else "nuts")
-    if recalibration == "isotonic":
-        knots = {"support": ("knot", [0.2, 0.5, 0.9]), "probability": ("knot", [0.1, 0.6, 0.8])}
-        tree["recalibration"] = xr.DataTree(xr.Dataset(knots, attrs={"method": recalibration}))
-    else:
-        terms = {"intercept": rng.normal(0, 0.3, (1, n_draws)), "slope": rng.normal(1.2, 0.2, (1, n_draws))}
-        tree["recalibration"] = _recalibration(terms, recalibration)
+    terms = {"intercept": rng.normal(0, 0.3, (1, n_draws)), "slope": rng.normal(1.2, 0.2, (1, n_draws))}
+    tree["recalibration"] = _recalibration(terms, recalibration)
     return Fit(tree)
 
 

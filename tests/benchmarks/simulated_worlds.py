@@ -36,7 +36,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import prior_draws, sampled_parameters
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.model import log_likelihood, log_prior
-from bayes_direag.model.selection import LogisticRecalibration, distribution, evaluate_samples, select
+from bayes_direag.model.selection import Recalibration, distribution, evaluate_samples, select
 from bayes_direag.model.settings import SamplingSettings, Variant
 
 N_RANKED = 99
@@ -82,7 +82,7 @@ def compared(
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
         right = distribution(reports, Parameters(**natural))[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
-        finals = (LogisticRecalibration.identity((1, len(support)), preset.recalibration.eps), fit.recalibration)
+        finals = (Recalibration.identity((1, len(support)), preset.recalibration.eps), fit.recalibration)
         rows = {final.method: _covered(final.of_selected(support), right) for final in finals}
         diverged = bool(fit.tree["sample_stats"]["diverging"].any())
         yield World(ranks, pd.DataFrame.from_dict(rows, orient="index"), diverged)

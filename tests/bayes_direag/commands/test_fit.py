@@ -115,7 +115,7 @@ def test_overrides_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
         ([*NUTS, "--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
         ([*NUTS, "--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
         ([*NUTS, "--preset", "release"], "preset release weighs questions unequally"),
-        ([*NUTS, "--set", "recalibration.method=isotonic"], "recalibration method isotonic is for MAP"),
+        ([*NUTS, "--set", "recalibration.method=release"], "recalibration method release is for MAP"),
         ([*NUTS, "--set", "null_target_weight=balanced"], "--allow-weighted"),
         ([*NUTS, "--set", "slope.low=-5"], "within bounds"),
     ],

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import binomtest, t
 
 from bayes_direag.data.observations import Observations
@@ -13,7 +14,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_map_batch
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.presets import preset
-from bayes_direag.model.selection import IsotonicRecalibration, supports
+from bayes_direag.model.selection import Recalibration, supports
 from bayes_direag.model.simulate import simulate_observations
 
 
@@ -34,7 +35,8 @@ def new(questions: Observations) -> Observations:
 
 def constant(fit: Fit, new: Observations, probability: float, labelled: Size, asked: Size) -> Estimate:
     """Estimate from answers that all have one probability."""
-    final = IsotonicRecalibration(np.array([0.0, 1.0]), np.full(2, probability))
+    intercept = np.full((1, 1), np.clip(logit(probability), -1000, 1000))
+    final = Recalibration("platt", {"intercept": intercept, "slope": np.zeros((1, 1))}, 1e-6)
     parameters = sampled_parameters(fit.tree)
     rng = np.random.default_rng(0)
     return Estimate.of(

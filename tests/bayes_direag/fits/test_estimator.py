@@ -24,9 +24,9 @@ COUNT = DirEAG(variant="count", preset="paper")
 
 def test_it_is_a_fit(simulated: Observations) -> None:
     train, test = simulated[:60], simulated[60:]
-    model = clone(COUNT).set_params(recalibration="temperature").fit(train)
+    model = clone(COUNT).set_params(recalibration="release").fit(train)
     settings = model.fit_.preset
-    assert settings.recalibration.method == "temperature"
+    assert settings.recalibration.method == "release"
     table = fit_map(train, preset=settings, variant="count").predict(test)
     assert model.predict(test).tolist() == [None if a != a else a for a in table["answer"]]
     wrong, right = model.predict_proba(test).T

@@ -306,8 +306,8 @@ class TestRuns:
         assert fit.tree["recalibration"]["slope"].shape == (N_CHAINS, N_DRAWS)
 
     def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
-        preset = PRESETS["bayes"].override(recalibration={"method": "temperature"})
-        with pytest.raises(DirEAGError, match="recalibration method temperature is for MAP; expected platt or none"):
+        preset = PRESETS["bayes"].override(recalibration={"method": "release"})
+        with pytest.raises(DirEAGError, match="recalibration method release is for MAP; expected platt or none"):
             fit_nuts(labelled, preset=preset, sampling=TINY)
 
     def test_bounds_are_refused(self, labelled: Observations) -> None:
@@ -348,6 +348,6 @@ class TestFromDraws:
             Fit.from_draws(sites | {"vote_raw": np.zeros(shape)}, labelled, variant="count")
 
     def test_a_final_calibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
-        isotonic = PRESETS["bayes"].override(recalibration={"method": "isotonic"})
-        with pytest.raises(DirEAGError, match="recalibration method isotonic is for MAP"):
-            Fit.from_draws({}, labelled, preset=isotonic)
+        release = PRESETS["bayes"].override(recalibration={"method": "release"})
+        with pytest.raises(DirEAGError, match="recalibration method release is for MAP"):
+            Fit.from_draws({}, labelled, preset=release)

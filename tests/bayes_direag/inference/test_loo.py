@@ -15,7 +15,7 @@ from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.selection import LogisticRecalibration
+from bayes_direag.model.selection import Recalibration
 from tests.bayes_direag import brute_force, one_level
 
 N_CHAINS, N_DRAWS = 2, 150
@@ -184,7 +184,7 @@ class TestByHand:
         """Any of several right answers is right."""
         assert (observations.correct_candidate.sum(axis=1) > 1).any()
         a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
-        final = LogisticRecalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
+        final = Recalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
         table = found.to_dataset(observations, final)
         assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
         for question, own in enumerate(found.support):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy.special import expit, logit
 
-from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.recalibration import Outcomes, from_dataset, recalibrate
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
@@ -78,30 +77,6 @@ def test_release_takes_its_1200_gradient_steps() -> None:
     )
 
 
-def test_temperature_is_the_slope_alone() -> None:
-    support, correct = answers()
-    found = fitted(support, correct, method="temperature")
-    theirs = optimize.minimize_scalar(
-        lambda b: objective(0, b, support, correct, 0.0), bounds=(0, 10), method="bounded", options={"xatol": 1e-10}
-    )
-    assert found.coefficients["intercept"].item() == 0
-    np.testing.assert_allclose(found.coefficients["slope"].item(), theirs.x, rtol=1e-5)
-
-
-def test_temperature_needs_both_right_and_wrong_answers() -> None:
-    with pytest.raises(DirEAGError, match="saw 40 right of 40 answers"):
-        fitted(np.linspace(0.2, 0.9, 40), np.ones(40, bool), method="temperature")
-
-
-def test_isotonic_is_the_pooled_means_of_adjacent_violators() -> None:
-    support = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    correct = np.array([False, True, False, True, True, False])
-    found = fitted(support, correct, method="isotonic")
-    expected = [0, 0.5, 0.5, 2 / 3, 2 / 3, 2 / 3]
-    np.testing.assert_allclose(after(found, support), expected, atol=1e-12)
-    np.testing.assert_allclose(after(found, np.array([0.0, 1.0])), [0, 2 / 3], atol=1e-12)
-
-
 def test_none_is_the_support_itself() -> None:
     support, correct = answers()
     assert (after(fitted(support, correct, method="none"), support) == support).all()
@@ -128,7 +103,7 @@ def test_only_the_chosen_questions_count_and_each_row_stands_alone() -> None:
         )
 
 
-@pytest.mark.parametrize("method", ["platt", "release", "temperature", "isotonic", "none"])
+@pytest.mark.parametrize("method", ["platt", "release", "none"])
 def test_storing_loses_nothing(method: str) -> None:
     support, correct = answers()
     found = fitted(support, correct, method=method)
@@ -142,7 +117,7 @@ def fitted_once(method: str) -> Recalibration:
     return fitted(*answers(), method=method)
 
 
-@pytest.mark.parametrize("method", ["platt", "release", "temperature", "isotonic", "none"])
+@pytest.mark.parametrize("method", ["platt", "release", "none"])
 @given(values=st.lists(st.floats(0, 1), min_size=2, max_size=20))
 def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, values: list[float]) -> None:
     found = fitted_once(method)
@@ -153,11 +128,10 @@ def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, va
     assert np.isnan(found.of_selected(np.array([[np.nan]]))).all()
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic", "temperature"])
-def test_a_weight_stands_for_repetition(method: str) -> None:
+def test_a_weight_stands_for_repetition() -> None:
     (support, correct), times = answers(40), np.arange(40) % 3
-    repeated = fitted(np.repeat(support, times), np.repeat(correct, times), method=method)
-    weighted = recalibrate(outcomes(support, correct, times), RecalibrationSettings(method=method))[0]
+    repeated = fitted(np.repeat(support, times), np.repeat(correct, times))
+    weighted = recalibrate(outcomes(support, correct, times), RecalibrationSettings())[0]
     at = np.linspace(0.05, 0.95, 7)
     np.testing.assert_allclose(after(weighted, at), after(repeated, at), rtol=1e-6)
 

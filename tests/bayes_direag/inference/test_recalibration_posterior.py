@@ -13,7 +13,7 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import logistic_regression
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.selection import LogisticRecalibration
+from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
 SETTINGS = RecalibrationSettings(scale=0.5)
@@ -75,11 +75,11 @@ def outcomes(support: np.ndarray, correct: np.ndarray, weight: np.ndarray | None
 
 
 @cache
-def drawn(name: str, seed: int = 0) -> LogisticRecalibration:
+def drawn(name: str, seed: int = 0) -> Recalibration:
     return draw_recalibration(outcomes(*labelled(name)), SETTINGS, SHAPE, np.random.default_rng(seed))
 
 
-def size(found: LogisticRecalibration, name: str) -> float:
+def size(found: Recalibration, name: str) -> float:
     """How many independent draws they are worth."""
     return float(arviz_stats.ess(found.coefficients[name]))
 

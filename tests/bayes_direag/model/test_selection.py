@@ -14,7 +14,7 @@ from bayes_direag.data.arrays import ranks
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.evidence import log_scores
-from bayes_direag.model.selection import LogisticRecalibration, evaluate_samples, predict, select, supports
+from bayes_direag.model.selection import Recalibration, evaluate_samples, predict, select, supports
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, natural_parameters, reports
 
@@ -224,10 +224,10 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
             np.testing.assert_allclose(found.support[:, question], max(expected.values()), rtol=1e-12)
 
 
-def recalibration(n_samples: int) -> LogisticRecalibration:
+def recalibration(n_samples: int) -> Recalibration:
     rng = np.random.default_rng(2)
     coefficients = {"intercept": rng.normal(size=(1, n_samples)), "slope": rng.gamma(2, 1, (1, n_samples))}
-    return LogisticRecalibration("platt", coefficients, 1e-6)
+    return Recalibration("platt", coefficients, 1e-6)
 
 
 def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: Parameters) -> dict[str, np.ndarray]:
