@@ -35,6 +35,9 @@ StructuredOption = Annotated[
     bool, _how(help="Force the form of the final line (vLLM); not comparable with unconstrained replies.")
 ]
 LenientOption = Annotated[bool, _how(help="Without a final line, guess as the released code does: the last number.")]
+PromptsFromOption = Annotated[
+    Path | None, _how(metavar="FOLDER", help="A checkout of the paper's released code: ask in its own words.")
+]
 OverridesOption = Annotated[
     list[str] | None,
     _how("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
@@ -78,8 +81,9 @@ def elicit_command(
         ProtocolName, _how(metavar="NAME", help="steered: five levels. samples: five samples. topk: one list of five.")
     ] = "steered",
     wording: Annotated[
-        Wording, _how(metavar="NAME", help="ours, or released: prompts and sampling of the released code of the paper.")
+        Wording, _how(metavar="NAME", help="ours, or paraphrased: as the paper's released code asks, in other words.")
     ] = "ours",
+    prompts_from: PromptsFromOption = None,
     form: Annotated[
         ReplyForm,
         _how(metavar="FORM", help="text: a reply with a final line. json: a JSON object; not to be mixed with text."),
@@ -152,10 +156,11 @@ def elicit_command(
         kind=answers or (None if decider is None else decider.predictor.answers),
     )
     preset = None if model is None else find_preset(model)
+    wording = wording if prompts_from is None else "paraphrased"
     seed = released_seed(preset, wording) if seed is None else seed
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
-    prompts = load_protocol(protocol, levels, examples, wording, form)
+    prompts = load_protocol(protocol, levels, examples, wording, form, prompts_from)
     sampling = choose_sampling(preset, wording, overrides or (), structured=structured, lenient=lenient)
     of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
     served = model is not None and not base_url and batch is None

@@ -75,8 +75,8 @@ def find_preset(model: str | Path) -> ModelPreset | None:
 
 
 def released_seed(preset: ModelPreset | None, wording: Wording) -> int:
-    """Return the default seed of a run: with the released wording that of the released code for the model, else 0."""
-    return preset.seed if preset is not None and wording == "released" else 0
+    """Return the default seed of a run: that of the released code for the model if asked in its wording, else 0."""
+    return preset.seed if preset is not None and wording == "paraphrased" else 0
 
 
 def choose_sampling(
@@ -91,7 +91,7 @@ def choose_sampling(
 
     A model without a preset is assumed to have no generation config.
     """
-    if wording == "released":
+    if wording == "paraphrased":
         sampling = _RELEASED if preset is None else preset.released
     else:
         sampling = Sampling() if preset is None else PAPER

@@ -65,8 +65,8 @@ def paper_command(
         typer.Option(metavar="URL", help="A running server: one for all models, or one for each in their order."),
     ] = None,
     wording: Annotated[
-        Wording, typer.Option(help="released: prompts and sampling of the paper's released code. Or ours.")
-    ] = "released",
+        Wording, typer.Option(help="paraphrased: as the paper's released code asks. Or ours.")
+    ] = "paraphrased",
     lenient: LenientOption = False,
     overrides: OverridesOption = None,
     structured: StructuredOption = False,

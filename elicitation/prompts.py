@@ -4,7 +4,8 @@
 ``samples``  only the neutral level, asked five times: plain chain-of-thought samples
 ``topk``     one list of five guesses with their probabilities
 
-Each has two wordings: ``ours``, and ``released``, that of the paper's released code. Ours may ask for a reply in JSON.
+Each has two wordings: ``ours``, and ``paraphrased``, which asks as the paper's released code does, in other words; that
+code's own words are read from a checkout of it (:mod:`elicitation.authors_prompts`). Ours may ask for a reply in JSON.
 
 A request is one user message, after any example turns. There is no system message, because some model families (Gemma)
 refuse one.
@@ -37,10 +38,11 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from bayes_direag.errors import DirEAGError
+from elicitation.authors_prompts import authors_prompts
 from elicitation.generation import Sampling
 
 ProtocolName = Literal["steered", "samples", "topk"]
-Wording = Literal["ours", "released"]
+Wording = Literal["ours", "paraphrased"]
 ReplyForm = Literal["text", "json"]
 
 
@@ -180,11 +182,12 @@ def load_protocol(
     examples_file: str | Path | None = None,
     wording: Wording = "ours",
     form: ReplyForm = "text",
+    prompts_from: str | Path | None = None,
 ) -> Protocol:
     """Load a shipped protocol, with levels, wording or examples of your own if files are given.
 
-    Raises DirEAGError if the name is unknown, the released wording is to be asked for in JSON, or a file cannot be read
-    or does not define a valid protocol.
+    Raises DirEAGError if the name is unknown, prompts of the released code are asked for in JSON, or a file cannot be
+    read or does not define a valid protocol.
 
     Parameters
     ----------
@@ -194,10 +197,12 @@ def load_protocol(
         ``repair``, ``reply_pattern``, ``holds``, ``repairs``, ``schema``) replace the shipped ones.
     examples_file : path-like, optional
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
-    wording : {"ours", "released"}
-        Prompts and form of the reply: ours, or those of the paper's released code.
+    wording : {"ours", "paraphrased"}
+        Prompts and form of the reply: ours, or those of the paper's released code in other words.
     form : {"text", "json"}
         Whether a reply is asked for as text with a final line, or as a JSON object.
+    prompts_from : path-like, optional
+        A checkout of the paper's released code, whose own prompts replace those of the wording ``paraphrased``.
 
     Examples
     --------
@@ -206,9 +211,14 @@ def load_protocol(
     """
     if name not in get_args(ProtocolName):
         raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(get_args(ProtocolName))}.")
-    if form == "json" and wording == "released":
-        raise DirEAGError("the released wording has no JSON form; expected --wording ours, or --form text. Choose one.")
+    wording = wording if prompts_from is None else "paraphrased"
+    if form == "json" and wording == "paraphrased":
+        raise DirEAGError(
+            "prompts of the released code have no JSON form; expected --wording ours, or --form text. Choose one."
+        )
     settings = _shipped_settings(name, wording, form)
+    if prompts_from is not None:
+        settings |= authors_prompts(Path(prompts_from), name)
     paths = [Path(path) for path in (levels_file, examples_file) if path is not None]
     for path in paths:
         settings |= _read_toml(path)
@@ -264,7 +274,7 @@ def _fill(template: str, **values: str) -> str:
 
 def _shipped_settings(name: str, wording: Wording, form: ReplyForm) -> dict[str, Any]:
     folder = files("elicitation") / "prompt_files"
-    file = (folder / "released" if wording == "released" else folder) / f"{name}.toml"
+    file = (folder / wording if wording == "paraphrased" else folder) / f"{name}.toml"
     settings = tomllib.loads(file.read_text("utf-8"))
     if form == "json":
         settings |= tomllib.loads((folder / "json.toml").read_text("utf-8"))[settings.get("holds", "pair")]

@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gpu")
 
 
-@pytest.mark.parametrize("wording", ["ours", "released"])
+@pytest.mark.parametrize("wording", ["ours", "paraphrased"])
 @pytest.mark.parametrize(("protocol", "generations"), [("steered", 100), ("samples", 100), ("topk", 20)])
 def test_every_protocol_is_asked_and_mostly_read(folder: Path, wording: str, protocol: str, generations: int) -> None:
     manifest = ask(folder, f"{wording}-{protocol}", "--protocol", protocol, "--wording", wording)
@@ -67,7 +67,7 @@ def test_a_finished_run_asks_nothing_and_one_in_another_precision_is_refused(fol
     assert (other.exit_code, 'server.--quantization: nothing there, "fp8" here' in other.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("wording", ["ours", "released"])
+@pytest.mark.parametrize("wording", ["ours", "paraphrased"])
 def test_tables_are_made_of_the_runs(folder: Path, wording: str) -> None:
     files = {name: folder / f"{wording}-{name}" / "observations.jsonl" for name in ("steered", "samples", "topk")}
     results, baselines = folder / f"results-{wording}", ("--samples", files["samples"], "--topk", files["topk"])

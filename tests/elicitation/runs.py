@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bayes_direag.fits.policy import Policy
 
 PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
-RELEASED = {name: load_protocol(name, wording="released") for name in get_args(ProtocolName)}
+PARAPHRASED = {name: load_protocol(name, wording="paraphrased") for name in get_args(ProtocolName)}
 JSON_PROTOCOLS = {name: load_protocol(name, form="json") for name in get_args(ProtocolName)}
 ROOT = Path(__file__).resolve().parents[2]
 #: A file of thirty sums.

@@ -156,7 +156,7 @@ def test_the_released_wording_is_asked_and_read(tmp_path: Path, protocol: str, g
         "--out",
         tmp_path / "run",
         "--wording",
-        "released",
+        "paraphrased",
         "--json",
     )
     with Stub("Qwen2.5-7B-Instruct") as stub:

@@ -20,7 +20,7 @@ def test_the_released_code_samples_by_the_generation_config_of_the_model(
     preset = MODELS[name]
     assert choose_sampling(preset, "ours") == PAPER
     changed = {"top_k": top_k, "repetition_penalty": penalty, "add_special_tokens": True}
-    assert choose_sampling(preset, "released") == PAPER.model_copy(update=changed)
+    assert choose_sampling(preset, "paraphrased") == PAPER.model_copy(update=changed)
     assert preset.seed == seed
 
 

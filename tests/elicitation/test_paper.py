@@ -36,7 +36,7 @@ def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
         )
         for dataset, own in PLANNED_RUNS.items()
         for name, (protocol, _, file) in own.items()
-        for asked in [load_protocol(protocol, None, None, "released")]
+        for asked in [load_protocol(protocol, None, None, "paraphrased")]
     ]
     assert sum(part.n_replies for part in parts) == 77_383
     short = [part for part in parts if part.name == "topk"]
@@ -83,13 +83,13 @@ def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "out").exists()
     assert "5 of svamp" in capsys.readouterr().err
     (tmp_path / "out").mkdir()
-    record = {"limit": 5, "wording": "released", "seed": 1, "sampling": []}
+    record = {"limit": 5, "wording": "paraphrased", "seed": 1, "sampling": []}
     (tmp_path / "out" / RECORD).write_text(json.dumps(record | {"structured": False, "lenient": False}))
     assert "limit 5 there, None here; seed 1 there, None here" in refused()
 
 
 def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path) -> None:
-    parts = planned_runs(["svamp", "gsm8k"], questions, 5, "released")
+    parts = planned_runs(["svamp", "gsm8k"], questions, 5, "paraphrased")
     assert [(part.dataset, part.name) for part in parts] == [
         *(("gsm8k", name) for name in ("train", "steered", "samples", "topk")),
         *(("svamp", name) for name in ("steered", "samples", "topk")),

@@ -25,7 +25,7 @@ from elicitation.parsing import (
 )
 from elicitation.prompts import messages
 from tests.elicitation.composed_replies import composed
-from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS, RELEASED
+from tests.elicitation.runs import JSON_PROTOCOLS, PARAPHRASED, PROTOCOLS
 
 FOLDER = Path(__file__).parent
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "reply_cases.json").read_text("utf-8"))
@@ -162,15 +162,15 @@ def test_what_the_reply_pattern_allows_can_be_read(data: st.DataObject) -> None:
     for protocol in (PROTOCOLS["steered"], PROTOCOLS["samples"], JSON_PROTOCOLS["steered"]):
         text = data.draw(st.from_regex(protocol.reply_pattern, fullmatch=True, alphabet=letters))
         assert read_reply(text, "stop").status is OK
-    final = data.draw(st.from_regex(RELEASED["samples"].reply_pattern, fullmatch=True, alphabet=letters))
+    final = data.draw(st.from_regex(PARAPHRASED["samples"].reply_pattern, fullmatch=True, alphabet=letters))
     assert read_reply(final, "stop", confident=False).status is OK
-    for protocol in (PROTOCOLS["topk"], RELEASED["topk"], JSON_PROTOCOLS["topk"]):
+    for protocol in (PROTOCOLS["topk"], PARAPHRASED["topk"], JSON_PROTOCOLS["topk"]):
         listed = data.draw(st.from_regex(protocol.reply_pattern, fullmatch=True, alphabet=letters))
         reading = read_guesses(listed, "stop")
         assert (reading.status, len(reading.answers)) == (OK, 5)
 
 
-@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values(), *JSON_PROTOCOLS.values()])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *PARAPHRASED.values(), *JSON_PROTOCOLS.values()])
 def test_an_echoed_prompt_is_not_an_answer(protocol: Any) -> None:
     prompt = messages(protocol, 0, "What is 20 - 2?")[-1]["content"]
     for confident in (False, True):

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import Sampling
 from elicitation.prompts import Example, Protocol, load_protocol, messages, prompt_hash, repair_messages
-from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS, RELEASED
+from tests.elicitation.runs import JSON_PROTOCOLS, PARAPHRASED, PROTOCOLS
 
 STEERED = PROTOCOLS["steered"]
 LABEL = "Answer and Confidence (0-100): <number>, <confidence>%"
@@ -28,7 +28,9 @@ def prompt(level: int, question: str = "What is 2 + 2?") -> str:
     return message["content"]
 
 
-@pytest.mark.parametrize(("protocol", "start", "end"), [(STEERED, "Notes:", "$"), (RELEASED["steered"], "Note:", "\n")])
+@pytest.mark.parametrize(
+    ("protocol", "start", "end"), [(STEERED, "Notes:", "$"), (PARAPHRASED["steered"], "Note:", "\n")]
+)
 def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, start: str, end: str) -> None:
     names = ["very_cautious", "cautious", "vanilla", "confident", "very_confident"]
     assert [(level.index, level.name) for level in protocol.levels] == list(enumerate(names))
@@ -48,7 +50,7 @@ def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, st
     assert all("Answer and Confidence (0-100):" in text and "step by step" in text for text in prompts)
 
 
-@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values(), *JSON_PROTOCOLS.values()])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *PARAPHRASED.values(), *JSON_PROTOCOLS.values()])
 def test_a_chat_is_one_user_message(protocol: Any) -> None:
     for chat in (messages(protocol, 0, "Q?"), repair_messages(protocol, 0, "Q?", "bad")):
         assert [list(message) for message in chat] == [["role", "content"]]
@@ -195,8 +197,8 @@ def test_a_reply_in_json_is_asked_for_at_the_same_levels() -> None:
         assert protocol.schema is not None
         assert text.schema is None
         assert prompt_hash(protocol) not in (prompt_hash(text), prompt_hash(dataclasses.replace(protocol, schema=None)))
-    with pytest.raises(DirEAGError, match="released wording has no JSON form"):
-        load_protocol("steered", wording="released", form="json")
+    with pytest.raises(DirEAGError, match="released code have no JSON form"):
+        load_protocol("steered", wording="paraphrased", form="json")
 
 
 def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
@@ -205,7 +207,7 @@ def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
     released = {"steered": "6d0b90875eeb", "samples": "c8ebf8eb8e89", "topk": "ab98354d3614"}
     in_json = {"steered": "3e887a71a3a0", "samples": "72e4d22dc2b0", "topk": "f89fd5ab9792"}
     assert {name: prompt_hash(protocol)[:12] for name, protocol in PROTOCOLS.items()} == recorded
-    assert {name: prompt_hash(protocol)[:12] for name, protocol in RELEASED.items()} == released
+    assert {name: prompt_hash(protocol)[:12] for name, protocol in PARAPHRASED.items()} == released
     assert {name: prompt_hash(protocol)[:12] for name, protocol in JSON_PROTOCOLS.items()} == in_json
 
 

@@ -1,0 +1,105 @@
+"""The authors' own prompts: what is read of their code is what the code itself returns."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayes_direag.errors import DirEAGError
+from elicitation.prompts import load_protocol, messages, prompt_hash, repair_messages
+from tests.command_line import direag, succeed
+from tests.elicitation import runs
+from tests.elicitation.checkout import BASELINES, FILES, INFERENCE, PROMPTS, write_checkout
+from tests.elicitation.stub_server import Stub
+
+QUESTION = "Ann has {note} 3 pens.\nHow many?"
+
+
+def run(code: str) -> dict[str, Any]:
+    """Let Python run what the program only reads."""
+    names: dict[str, Any] = {}
+    exec(code.replace("import a_library_that_is_not_installed", "").replace("raise SystemExit", "str"), names)  # noqa: S102
+    return names
+
+
+def test_every_prompt_is_what_the_code_returns(tmp_path: Path) -> None:
+    folder, code = write_checkout(tmp_path), run(PROMPTS + INFERENCE + BASELINES)
+    steered, samples, topk = (load_protocol(name, prompts_from=folder) for name in ("steered", "samples", "topk"))
+    levels = sorted(code["STEERING_LEVELS"], key=lambda level: level["index"])
+    assert [level.name for level in steered.levels] == ["cautious", "vanilla", "confident"]
+    for level in levels:
+        prompt = code["build_prompt"](QUESTION, level)
+        assert messages(steered, level["index"], QUESTION) == [{"role": "user", "content": prompt}]
+        (again,) = repair_messages(steered, level["index"], QUESTION, "")
+        assert again["content"] == code["build_format_retry_prompt"](prompt)
+    assert messages(samples, 0, QUESTION)[0]["content"] == code["build_vanilla_sample_prompt"](QUESTION)
+    assert messages(topk, 0, QUESTION)[0]["content"] == code["build_topk_prompt"](QUESTION, 5)
+    for own in (steered, samples, topk):
+        paraphrased = runs.PARAPHRASED[own.name]
+        assert (own.holds, own.repairs, own.n_samples) == (
+            paraphrased.holds,
+            paraphrased.repairs,
+            paraphrased.n_samples,
+        )
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        ("direag_core/prompts.py", None, "", r"prompts\.py cannot be read \(No such file"),
+        ("direag_core/inference.py", "def", "de f", r"inference\.py cannot be read \(invalid syntax"),
+        ("direag_core/inference.py", "def", "\0", r"cannot be read \(source code"),
+        ("direag_core/prompts.py", "STEERING_LEVELS", "LEVELS", "STEERING_LEVELS: saw 'no such list'"),
+        ("direag_core/prompts.py", '"index": 2', '"index": 1', "STEERING_LEVELS: saw '.1, 0, 1.'; expected a list of"),
+        ("direag_core/prompts.py", '"shift": ""', '"shift": len("")', "STEERING_LEVELS: saw 'ValueError"),
+        ("direag_core/prompts.py", "def build_prompt", "def prompt", "build_prompt: saw 'no such function'"),
+        ("direag_core/prompts.py", 'how = "slowly, "', "print()", r"build_prompt: saw 'print\(\)'; expected assignm"),
+        ("direag_core/prompts.py", "{note}\\\\n", "{note.upper()}", "build_prompt: saw 'note.upper"),
+        ("direag_core/prompts.py", "{note}\\\\n", "{other}", "build_prompt: saw \"'other'\""),
+        (
+            "direag_core/prompts.py",
+            "\\\\n{question}",
+            "",
+            "build_prompt: saw 'Read .* expected a prompt with the question",
+        ),
+        (
+            "direag_core/prompts.py",
+            "{how}and",
+            "{level['name']} and",
+            "prompts that differ by the shift of the level alone",
+        ),
+        ("direag_core/prompts.py", '"name": "vanilla", ', "", "STEERING_LEVELS: saw \"KeyError 'name'"),
+        ("direag_core/inference.py", 'f"{prompt}\\\\n\\\\n"', "", "build_format_retry_prompt: saw 'Mind"),
+    ],
+)
+def test_a_fault_is_named_with_file_and_name(
+    tmp_path: Path, file: str, old: str | None, new: str, complaint: str
+) -> None:
+    path = write_checkout(tmp_path) / file
+    if old is None:
+        path.unlink()
+    else:
+        text = FILES[file].replace("\\n", "\\\\n")
+        assert old in text
+        path.write_text(text.replace(old, new, 1).replace("\\\\n", "\\n"))
+    with pytest.raises(DirEAGError, match=complaint) as error:
+        load_protocol("steered", prompts_from=tmp_path)
+    assert str(error.value).startswith(f"--prompts-from: {tmp_path}")
+
+
+def test_a_run_asks_in_these_words_and_goes_on_in_no_others(tmp_path: Path) -> None:
+    folder, run = write_checkout(tmp_path / "checkout"), tmp_path / "run"
+    with Stub("Qwen2.5-7B-Instruct") as stub:
+        asked = ("elicit", "--questions", runs.SUMS, "--out", run, "--prompts-from", folder)
+        asked += ("--base-url", stub.url, "--model", "Qwen2.5-7B-Instruct")
+        assert json.loads(succeed(*asked, "--limit", 2, "--json"))["statuses"] == {"ok": 6}
+        assert stub.requests[0]["messages"][0]["content"].startswith("Read slowly, and answer.")
+        assert stub.requests[0]["top_k"] == 20  # as the released code samples
+        identity = runs.manifest(run)["identity"]
+        assert identity["prompts"] == prompt_hash(load_protocol("steered", prompts_from=folder))
+        (folder / "direag_core" / "prompts.py").write_text(PROMPTS.replace("Trust yourself", "Trust yourself more"))
+        changed = direag(*asked, "--limit", 3)
+        assert "prompts: " in changed.stderr
+        assert changed.exit_code == 2
+        assert len(stub.requests) == 6
