@@ -1,7 +1,7 @@
 """What the commands of the analysis share, beside the options of the core."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,19 +21,14 @@ def _require_probability(level: float) -> float:
     return level
 
 
-def _list_methods(context: Any, wanted: bool) -> bool:  # Typer passes a context that is no typer.Context
+def _list_methods(wanted: bool) -> bool:
     if not wanted:
         return wanted
-    from analysis.display.document import Paragraph, Terms
+    from analysis.display.document import Terms
     from analysis.display.terminal import shown
-    from analysis.methods.registry import COMMON_METHODS, CURVE_METHODS, EVALUATED_METHODS, method_words
+    from analysis.methods.registry import EVALUATED_METHODS, method_words
 
-    names = EVALUATED_METHODS if context.params["everything"] else COMMON_METHODS
-    fits = ", ".join(name for name in CURVE_METHODS if name not in EVALUATED_METHODS)
-    n_more = len(EVALUATED_METHODS) - len(names)
-    more = f" --all lists {n_more} more, which are rarely used." if n_more else ""
-    methods = Terms("", tuple((name, method_words(name)) for name in names))
-    options.out.print(shown([methods, Paragraph(f"Of a learning curve: {fits}.{more}")]))
+    options.out.print(shown([Terms("", tuple((name, method_words(name)) for name in EVALUATED_METHODS))]))
     raise typer.Exit
 
 

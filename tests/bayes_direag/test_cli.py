@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from analysis.methods.registry import CURVE_METHODS, EVALUATED_METHODS
+from analysis.methods.registry import EVALUATED_METHODS
 from bayes_direag.cli import app
 from tests.command_line import direag, one_line, refuse, succeed
 
@@ -26,7 +26,7 @@ def test_the_commands():
         {"elicit", "import", "label", "paper", "simulate"},
         {"fit", "policy", "predict", "export", "show", "quickstart"},
     )
-    judging = {"evaluate", "diagnose", "compare", "drift", "explain", "plot", "report", "tables", "learning-curve"}
+    judging = {"evaluate", "diagnose", "compare", "drift", "explain", "plot", "report", "tables"}
     assert set(COMMANDS) == asking | learning | judging
 
 
@@ -74,7 +74,6 @@ def test_what_is_typed_wrong_is_one_line_with_what_may_have_been_meant(typed, sa
 def test_near_names_are_named(tmp_path, observations, fitted):
     options = ["--out", tmp_path / "r"]
     assert "'majorty'. Did you mean majority?" in refuse("evaluate", observations, *options, "--methods", "majorty")
-    assert "Did you mean map_bayes?" in refuse("learning-curve", observations, *options, "--methods", "map_byes")
     assert "Did you mean vanilla?" in refuse(
         "evaluate", observations, *options, "--methods", "vanilla", "--vanilla-level", "vanila"
     )
@@ -90,14 +89,10 @@ def test_tab_completes(words, completed):
     assert CliRunner().invoke(app, env=asked).stdout.split() == [completed]
 
 
-@pytest.mark.parametrize("command", ["evaluate", "learning-curve"])
-def test_methods_are_listed_the_rarely_used_ones_by_all(command):
-    few, everything = (succeed(command, "--list-methods", *more).split() for more in ([], ["--all"]))
-    rare = {"dawid_skene", "dawid_skene_labelled", "steerconf", "majority_isotonic"}
-    assert {"majority", "majority_platt", "topk", "direag", "--all"} <= set(few)
-    assert not rare & set(few)
-    assert rare | {*EVALUATED_METHODS, *CURVE_METHODS} <= {word.rstrip(",.") for word in everything}
-    assert "--list-methods" in succeed(command, "--help")
+def test_methods_are_listed():
+    listed = succeed("evaluate", "--list-methods").split()
+    assert {*EVALUATED_METHODS} <= set(listed)
+    assert "--list-methods" in succeed("evaluate", "--help")
 
 
 def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path, fitted, observations):
