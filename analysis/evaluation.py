@@ -28,7 +28,7 @@ from analysis.methods.direag import (
     methods_of,
 )
 from analysis.methods.method import Answers, Learner, Method
-from analysis.methods.registry import DEFAULT_EVALUATED, EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
+from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
 from analysis.methods.rules import VANILLA, vanilla_method
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.scores.calibration import Calibration, judge_calibration
@@ -485,8 +485,8 @@ def evaluate(
     fit_method, preset, sampling, allow_weighted
         Settings of the fits: see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
-        Names from :data:`~analysis.methods.registry.EVALUATED_METHODS`, in the order of the tables; by default, all of
-        :data:`~analysis.methods.registry.DEFAULT_EVALUATED` that the observations allow.
+        Names from :data:`~analysis.methods.registry.EVALUATED_METHODS`, in the order of the tables; by default, all
+        that the observations allow.
     vanilla_level
         The level of method ``vanilla``; by default, the level of that name.
     n_folds
@@ -577,7 +577,7 @@ def _chosen_methods(
             missing.add(VANILLA)
         if np.isnan(evaluated.confidence).all():
             missing |= {name for name, method in SIMPLE_METHODS.items() if method.needs_confidences}
-        return tuple(name for name in DEFAULT_EVALUATED if name not in missing)
+        return tuple(name for name in EVALUATED_METHODS if name not in missing)
     for name in methods:
         if name in lacking:
             raise DirEAGError(
@@ -588,7 +588,7 @@ def _chosen_methods(
     if unknown or not methods:
         seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
         meant = did_you_mean(unknown[0], EVALUATED_METHODS) if unknown else ""
-        raise DirEAGError(f"{seen}.{meant} Expected some of {', '.join(EVALUATED_METHODS)}.")
+        raise DirEAGError(f"{seen}.{meant} direag evaluate --list-methods says what there is.")
     return tuple(dict.fromkeys(methods))
 
 

@@ -11,8 +11,7 @@ from functools import lru_cache, partial
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, FixedRule, Method, gives, stated_confidence
+from analysis.methods.method import Answerer, Answers, FixedRule, Method, stated_confidence
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError, did_you_mean
@@ -130,41 +129,6 @@ def best_level(labelled: Observations, _: int) -> Answerer:
     return partial(vanilla, level_name=labelled.level_names[most])
 
 
-#: The temperatures that are compared; the first is close to a plain vote.
-TEMPERATURES = tuple(np.geomspace(100, 0.01, 33))
-
-
-def cisc(labelled: Observations, _: int) -> Answerer:
-    r"""Weigh votes by a softmax of their confidences, with the (highest) temperature of greatest likelihood.
-
-    .. math:: P_i(a) \propto \sum_{l: a_{il} = a} \exp(q_{il} / T)
-
-    The likelihood is over the questions with a right candidate, with shares clipped to [CLIP, 1 - CLIP]. Source:
-    Taubenfeld et al. (2025), Confidence Improves Self-Consistency in LLMs, arXiv:2502.06233.
-    """
-    known = labelled.select(labelled.gold_generated)
-    right = known.correct_candidate
-    losses = [-np.log(np.clip((shares(known, t) * right).sum(axis=1), CLIP, 1 - CLIP)).sum() for t in TEMPERATURES]
-    return partial(_heaviest, temperature=float(TEMPERATURES[int(np.argmin(np.round(losses, 9)))]))
-
-
-def shares(observations: Observations, temperature: float) -> Float[np.ndarray, "problem candidate"]:
-    """Return the candidates' shares of the weights, in as many columns as levels; 0 without an answer."""
-    confidence = np.where(observations.usable, stated_confidence(observations), -np.inf)
-    highest = confidence.max(axis=1, keepdims=True, initial=0.0)
-    weight = np.exp((confidence - highest) / temperature)
-    summed = (weight[:, :, None] * gives(observations)).sum(axis=1)
-    return np.asarray(summed / np.maximum(summed.sum(axis=1, keepdims=True), np.finfo(float).tiny))
-
-
-def _heaviest(observations: Observations, *, temperature: float) -> Answers:
-    """Select the answer with the greatest share; ties go to the one seen first."""
-    share = np.pad(shares(observations, temperature), ((0, 0), (0, 1)), constant_values=-1)  # the last is of no answer
-    of_level = np.take_along_axis(share, observations.candidate, axis=1)
-    confidence = np.where(observations.answered, of_level.max(axis=1), np.nan)
-    return _select(observations, _first_maximum(of_level), confidence)
-
-
 def vanilla_method(level_name: str = VANILLA) -> Method:
     """Return the method that takes the answer and confidence of one level."""
     rule = FixedRule(partial(vanilla, level_name=level_name))
@@ -190,8 +154,3 @@ STEERCONF = Method(
     needs_confidences=True,
 )
 BEST_LEVEL = Method(best_level, words="the level that was right most often on the labelled questions, as stated")
-CISC = Method(
-    cisc,
-    words="CISC: votes weighted by a softmax of confidences, its temperature learned",
-    needs_confidences=True,
-)

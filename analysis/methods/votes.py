@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,20 +133,16 @@ def _votes(observations: Observations) -> _Features:
     return np.asarray(np.nan_to_num(vote_features(observations)))
 
 
-def _votes_and_levels(observations: Observations, missing: float = 0.0) -> _Features:
-    return np.hstack([np.nan_to_num(vote_features(observations), nan=missing), level_features(observations)])
+def _votes_and_levels(observations: Observations) -> _Features:
+    """Return the vote features, with -1 for a missing one, below all others, and the level features."""
+    return np.hstack([np.nan_to_num(vote_features(observations), nan=-1.0), level_features(observations)])
 
 
-#: The settings of the three classifiers are fixed, and were chosen without looking at data.
+#: The settings of the two classifiers are fixed, and were chosen without looking at data.
 VOTE_LOGISTIC = Method(
     MajorityClassifier(_votes, _logistic), words="the majority's answer; a logistic regression on how the votes fell"
 )
-LEVEL_LOGISTIC = Method(
-    MajorityClassifier(_votes_and_levels, _logistic),
-    words="the majority's answer; a logistic regression on how the votes fell and who agreed",
-)
-#: Missing values are below all others.
 BOOSTED_STACK = Method(
-    MajorityClassifier(partial(_votes_and_levels, missing=-1.0), _boosting),
+    MajorityClassifier(_votes_and_levels, _boosting),
     words="the majority's answer; boosted trees on how the votes fell and who agreed",
 )

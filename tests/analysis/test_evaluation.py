@@ -11,7 +11,7 @@ import pytest
 
 from analysis.evaluation import FITS, MANIFEST, TABLES, Evaluation, evaluate
 from analysis.evaluation import _chosen_methods as chosen_methods
-from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
+from analysis.methods.registry import EVALUATED_METHODS, SAMPLED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observations
@@ -29,7 +29,7 @@ from bayes_direag.model.simulate import simulate_observations
 
 RECORDED_SEED = 20260517
 RULES = ["majority", "mean_confidence", "steerconf"]
-FROM_ONE_ELICITATION = tuple(method for method in DEFAULT_EVALUATED if method not in SAMPLED_METHODS)
+FROM_ONE_ELICITATION = tuple(method for method in EVALUATED_METHODS if method not in SAMPLED_METHODS)
 CALIBRATED = (
     ("count", "count_calibrated", "count"),
     ("level", "level_calibrated", "level"),
@@ -305,7 +305,7 @@ def test_a_test_set_may_have_its_levels_in_another_order(questions: Observations
     turned = test.align(test.level_names[::-1])
     assert turned.level_names == test.level_names[::-1]
     found, expected = (
-        evaluate(labelled, own, methods=["level_logistic"], n_resamples=1).predictions for own in (turned, test)
+        evaluate(labelled, own, methods=["conditional_logit"], n_resamples=1).predictions for own in (turned, test)
     )
     np.testing.assert_allclose(found["confidence"], expected["confidence"])
 

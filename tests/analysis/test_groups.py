@@ -20,7 +20,7 @@ def observations() -> Observations:
 @pytest.fixture(scope="module")
 def found(observations: Observations) -> Evaluation:
     labelled, test = observations.select(slice(0, 60)), observations.select(slice(60, 90))
-    return evaluate(labelled, test, methods=["majority", "level_logistic", "direag"], n_resamples=20)
+    return evaluate(labelled, test, methods=["majority", "conditional_logit", "direag"], n_resamples=20)
 
 
 def test_an_evaluation_has_the_predictions_of_its_fit(found: Evaluation, observations: Observations) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.methods.direag import SHARED_AGREEMENT
-from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
+from analysis.methods.registry import EVALUATED_METHODS, SAMPLED_METHODS
 from bayes_direag.fits.fit import Fit
 from tests.command_line import contents, refuse, succeed
 
@@ -27,7 +27,7 @@ def test_it_writes_all_of_the_main_job_and_says_what_came_out(made):
     assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv", "report.html"]
     assert len(pd.read_csv(folder / "predictions.csv")) == 300
     assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == [
-        name for name in DEFAULT_EVALUATED if name not in SAMPLED_METHODS
+        name for name in EVALUATED_METHODS if name not in SAMPLED_METHODS
     ]
     attributes = Fit.load(folder / "fit.nc").tree.attrs
     assert (attributes["dataset"], attributes["model"]) == ("svamp", "Qwen2.5-Coder-1.5B-Instruct")

@@ -10,20 +10,13 @@ import pytest
 from analysis.methods import direag
 from analysis.methods.method import Answers, Method
 from analysis.methods.registry import (
-    CURVE_METHODS,
-    DEFAULT_CURVE,
     EVALUATED_METHODS,
     SIMPLE_METHODS,
-    chosen_curve_methods,
     fitted_methods,
-    is_sampled,
     method_words,
-    preset_methods,
-    suffix_of,
 )
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
@@ -66,9 +59,7 @@ def of_contributing() -> Method:
 
 
 FITTED = Method(lambda *_: made(), direag.after_calibration)
-#: Each as it is, and one of them with every recalibration.
-PLAIN = {name: method for name, method in SIMPLE_METHODS.items() if not suffix_of(name) or name.startswith("majority")}
-EVERY = {**PLAIN, "direag": FITTED, "CONTRIBUTING": of_contributing()}
+EVERY = {**SIMPLE_METHODS, "direag": FITTED, "CONTRIBUTING": of_contributing()}
 
 
 @pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
@@ -135,11 +126,12 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(direag, f"fit_{way}", fit)
     sampling = SamplingSettings(n_chains=2, n_draws=40)
-    methods = preset_methods(sampling)
-    before, after = methods[f"{way}_bayes"], methods[f"{way}_bayes_calibrated"]
+    methods = fitted_methods(PRESETS["paper"], way, sampling)
+    assert set(methods) == set(direag.FITTED_METHODS)
+    before, after = methods["confidence"], methods["direag"]
     assert before.learn == after.learn
     learned = before.learn(LABELLED, 5)
-    expected = {"preset": "bayes", "variant": "confidence", "seed": 5}
+    expected = {"preset": PRESETS["paper"], "variant": "confidence", "seed": 5}
     assert asked == [(LABELLED, expected | ({"sampling": sampling, "allow_weighted": False} if way == "nuts" else {}))]
     table = made().predict(TESTED)
     for method, column in ((before, "support"), (after, "confidence")):
@@ -161,19 +153,4 @@ def test_the_distribution_of_a_posterior_is_its_mean() -> None:
 
 def test_every_name_has_words_in_the_report() -> None:
     assert [name for name in EVALUATED_METHODS if "not known" in method_words(name)] == []
-    assert method_words("cisc_venn") == "cisc, recalibrated on labelled questions by Venn-Abers calibration"
-
-
-def test_the_names() -> None:
-    assert {f"map_{name}" for name in PRESETS} <= set(CURVE_METHODS)
-    # NUTS cannot have bounds, nor should it have unequal weights.
-    assert "nuts_release" not in CURVE_METHODS
-    assert not any(map(is_sampled, DEFAULT_CURVE))
-    assert set(chosen_curve_methods(["default"])) == set(DEFAULT_CURVE)
-    assert chosen_curve_methods(["map_paper", "majority", "map_paper"]) == ("majority", "map_paper")
-    assert chosen_curve_methods(["nuts_bayes", "default"])[-1] == "nuts_bayes"
-    assert set(fitted_methods(PRESETS["paper"], "map", None)) == set(direag.FITTED_METHODS)
-    with pytest.raises(DirEAGError, match=r"Did you mean map_release\? Expected some of default, vanilla, "):
-        chosen_curve_methods(["majority", "nuts_release"])
-    with pytest.raises(DirEAGError, match="saw no method"):
-        chosen_curve_methods([])
+    assert method_words("majority_platt") == "majority, recalibrated on labelled questions by Platt scaling"

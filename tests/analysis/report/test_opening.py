@@ -88,8 +88,8 @@ class TestTheDifference:
         last = sentences(found_in(tmp_path / "vote", {"majority": better, "direag": worse}))[-1]
         assert "the majority vote, the best other method" in last
         assert last.endswith("DirEAG is worse.")
-        said = {"cisc_platt": worse, "level_logistic": better, "majority": better, "direag": worse}
-        assert rival(found_in(tmp_path / "calibrated", said)) == "level_logistic"
+        said = {"best_level_platt": worse, "conditional_logit": better, "majority": better, "direag": worse}
+        assert rival(found_in(tmp_path / "calibrated", said)) == "conditional_logit"
 
     def test_that_cannot_be_told(self, tmp_path):
         rng = np.random.default_rng(3)
