@@ -12,7 +12,7 @@ from bayes_direag.decisions.replay import INTERVAL_LEVEL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {"policy": RIGHT, "all": REFERENCE, "fixed": WRONG, "one": REFERENCE}
+_COLOURS = {"policy": RIGHT, "all": REFERENCE, "fixed": WRONG}
 
 
 def policy_figure(forecast: pd.DataFrame, tried: str) -> "Figure":
@@ -33,7 +33,6 @@ def policy_figure(forecast: pd.DataFrame, tried: str) -> "Figure":
         "policy": f"the policy ({own['reports']:.1f} reports a question)",
         "all": "all reports",
         "fixed": f"the best {counted(len(ways['fixed']['levels']), 'level')} everywhere",
-        "one": "one report: the best level everywhere",
     }
     with figure_style():
         figure = headed_figure(title, caption, 3.6)

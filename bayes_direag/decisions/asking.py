@@ -65,76 +65,60 @@ class Asking:
         half of the time (Laplace's rule).
         """
         slots = np.array(labelled.slots or range(labelled.n_levels))
-        means = [
-            [_mean(values[:, slots == level]) for level in range(len(labelled.learned_levels))]
-            for values in labelled.signals.values()
-        ]
+        levels, signals = range(len(labelled.learned_levels)), labelled.signals.values()
+        means = [np.array([_mean(values[:, slots == level]) for level in levels]) for values in signals]
         wrong = labelled.usable & ~labelled.correct
         same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
-        return cls(parameters, final, logit_signals([*np.array(means)], eps), float((n_same + 1) / (n_others + 2)))
+        return cls(parameters, final, logit_signals(means, eps), float((n_same + 1) / (n_others + 2)))
 
     @cached_property
-    def typical_worth(self) -> tuple[Float[np.ndarray, "label level"], ...]:
-        """What a report of each level adds at its mean confidence, by label of its answer; the last is no label.
+    def typical_worth(self) -> tuple[Float[np.ndarray, " level"], ...]:
+        """What a report of each level adds at its mean confidence.
 
         It adds concentration to its answer and to the null, and log odds to its answer.
         """
-        n_levels = len(self.typical)
-        n_labels = 0 if self.parameters.label_vote is None else self.parameters.label_vote.shape[-1]
-        label, level = np.divmod(np.arange((n_labels + 1) * n_levels), n_levels)
-        given, doubt, vote = worth(self.typical[level], level, np.where(label < n_labels, label, -1), self.parameters)
-        parts = given, doubt, np.zeros_like(given) if vote is None else vote
-        return tuple(part.reshape(n_labels + 1, n_levels) for part in parts)
+        given, doubt, vote = worth(self.typical, np.arange(len(self.typical)), None, self.parameters)
+        return given[:, 0], doubt[:, 0], np.zeros(len(given)) if vote is None else vote[:, 0]
 
     @cached_property
-    def alone(self) -> Float[np.ndarray, "label level"]:
-        """The probability of a report of each level alone, by label of its answer; the last is no label."""
-        n_labels, share = len(self.typical_worth[0]), self.parameters.prior_strength / 2
-        concentration = np.repeat([share, share + self.parameters.null_base], n_labels, axis=1)
+    def alone(self) -> Float[np.ndarray, " level"]:
+        """The probability of a report of each level alone."""
+        share = self.parameters.prior_strength / 2
+        concentration = np.stack([share, share + self.parameters.null_base])
         leader, null = self._power(concentration)
-        scores = np.stack([leader, np.full(n_labels, -np.inf), null])
-        return self._if_named(scores, concentration, np.arange(n_labels), np.zeros(n_labels, int))
+        return self._if_named(np.stack([leader, [-np.inf], null]), concentration, np.zeros(1, int))[0]
 
     def standing(
         self, reports: Reports, level: Int[np.ndarray, " column"], asked: Bool[np.ndarray, "problem column"]
     ) -> Standing:
         """Return where questions stand, of whose reports (a column may be of any level) some were asked for."""
         given = reports._replace(candidate=np.where(asked, reports.candidate, -1))
-
-        def of_piece(states: States) -> Standing:
-            return self._standing(states, given.select(states.place))
-
-        pieces = evaluate_samples(given, self.parameters.of_slots(level.tolist()), of_piece)
+        pieces = evaluate_samples(given, self.parameters.of_slots(level.tolist()), self._standing)
         return Standing(*map(np.concatenate, zip(*pieces, strict=True)))
 
-    def _standing(self, states: States, given: Reports) -> Standing:
-        """Return where questions stand, of which these reports are given."""
-        question, n_reports, is_answered = np.arange(len(states.n_reports)), states.n_reports, states.n_candidates > 0
+    def _standing(self, states: States) -> Standing:
+        question, is_answered = np.arange(len(states.n_reports)), states.n_candidates > 0
         support, concentration = states.support[..., 0], states.concentration[..., 0]
         leader = support[:-1].argmax(axis=0)
         selected, others = support[leader, question], support[:-1].copy()
         others[leader, question] = 0.0
-        label = np.full_like(leader, -1)
-        if given.label is not None:
-            label = np.where(given.candidate == leader[:, None], given.label, -1).max(axis=1, initial=-1)
         with np.errstate(divide="ignore", invalid="ignore"):  # where there is no answer
             scores = np.log([selected, others.sum(axis=0), support[-1]])
             concentration = np.stack([concentration[leader, question], concentration[-1]])
-            if_named = self._if_named(scores, concentration, label, n_reports)
-        if_named = np.where(is_answered[:, None], if_named, self.alone[-1])
-        probability = np.where(is_answered, self.final.of_selected(selected[None], n_reports)[0], 0.0)
+            if_named = self._if_named(scores, concentration, states.n_reports)
+        if_named = np.where(is_answered[:, None], if_named, self.alone)
+        probability = np.where(is_answered, self.final.of_selected(selected[None], states.n_reports)[0], 0.0)
         now = probability[:, None]
-        chance = np.minimum(now * self.alone[label] + (1 - now) * self.coincidence, _SUREST)
+        chance = np.minimum(now * self.alone + (1 - now) * self.coincidence, _SUREST)
         odds = np.where(is_answered[:, None], chance / (1 - chance), 1.0)
         leader = np.where(is_answered, leader, -1)
-        return Standing(leader, selected, n_reports, probability, (if_named - now) ** 2 * odds)
+        return Standing(leader, selected, states.n_reports, probability, (if_named - now) ** 2 * odds)
 
     def _if_named(
         self,
         scores: Float[np.ndarray, "3 problem"],
         concentration: Float[np.ndarray, "2 problem"],
-        label: Int[np.ndarray, " problem"],
         n_reports: Int[np.ndarray, " problem"],
     ) -> Float[np.ndarray, "problem level"]:
         """Return the probability of each leader after one more report that names it, by the level of that report.
@@ -142,7 +126,7 @@ class Asking:
         Given are the log support of the leader, the other candidates and the null, up to a constant; and the
         concentration of the leader and the null.
         """
-        given, doubt, vote = (part[label] for part in self.typical_worth)
+        given, doubt, vote = self.typical_worth
         (leader, others, null), (of_leader, of_null) = scores[..., None], concentration[..., None]
         leading = leader + self._power(1 + given / of_leader) + vote
         rest = np.logaddexp(others, null + self._power(1 + doubt / of_null))

@@ -404,7 +404,7 @@ class Fit:
         LevelError
             If the prices are not those of the fit's levels.
         """
-        made_from = self._replay, self.fitted, self.predictor, self.preset.recalibration
+        made_from = self._replay, self.predictor, self.preset.recalibration
         return make_policy(*made_from, prices=prices, budget=budget, value=value, person=person)
 
     @cached_property

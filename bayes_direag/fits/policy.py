@@ -134,13 +134,14 @@ class Policy:
         Returns
         -------
         DataFrame
-            A row for the ``policy``, for ``all`` reports, for the best ``fixed`` levels at most as dear as the policy,
-            and for the best ``one``; the last two were chosen in the forecast, on the labelled questions. Then the
-            ``curve``: the policy at other prices, from the lowest on, by its own final calibration. Columns:
-            ``levels`` that are asked in every question; ``reports``, how many a question has; ``share`` of all reports;
-            ``price`` a question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions
-            for a person, who does not count in what follows; ``confidence``, the mean probability of the answers;
-            ``accuracy`` and ``benefit`` (accuracy less Brier score), each with ``_low`` and ``_high``.
+            A row for the ``policy``, for ``all`` reports, and for the best ``fixed`` levels at most as dear as the
+            policy: in a replay those of the forecast, which judges them where they were not chosen. Then the ``curve``:
+            the policy at other prices, from the lowest on, by its own final calibration. Columns: ``levels`` that are
+            asked in every question; ``reports``, how many a question has; ``share`` of all reports; ``price`` a
+            question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions for a person,
+            who does not count in what follows; ``confidence``, the mean probability of the answers; ``accuracy``,
+            ``benefit`` (accuracy less Brier score), and ``difference``, the benefit less that of the policy, each with
+            ``_low`` and ``_high``.
 
         Raises
         ------
@@ -156,26 +157,46 @@ class Policy:
         if not len(given):
             raise DirEAGError(f"none of {len(observations)} questions is both labelled and answered; expected some.")
         given = given.voting_as(tuple(predictor.voting)).align(predictor.levels)
-        labels = predictor.labels if predictor.parameters.label_vote is not None else None
-        reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, labels)
-        replay = Replay.of(given, [Part(self.asking, reports, np.arange(len(given)))])
-        fixed = {str(row["asked"]): list(row["levels"]) for row in self.records if row["levels"]}
-        return _frame(replay.forecast(self.factor, self.prices, self.person, [self.stopped], fixed))
+        reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, None)
+        replay = Replay(given, [Part(self.asking, reports, np.arange(len(given)))], self.prices)
+        fixed = next(row["levels"] for row in self.records if row["asked"] == "fixed")
+        return _frame(replay.forecast(self.factor, self.person, [self.stopped], fixed))
+
+    def advice(self, forecast: "pandas.DataFrame | None" = None) -> str:
+        """Say which way of asking to take: ``policy``, ``fixed`` or ``all``.
+
+        That is the policy, unless another way is clearly better: unless the interval of the difference in benefit, less
+        that in price, lies above 0.
+        """
+        rows = (self.forecast if forecast is None else forecast).iloc[:3].to_dict("records")
+        dearer = [self.factor * (row["price"] - rows[0]["price"]) for row in rows]
+        net = [row["difference_low"] - price for row, price in zip(rows, dearer, strict=True)]
+        return str(rows[int(np.argmax(net))]["asked"])
 
     def text(self, forecast: "pandas.DataFrame | None" = None) -> str:
-        """Return a forecast, by default the policy's own, in sentences."""
-        rows = (self.forecast if forecast is None else forecast).to_dict("records")
-        own, every, fixed, one = rows[:4]
-        price = f" ({own['price_share']:.0%} of their price)" if np.ptp(self.prices) > 0 else ""
+        """Return what to do by a forecast, by default the policy's own, in three lines."""
+        found = self.forecast if forecast is None else forecast
+        own, every, fixed = found.iloc[:3].to_dict("records")
         n, names = len(fixed["levels"]), ", ".join(fixed["levels"])
-        best = f"the best {n} levels for that price" if n > 1 else "the best level"
-        person = "" if self.person is None else f"{own['handed_over']:.0%} of the questions are for a person. "
+        levels = f"these {n} levels" if n > 1 else "this level"
+        say = {
+            "policy": "Ask by the policy: no other way is clearly better.",
+            "fixed": f"Ask {levels} always ({names}): for their price they are clearly better than the policy.",
+            "all": "Ask all levels: the reports that the policy leaves out are clearly worth their price.",
+        }
+        person = "" if self.person is None else f" {own['handed_over']:.0%} of the questions are for a person."
         return (
-            f"Asking {own['share']:.0%} of the reports{price}, chosen question by question: {_shown(own)}. {person}"
-            f"All reports: {_shown(every)}. Of {best} ({names}): {_shown(fixed)}. "
-            f"One report ({one['levels'][0]}): {_shown(one)}. "
-            f"Intervals have probability {INTERVAL_LEVEL:g}."
+            f"{say[self.advice(found)]}\n"
+            f"Benefit: policy {self._shown(own)}; {names} always {self._shown(fixed)}; all {self._shown(every)}. "
+            f"Intervals have probability {INTERVAL_LEVEL:g}.\n"
+            f"The policy's answers claim that {own['confidence']:.0%} of them are right; {own['accuracy']:.0%} are "
+            f"[{own['accuracy_low']:.0%}, {own['accuracy_high']:.0%}].{person}"
         )
+
+    def _shown(self, row: Mapping[Hashable, Any]) -> str:
+        price = f" and {row['price_share']:.0%} of their price" if np.ptp(self.prices) > 0 else ""
+        benefit = f"{row['benefit']:.2f} [{row['benefit_low']:.2f}, {row['benefit_high']:.2f}]"
+        return f"{benefit} for {row['share']:.0%} of the reports{price}"
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
@@ -253,10 +274,3 @@ def _frame(records: list[dict[str, Any]]) -> "pandas.DataFrame":
     import pandas as pd
 
     return pd.DataFrame(records)
-
-
-def _shown(row: Mapping[Hashable, Any]) -> str:
-    return (
-        f"benefit {row['benefit']:.3f} [{row['benefit_low']:.3f}, {row['benefit_high']:.3f}], "
-        f"accuracy {row['accuracy']:.1%}"
-    )

@@ -1,6 +1,7 @@
 """Make a policy from a partial fit: by replaying it on the fitted questions, each by a fit that has not seen it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,11 @@ def out_of_fold_replay(
         asking = Asking.of(labelled.select(kept[number]), sampled_parameters(tree), final, preset.eps)
         row = np.flatnonzero(fold == number)
         parts.append(Part(asking, Reports.of(labelled.select(row), preset.eps, label_names(tree)), row))
-    return Replay.of(labelled, parts)
+    return Replay(labelled, parts, np.ones(len(predictor.levels)))
 
 
 def make_policy(
     replay: Replay,
-    labelled: Observations,
     predictor: Predictor,
     final: RecalibrationSettings,
     *,
@@ -76,7 +76,8 @@ def make_policy(
     After the replay the final calibration is fitted once more, to the questions as they were when asking stopped. The
     confidences of a part that enter the forecast are calibrated on the others.
     """
-    price = prices_by_level(prices, predictor.levels)
+    replay = replace(replay, price=prices_by_level(prices, predictor.levels))
+    labelled = replay.questions
     if (budget is None) == (value is None):
         raise DirEAGError("saw both or neither of budget and value; expected one of them. Give a budget, such as 0.3.")
     if budget is not None and not 0 < budget <= 1:
@@ -84,28 +85,28 @@ def make_policy(
     for name, given in (("value", value), ("person", person)):
         if given is not None and not 0 < given < np.inf:
             raise DirEAGError(f"{name} {given}: expected a positive number, in the unit of the prices.")
-    factor = 1 / value if value is not None else replay.factor(price, budget or 0.0)
-    answers = replay.answers(replay.asked(factor * price))
-    weight = np.tile(answers.answered, (1 + len(replay.parts), 1)).astype(float)
+    factor = 1 / value if value is not None else replay.factor(budget or 0.0)
+    answers = replay.answers(replay.asked(factor))
+    answered = answers.n_reports > 0
+    weight = np.tile(answered, (1 + len(replay.parts), 1)).astype(float)
     for number, part in enumerate(replay.parts, 1):
         weight[number, part.row] = 0.0
     if not weight.any(axis=1).all():
         raise DirEAGError(
-            f"{answers.answered.sum()} of {len(labelled)} questions are worth a report at these prices; expected more. "
-            "Give a larger budget or value, or lower prices."
+            f"{answered.sum()} of {len(labelled)} questions are worth a report at these prices; expected more. Give a "
+            "larger budget or value, or lower prices."
         )
     support, right = (np.broadcast_to(each, weight.shape) for each in (answers.support, answers.right))
     stopped, *of_parts = recalibrate(Outcomes(support, right, weight, answers.n_reports), final)
-
-    most = [replay.usable[:, replay.level == level].sum(axis=1).max() for level in range(len(price))]
+    most = [replay.usable[:, replay.level == level].sum(axis=1).max() for level in range(len(replay.price))]
     return Policy(
         predictor=predictor,
-        prices=price,
+        prices=replay.price,
         person=person,
         factor=factor,
         most=np.maximum(most, 1),
         asking=Asking.of(labelled, predictor.parameters, predictor.recalibration, predictor.eps),
         stopped=stopped,
         n_labels=len(labelled),
-        records=replay.forecast(factor, price, person, of_parts),
+        records=replay.forecast(factor, person, of_parts),
     )

@@ -8,11 +8,11 @@ from tests.analysis.figure_checks import assert_stands_alone, said
 
 
 def forecast(dear: float = 1.0) -> pd.DataFrame:
-    shares = {"policy": 0.3, "all": 1.0, "fixed": 0.25, "one": 0.1}
+    shares = {"policy": 0.3, "all": 1.0, "fixed": 0.25}
     rows = [
         {
             "asked": name,
-            "levels": {"fixed": ["a", "$b"], "one": ["a"]}.get(name, []),
+            "levels": ["a", "$b"] if name == "fixed" else [],
             "reports": 10 * share,
             "share": share,
             "price_share": share**dear,

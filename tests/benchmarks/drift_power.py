@@ -55,9 +55,10 @@ def of_policies(questions: Observations, n_labelled: int, n_new: int, seed: int)
     fit = fit_map(questions.select(order[:n_labelled]), partial=True)
     new = questions.select(order[n_labelled : n_labelled + n_new]).align(fit.level_names)
     asking = Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
-    replay, rows = Replay.of(new, [Part(asking, fit.reports(new), np.arange(len(new)))]), []
-    for price in np.geomspace(1e-7, 1e-2, 11):
-        asked = new.without(new.usable & ~replay.asked(np.full(len(fit.level_names), price)))
+    price, rows = np.ones(len(fit.level_names)), []
+    replay = Replay(new, [Part(asking, fit.reports(new), np.arange(len(new)))], price)
+    for factor in np.geomspace(1e-7, 1e-2, 11).tolist():
+        asked = new.without(new.usable & ~replay.asked(factor))
         alarm = Drift.between(fit.fitted, asked, seed=seed).differs
         rows.append({"share": asked.usable.sum() / new.usable.sum(), "alarm": alarm})
     return pd.DataFrame(rows)

@@ -76,17 +76,6 @@ def test_where_questions_stand_is_what_the_forward_evaluation_says() -> None:
     np.testing.assert_allclose(standing.probability, fit.predict(left)["confidence"].fillna(0.0), rtol=1e-9)
 
 
-def test_votes_by_label_count_where_the_leader_is_that_label() -> None:
-    frame = QUESTIONS.to_frame().dropna(subset=["answer"])
-    said = np.where(frame["answer"] == frame["gold_answer"], "yes", "no")
-    frame = frame.assign(answer=said, gold_answer="yes", confidence=np.nan).drop(columns=["correct", "level"])
-    fit = fit_map(Observations.from_frame(frame, level="level_name"), preset="judges", partial=True)
-    asking, predictor = asking_of(fit), fit.predictor
-    for number, name in enumerate(predictor.labels):
-        own = [probability(predictor, [{"level": level, "answer": name}]) for level in predictor.levels]
-        np.testing.assert_allclose(asking.alone[number], own, rtol=1e-9)
-
-
 def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong() -> None:
     fit = fit_map(QUESTIONS, partial=True)
     n_same = n_pairs = 0

@@ -3,14 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from bayes_direag.cli import app
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits.fit import Fit
@@ -18,6 +17,7 @@ from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.policy import Policy
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.fits.test_groups import grouped
+from tests.command_line import one_line, refuse, succeed
 
 ROOT = Path(__file__).resolve().parents[3]
 #: So many that the copies of the fitted ones have the shape of every small fit, whose program is compiled once.
@@ -97,7 +97,7 @@ def test_a_dear_level_is_asked_less(fit: Fit, policy: Policy) -> None:
 
 def test_fixed_ways_of_asking_are_those_of_the_fit(policy: Policy, new: Observations, fit: Fit) -> None:
     rows = policy.replay(new).set_index("asked")
-    for name in ("all", "fixed", "one"):
+    for name in ("all", "fixed"):
         levels = rows.loc[name, "levels"] or list(fit.level_names)
         left = new.without(~np.isin(new.level_names, levels)[None] & new.usable)
         said = fit.predict(left)
@@ -121,8 +121,8 @@ def test_a_person_is_asked_where_answers_are_doubtful(fit: Fit) -> None:
     assert not dear.next(reports).hand_over
     assert not cheap.next([]).hand_over
     share = cheap.forecast.iloc[0]["handed_over"]
-    assert f" {share:.0%} of the questions are for a person. All reports:" in cheap.text()
-    assert dear.forecast["handed_over"].tolist()[:4] == [0.0] * 4
+    assert cheap.text().endswith(f" {share:.0%} of the questions are for a person.")
+    assert dear.forecast["handed_over"].tolist()[:3] == [0.0] * 3
 
 
 def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
@@ -215,19 +215,75 @@ def test_fits_that_have_none(n: int, partial: bool, said: str) -> None:
         fit_map(QUESTIONS.select(slice(n)), partial=partial).policy(budget=0.3)
 
 
+def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(fit: Fit, policy: Policy) -> None:
+    """By fits to the other folds: those that are best on the questions of these are asked on the fold."""
+    replay = replace(fit._replay, price=policy.prices)
+    own, _, row = policy.records[:3]
+
+    def outcome(levels: list[str]) -> np.ndarray:
+        return replay.answers(np.isin(QUESTIONS.level_names, levels)[None] & replay.usable).benefit
+
+    def best(chosen: np.ndarray) -> list[str]:
+        found, levels = [], list[str]()
+        while len(levels) < 5:
+            trials = [[*levels, name] for name in QUESTIONS.level_names if name not in levels]
+            levels = max(trials, key=lambda trial: outcome(trial)[chosen].mean())
+            asked = np.isin(QUESTIONS.level_names, levels)[None] & replay.usable
+            if len(levels) == 1 or asked.sum(axis=1).mean() <= own["price"]:
+                found.append(levels)
+        return max(found, key=lambda trial: outcome(trial)[chosen].mean())
+
+    rows, benefit = np.arange(N_FITTED), np.zeros(N_FITTED)
+    for part in replay.parts:
+        benefit[part.row] = outcome(best(~np.isin(rows, part.row)))[part.row]
+    assert sorted(row["levels"]) == sorted(best(np.ones(N_FITTED, bool)))
+    assert row["benefit"] == pytest.approx(benefit.mean())
+    assert row["difference"] == pytest.approx(row["benefit"] - own["benefit"])
+
+
+@pytest.mark.parametrize(
+    ("way", "low", "dearer", "advice"),
+    [
+        ("fixed", 0.01, 0.0, "fixed"),
+        ("fixed", -0.01, 0.0, "policy"),
+        ("fixed", -0.01, -20.0, "fixed"),
+        ("all", 0.03, 20.0, "all"),
+        ("all", 0.03, 40.0, "policy"),
+    ],
+)
+def test_another_way_is_advised_where_it_is_clearly_better(
+    way: str, low: float, dearer: float, advice: str, policy: Policy
+) -> None:
+    """A unit of price is worth .001 of benefit."""
+    forecast = policy.forecast.set_index("asked")
+    forecast[["difference_low", "price"]] = [-1.0, 50.0]
+    forecast.loc["policy", "difference_low"] = 0.0
+    forecast.loc[way, ["difference_low", "price"]] = low, 50.0 + dearer
+    changed, forecast = replace(policy, factor=0.001), forecast.reset_index()
+    assert changed.advice(forecast) == advice
+    first, second, third = changed.text(forecast).splitlines()
+    levels = ", ".join(forecast.loc[2, "levels"])
+    assert {"policy": "by the policy", "fixed": levels, "all": "all levels"}[advice] in first
+    own = forecast.iloc[0]
+    assert f"policy {own['benefit']:.2f} [{own['benefit_low']:.2f}, " in second
+    assert f"claim that {own['confidence']:.0%} of them are right; {own['accuracy']:.0%} are [" in third
+
+
 def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     fit.save("fit.nc")
     new.write("new.jsonl")
     Path("prices.toml").write_text("".join(f'"{name}" = {1 + place}\n' for place, name in enumerate(fit.level_names)))
-    run = ["policy", "fit.nc", "--prices", "prices.toml", "--budget", "0.4", "--out", "policy.json"]
-    made = CliRunner().invoke(app, run)
-    assert made.exit_code == 0, made.output
-    assert "tried on the 64 labelled questions" in made.output
-    assert "of the reports (" in made.output
-    assert "for a person" not in made.output
-    tried = CliRunner().invoke(app, ["policy", "--replay", "policy.json", "new.jsonl", "--json", "--plot", "tried.png"])
+    made = succeed("policy", "fit.nc", "--prices", "prices.toml", "--budget", 0.4, "--out", "policy.json")
+    policy = Policy.load("policy.json")
+    assert one_line(made) == one_line(
+        "policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
+    )
+    assert "of their price" in made
+    tried = json.loads(succeed("policy", "policy.json", "new.jsonl", "--json", "--plot", "tried.png"))
     assert Path("tried.png").stat().st_size > 10_000
-    rows = json.loads(tried.output)["forecast"]
-    assert [row["asked"] for row in rows] == ["policy", "all", "fixed", "one", *14 * ["curve"]]
-    assert rows == Policy.load("policy.json").replay(new).to_dict("records")
+    assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed", *14 * ["curve"]]
+    assert tried["forecast"] == policy.replay(new).to_dict("records")
+    assert tried["advice"] == policy.advice(policy.replay(new))
+    assert "tried as it is" in refuse("policy", "policy.json", "new.jsonl", "--budget", 0.5)
+    assert "--out: saw none" in refuse("policy", "fit.nc")
