@@ -42,9 +42,8 @@ def fit_terms(fit: Fit, title: str) -> Terms:
         "levels": f"{len(fit.level_names)}: {', '.join(fit.level_names)}",
         "recalibration": final if final == "none" else f"{final}, on {calibrated_on}",
     }
-    if fit.older is not None:
-        counts = len(fit.older.observations) * fit.older.weight
-        rows["older labels"] = f"{len(fit.older.observations):,} questions, which count {counts:.0f} together"
+    if (fit.fitted.weight != 1).any():
+        rows["weights"] = f"the questions count as {fit.fitted.weight.sum():.4g} together"
     if fit.partial:
         rows["partial fit"] = "each question whole, and in copies with some of its reports"
     if fit.preset.is_weighted:

@@ -82,7 +82,3 @@ class FitFileError(DirEAGError):
 
 class FewReportsWarning(UserWarning):
     """Predicted questions have fewer reports than those that an ordinary fit has learned from."""
-
-
-class UncheckedWarning(UserWarning):
-    """A fit to older questions alone, since the new ones have no labels."""

@@ -40,7 +40,6 @@ from analysis.diagnosis.verdict import (
     calibration_finding,
     learning_findings,
     loo_finding,
-    older_finding,
     predictive_finding,
     sampling_findings,
     sensitivity_finding,
@@ -120,8 +119,6 @@ class Diagnosis(Result):
     def verdict(self) -> tuple[Finding, ...]:
         """What is fine, what is not, and what to do, sentence by sentence."""
         findings = [WEIGHTED] if self.is_weighted else []
-        if (older := self.fit.older) is not None:
-            findings.append(older_finding(len(older.observations), older.weight))
         if self.fit.partial:
             findings.append(COMPOSITE)
         findings += sampling_findings(self.parameters, self.chains, self.sampling)

@@ -67,15 +67,6 @@ COMPOSITE = _warning(
 )
 
 
-def older_finding(n: int, weight: float) -> Finding:
-    """Say that older questions count with a power of their likelihood."""
-    text = (
-        f"{n:,} older questions count as {n * weight:.0f}: the posterior is that of the new questions under a power "
-        "prior, and its intervals hold as far as the older questions are like the new ones."
-    )
-    return _warning("likelihood", text)
-
-
 def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
     """Say whether the fit has converged, and of each fault where it is and what to do; NaN counts as one."""
     labels, summary = parameter_labels(parameters), SamplerSummary.of(parameters, chains)

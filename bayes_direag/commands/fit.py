@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,6 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.commands.quality import show_quality, show_remarks
-from bayes_direag.errors import UncheckedWarning
 from bayes_direag.model.settings import Variant
 
 if TYPE_CHECKING:
@@ -46,20 +44,6 @@ def fit_command(
             rich_help_panel=_FURTHER,
         ),
     ] = None,
-    also: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labelled questions of an older set, of another task or month.",
-            rich_help_panel=_FURTHER,
-        ),
-    ] = None,
-    also_counts: Annotated[
-        float,
-        typer.Option(
-            "--also-counts", help="How many questions the older ones count as, together.", rich_help_panel=_FURTHER
-        ),
-    ] = 100.0,
     partial: Annotated[
         bool,
         typer.Option(
@@ -83,13 +67,13 @@ def fit_command(
     """
     from bayes_direag.data.observations import Observations
 
-    options.check_file(target, observations, *filter(None, [unlabelled, also]))
+    options.check_file(target, observations, *filter(None, [unlabelled]))
     columns = options.chosen_columns(column, scale, groups, equal)
     settings = options.chosen_preset(preset, overrides)
     with options.progress() as step:
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels)
-        further, older = (file and Observations.read(file, labelled.kind, columns) for file in (unlabelled, also))
+        further = unlabelled and Observations.read(unlabelled, labelled.kind, columns)
     if not as_json:
         show_quality(labelled, observations, inferred=answers is None)
         show_remarks(labelled, labels)
@@ -100,23 +84,18 @@ def fit_command(
         "partial": partial,
         "seed": seed,
     }
-    given |= {"also": older, "also_counts": also_counts}
-    with warnings.catch_warnings(record=True) as remarks:
-        warnings.simplefilter("always", UncheckedWarning)
-        if method == "map":
-            with options.progress() as step:
-                step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
-                from bayes_direag.fits.fitting import fit_map
+    if method == "map":
+        with options.progress() as step:
+            step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
+            from bayes_direag.fits.fitting import fit_map
 
-                fitted = fit_map(labelled, **given)
-        else:
-            given |= {"sampling": options.chosen_sampling(chains, warmup, draws, target_accept)}
-            from bayes_direag.fits.fitting import fit_nuts
+            fitted = fit_map(labelled, **given)
+    else:
+        given |= {"sampling": options.chosen_sampling(chains, warmup, draws, target_accept)}
+        from bayes_direag.fits.fitting import fit_nuts
 
-            terminal = options.err.is_terminal
-            fitted = fit_nuts(labelled, **given, allow_weighted=allow_weighted, progress=terminal)
-    for remark in remarks:
-        options.err.print(str(remark.message), soft_wrap=True)
+        terminal = options.err.is_terminal
+        fitted = fit_nuts(labelled, **given, allow_weighted=allow_weighted, progress=terminal)
     fitted.save(target)
     if as_json:
         options.out.print_json(data=fit_record(fitted, target), allow_nan=False)

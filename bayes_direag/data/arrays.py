@@ -197,6 +197,7 @@ def question_arrays(
     flag[place] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
 
     candidate = ranks(answer)
+    weights = table.texts_of_questions("weight")
     correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
     n_usable = (candidate >= 0).sum(axis=1)
     unreadable = (gold < 0) & golds.given
@@ -211,6 +212,7 @@ def question_arrays(
         "correct": correct,
         "labelled": (gold >= 0) | (n_flags > 0),
         "conflicting": conflicting.astype(np.int32),
+        "weight": np.array([*weights.values, 1.0])[weights.code],
     }
 
 

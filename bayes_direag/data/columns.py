@@ -31,7 +31,7 @@ class Columns:
 
     Attributes
     ----------
-    question, level, answer, confidence, gold, correct, cluster, group : str
+    question, level, answer, confidence, gold, correct, cluster, weight, group : str
         The name of each column. Levels may be numbers from 0 or names, which are then numbered; ``Model,Prompt`` are
         two columns, whose level is, for example, ``small/bold``. Reports with a group need no level: they are the
         first, second ... of their group in the question. Without stated confidences, ``confidence`` is None. With a row
@@ -47,7 +47,7 @@ class Columns:
     same_answer : callable, optional
         Tells which answers are equal; see :mod:`bayes_direag.data.equality`.
     needs_labels : bool
-        Whether the columns of labels must be there if they are named. Not in tables that are only predicted.
+        Whether columns of labels and weights must be there if they are named. Not in tables that are only predicted.
     """
 
     question: str = "problem_id"
@@ -57,6 +57,7 @@ class Columns:
     gold: str = "gold_answer"
     correct: str = "correct"
     cluster: str = "cluster"
+    weight: str = "weight"
     group: str = "group"
     groups: str | None = None
     levels: Sequence[str] | None = None
@@ -113,7 +114,7 @@ class Columns:
         default = Columns().spelling
         required = {our for our, name in self.spelling.items() if name != default[our]} | {"problem_id", "answer"}
         required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})
-        required -= set() if self.needs_labels else {"gold_answer", "correct"}
+        required -= set() if self.needs_labels else {"gold_answer", "correct", "weight"}
         of_level = (self.level,) if self.level in header else tuple(map(str.strip, self.level.split(",")))
         wanted = [self.spelling[our] for our in self.spelling if our in required and our != "level"]
         wanted[1:1] = of_level if "level" in required else ()

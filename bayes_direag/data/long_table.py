@@ -221,7 +221,7 @@ class LongTable:
         return self._columns[name][0] if name in self.columns else Coded.missing(len(self.line))
 
     def texts_of_questions(self, name: str) -> Coded:
-        """Return a column of texts with a row for each question."""
+        """Return a column with a row for each question."""
         column = self.texts(name)
         return Coded(column.values, np.maximum.reduceat(column.code, self.start) if len(self) else column.code)
 
@@ -335,8 +335,10 @@ class LongTable:
         return int(self.line[self.start[question]]) or None
 
     def unlabelled(self) -> "LongTable":
-        """Return the questions without gold answers and flags."""
-        kept = {name: column for name, column in self.columns.items() if name not in ("gold_answer", "correct")}
+        """Return the questions without gold answers, flags and weights."""
+        kept = {
+            name: column for name, column in self.columns.items() if name not in ("gold_answer", "correct", "weight")
+        }
         return replace(self, columns=kept)
 
     def take(self, questions: Int[np.ndarray, " taken"]) -> "LongTable":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from bayes_direag.data import files
 from bayes_direag.data.agreement import Agreement, Comparisons, agreement, comparisons
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 #: More distinct answers than this are not labels.
 MOST_LABELS = 12
-_ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting")
+_ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting", "weight")
 _ABSENT = {"candidate": -1, "correct": False, "status": Status.ABSENT}
 
 
@@ -58,6 +59,8 @@ class Observations:
         Whether correctness is known: there is a gold answer, or all usable observations are flagged.
     conflicting : (problem,) array
         The number of answers whose ``correct`` flags disagree.
+    weight : (problem,) array
+        How many questions each one counts as in a fit; not negative.
     table : LongTable
         The reports behind the arrays, perhaps of further questions.
     row : (problem,) array
@@ -81,6 +84,7 @@ class Observations:
     labelled: Bool[np.ndarray, "problem"]
     status: Int[np.ndarray, "problem level"]
     conflicting: Int[np.ndarray, "problem"]
+    weight: Float[np.ndarray, "problem"]
     table: LongTable
     row: Int[np.ndarray, "problem"]
     cluster: tuple[str | None, ...] | None = None
@@ -348,6 +352,11 @@ class Observations:
         return self.usable.any(axis=1)
 
     @property
+    def informative(self) -> Bool[np.ndarray, "problem"]:
+        """Whether a fit learns from a question: it is labelled and answered, and its weight is not 0."""
+        return self.labelled & self.answered & (self.weight > 0)
+
+    @property
     def n_candidates(self) -> Int[np.ndarray, "problem"]:
         """The number of distinct answers to each question."""
         return np.array([len(candidates) for candidates in self.candidates], int)
@@ -393,6 +402,8 @@ class Observations:
             digest.update(getattr(self, name).astype(form).tobytes())
         for values in [*self.signals.values()][1:]:
             digest.update(values.astype("<f8").tobytes())
+        if (self.weight != 1).any():
+            digest.update(self.weight.astype("<f8").tobytes())
         signal_names = self.signal_names if self.signal_names != ("number",) else None
         for names in filter(None, (self.cluster, self.groups, signal_names)):
             digest.update(json.dumps(names).encode())
@@ -488,6 +499,16 @@ class Observations:
         numbered = {int(self.row[place[name]]): question for name, question in known.items()}
         table = labelled_table(self.table, numbered, self.kind)
         return replace(self, correct=correct, labelled=labelled, table=table)
+
+    def weighted(self, weight: ArrayLike) -> "Observations":
+        """Return the questions with other weights, one a question; DirEAGError if one is negative or not finite."""
+        given = np.asarray(weight, float)
+        if given.shape != (len(self),) or not (np.isfinite(given) & (given >= 0)).all():
+            raise DirEAGError(
+                f"saw weights of shape {given.shape} from {given.min(initial=0):g} to {given.max(initial=0):g} for "
+                f"{len(self)} questions; expected a finite number from 0 for each. Correct them."
+            )
+        return replace(self, weight=given)
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the observations with the levels of a fit, in its order; the records do not change.

@@ -74,6 +74,14 @@ SIGNAL_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 NUMBER = "number"
 
 
+Weight = Annotated[
+    float | None,
+    Field(ge=0, strict=True, allow_inf_nan=False),
+    _PLAIN,
+    Words("a number from 0, or null", "Write how many questions this one counts as, or leave it out for 1."),
+]
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
 
@@ -157,6 +165,8 @@ class Question(_Record):
         The source of the question, the model that answered it, and its text.
     cluster
         What dependent questions share: a prompt, a document, a paraphrased question.
+    weight
+        How many questions it counts as in a fit; 1 if it is missing, and 0 is as if it had no label.
     observations
         In the order of the file; may be empty.
     """
@@ -172,6 +182,7 @@ class Question(_Record):
     question: Text = None
     gold_answer: Text = None
     cluster: Text = None
+    weight: Weight = None
     observations: Annotated[
         tuple[Observation, ...],
         Words("a list of objects, one a level", "Write the observations as a list, empty if there are none."),
@@ -192,7 +203,7 @@ class Question(_Record):
 FIELDS = Question.model_fields | Observation.model_fields
 #: The columns of a table in long form, with one row for each observation, or for a question that has none.
 OF_OBSERVATION = tuple(name for name in Observation.model_fields if name != "confidences")
-OF_QUESTION = ("gold_answer", "cluster", "dataset", "model", "question")
+OF_QUESTION = ("gold_answer", "cluster", "weight", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
 _SIGNAL = "confidence_"
 

@@ -347,7 +347,7 @@ def write_parquet(table: LongTable, path: Path) -> None:
         reports["confidences"] = pyarrow.StructArray.from_arrays(arrays, [signal_of(name) for name in further])
     ends = np.concatenate([[0], np.cumsum(table.n_reports)]).astype(np.int32)
     columns = {
-        name: pyarrow.array(table.texts_of_questions(name).objects(), dtypes[str])
+        name: pyarrow.array(table.texts_of_questions(name).objects(), dtypes[type_of(name)])
         for name in ("problem_id", *OF_QUESTION)
     }
     structs = pyarrow.StructArray.from_arrays([*reports.values()], [*reports])

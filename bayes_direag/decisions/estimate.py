@@ -36,10 +36,11 @@ class Size(NamedTuple):
     clusters: int
 
     @classmethod
-    def of(cls, observations: Observations) -> "Size":
-        """Count the questions and clusters of observations."""
-        number = observations.cluster_number
-        return cls(len(observations), len(observations) if number is None else len(np.unique(number)))
+    def of(cls, observations: Observations, weight: Float[np.ndarray, " problem"] | None = None) -> "Size":
+        """Count the questions, each by its weight, by default 1, and the clusters, each by its mean weight."""
+        weight, number = np.ones(len(observations)) if weight is None else weight, observations.cluster_number
+        of_cluster = weight if number is None else np.bincount(number, weight) / np.bincount(number)
+        return cls(max(round(weight.sum()), 1), max(round(of_cluster.sum()), 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         self.answers = answers
         self.seed = seed
 
-    def fit(self, X: Any, y: Any = None) -> "DirEAG":  # noqa: N803 - scikit-learn's names
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "DirEAG":  # noqa: N803 - scikit-learn's names
         """Fit to the labelled questions of X; raises as :func:`~bayes_direag.fit_map` does, or DirEAGError.
 
         Parameters
@@ -94,12 +94,16 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
             Questions: observations, a frame in long form, records or the path of a file.
         y
             A gold answer for each row of X, in place of those in X.
+        sample_weight
+            How many questions each one counts as, in place of the weights in X; not negative.
         """
         settings = presets.preset(self.preset)
         if self.recalibration is not None:
             settings = settings.override(recalibration={"method": self.recalibration})
         common: dict[str, Any] = {"preset": settings, "variant": self.variant, "seed": self.seed}
         observations = _labelled(X, y, self.answers)
+        if sample_weight is not None:
+            observations = observations.weighted(sample_weight)
         match self.method:
             case "map":
                 self.fit_ = fit_map(observations, **common)

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -30,10 +30,9 @@ from bayes_direag.fits.policy import Policy
 from bayes_direag.fits.policy_making import make_policy, out_of_fold_replay
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.predictor import Predictor
-from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
-from bayes_direag.fits.thinning import N_COPIES
+from bayes_direag.fits.thinning import fitted_rows
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
@@ -44,14 +43,13 @@ from bayes_direag.inference.posterior import (
     level_names,
     log_likelihoods,
     nuts_posterior,
-    older_groups,
     predictive,
     sampled_parameters,
     signal_names,
 )
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import Recalibration, distribution, predict
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant, raw_shape
@@ -181,15 +179,6 @@ class Fit:
         return bool(self.tree.attrs.get("partial", 0))
 
     @cached_property
-    def older(self) -> Older | None:
-        """The questions of an older set that the fit also learned from, with what each one counts."""
-        if "older_data" not in self.tree.children:
-            return None
-        weight = self.tree["older_data"]["weight_in_likelihood"].to_numpy()[0]
-        questions = replace(fitted_observations(self.tree, "older_"), agreement=self.fitted.agreement)
-        return Older(questions, float(weight))
-
-    @cached_property
     def enough_reports(self) -> EnoughReports:
         """How many usable reports the fitted questions had."""
         return EnoughReports.of(self.fitted.usable.sum(axis=1))
@@ -216,10 +205,10 @@ class Fit:
 
     @property
     def likelihood_data(self) -> LikelihoodData:
-        """The argument of the NumPyro model in this fit; any copies and older questions follow the questions."""
-        if self.partial or self.older is not None:
+        """The argument of the NumPyro model in this fit; any copies follow the questions."""
+        if self.partial:
             seed, settings = int(self.tree.attrs["seed"]), (self.preset, self.variant, self.method)
-            return fitted_rows(self.fitted, *settings, older=self.older, partial=self.partial, seed=seed)[1]
+            return fitted_rows(self.fitted, *settings, partial=True, seed=seed)[1]
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
 
@@ -346,7 +335,7 @@ class Fit:
             self.reports(new),
             sampled_parameters(self.tree, new.slots),
             self.recalibration,
-            Size(n_calibrated, n_calibrated) if n_calibrated else Size.of(self.fitted),
+            Size(n_calibrated, n_calibrated) if n_calibrated else Size.of(self.fitted, self.fitted.weight),
             Size.of(new),
             interval_level=interval_level,
             rng=np.random.default_rng([int(self.tree.attrs["seed"]), 3]),
@@ -411,7 +400,7 @@ class Fit:
     def _replay(self) -> Replay:
         """The fitted questions, each with a fit to other folds."""
         settings, seed = (self.preset, self.variant), int(self.tree.attrs["seed"])
-        return out_of_fold_replay(self.fitted, self.predictor, *settings, older=self.older, seed=seed)
+        return out_of_fold_replay(self.fitted, self.predictor, *settings, seed=seed)
 
     def _new(self, observations: Source) -> Observations:
         """Return the answered questions that the fit has not seen, with its levels."""
@@ -490,7 +479,6 @@ class Fit:
         preset: str | Preset = "bayes",
         variant: Variant = "confidence",
         sampling: SamplingSettings | None = None,
-        older: Older | None = None,
         partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
@@ -510,9 +498,9 @@ class Fit:
             Those of the :class:`~bayes_direag.LikelihoodData`.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
-        older, partial
-            Whether the model was conditioned on older questions and on copies too
-            (:func:`~bayes_direag.fits.rows.fitted_rows`, with this seed).
+        partial
+            Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.thinning.fitted_rows`, with this
+            seed).
         seed
             Seed of the final calibration, and of predictive draws.
 
@@ -525,30 +513,25 @@ class Fit:
         observations, settings, variant = fitted_to(observations, preset, variant)
         final = settings.recalibration
         require_posterior(final)
-        rows, data = fitted_rows(observations, settings, variant, "nuts", older=older, partial=partial, seed=seed)
-        n, own = int(rows.question.max()) + 1, rows.observations.select(rows.own)
-        labels = rows.observations.labels if settings.label_vote else ()
+        fitted = learned_from(observations, settings)
+        rows, data = fitted_rows(fitted, settings, variant, "nuts", partial=partial, seed=seed)
+        labels = rows.labels if settings.label_vote else ()
         shapes = {name: raw_shape(name, **data.sizes) for name in settings.free_parameters(variant)}
         raw = Draws.of(draws, shapes)
         n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
-        fitted, of_rows = own.select(slice(n)), log_likelihoods(raw.raw, data)
+        of_rows = log_likelihoods(raw.raw, data)
         about: dict[str, Any] = {"labels": labels, "preset": settings, "sampling": runs, "seed": seed}
         tree = nuts_posterior(raw, fitted, data, of_rows, **about, partial=partial)
-        if older is not None:
-            tree.update(older_groups(older.observations, older.weight, labels))
-        removed, n_reports, counted = None, None, np.ones(n)
-        of_rows = of_rows[..., : len(own)]
-        if partial:
-            counted, n_reports = rows.counts[: len(own)], own.usable.sum(axis=1)
-            removed = (of_rows * counted).reshape(n_chains, n_draws, N_COPIES, n).sum(axis=2)
+        n_reports = rows.usable.sum(axis=1) if partial else None
+        removed = (of_rows * rows.weight).reshape(n_chains, n_draws, -1, len(fitted)).sum(axis=2)
         sampled = tree["unconstrained_posterior"].to_dataset()
         parameters = sampled_parameters(tree, fitted.slots)
-        left_out = leave_one_out(own, sampled, of_rows, parameters, settings.eps, removed)
+        left_out = leave_one_out(rows, sampled, of_rows, parameters, settings.eps, removed)
         if final.method == "none":
             calibration = Recalibration.identity((n_chains, n_draws), final.eps)
         else:
-            outcomes = left_out.outcomes(own.right_state, counted, n_reports)
+            outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
             rng = np.random.default_rng([seed, 2])
             calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
         tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))

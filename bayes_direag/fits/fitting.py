@@ -1,7 +1,6 @@
 """Fit the model: by MAP, for one choice of questions or several; by NUTS; and by folds."""
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,16 @@ import pandas as pd
 from jaxtyping import Bool, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError, UncheckedWarning
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import dealt_folds
 from bayes_direag.fits.map_trees import map_trees
-from bayes_direag.fits.rows import Older, fitted_rows
 from bayes_direag.fits.sources import takes_observations
+from bayes_direag.fits.thinning import fitted_rows
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model import presets
-from bayes_direag.model.likelihood_data import fitted_to
+from bayes_direag.model.likelihood_data import fitted_to, learned_from
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 
@@ -29,8 +28,6 @@ def fit_map(
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     unlabelled: Observations | None = None,
-    also: Observations | None = None,
-    also_counts: float = 100.0,
     partial: bool = False,
     seed: int = 0,
 ) -> Fit:
@@ -45,13 +42,6 @@ def fit_map(
         The name of a preset, or a preset of your own.
     unlabelled
         Further questions of the same levels. If they have labels, these are not looked at.
-    also
-        Labelled questions of an older set, of another task or another month; a level may occur in one set alone. Their
-        likelihood is raised to a power (a power prior), so that together they count as ``also_counts`` questions, and
-        each as one at most. The folds and the final calibration are of ``observations`` alone. If these have no
-        label, the fit is that to the older questions, with a warning.
-    also_counts
-        What the older questions count together. With 10 or 30 labels 100 gained most over 46 pairs of sets.
     partial
         Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
         fewer reports (:mod:`bayes_direag.fits.thinning`), and the share of its reports enters the final calibration.
@@ -61,14 +51,13 @@ def fit_map(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered, or the unlabelled or older ones cannot be used.
+        If no question is both labelled and answered, or the unlabelled ones cannot be used.
     ConvergenceError
         If the optimum is not reached.
     """
     settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
-    observations, older = _beside(observations, unlabelled, also, also_counts, preset)
-    chosen = np.ones((1, len(observations)), bool)
-    return fit_map_batch(observations, chosen, older=older, **settings)[0]
+    observations = _with_unlabelled(observations, unlabelled, preset)
+    return fit_map_batch(observations, np.ones((1, len(observations)), bool), **settings)[0]
 
 
 def fit_map_batch(
@@ -77,16 +66,15 @@ def fit_map_batch(
     *,
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
-    older: Older | None = None,
     partial: bool = False,
     seed: int = 0,
 ) -> list[Fit]:
     """Fit to several choices of the same questions at once: see :func:`fit_map`.
 
-    A question that a row of ``chosen`` leaves out has no influence on that row's fit. ``older`` ones are in all fits.
+    A question that a row of ``chosen`` leaves out has no influence on that row's fit.
     """
     settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
-    return [Fit(tree) for tree in map_trees(observations, chosen, older=older, **settings)]
+    return [Fit(tree) for tree in map_trees(observations, chosen, **settings)]
 
 
 @takes_observations
@@ -97,8 +85,6 @@ def fit_nuts(
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     unlabelled: Observations | None = None,
-    also: Observations | None = None,
-    also_counts: float = 100.0,
     partial: bool = False,
     seed: int = 0,
     allow_weighted: bool = False,
@@ -116,7 +102,7 @@ def fit_nuts(
         inner folds are ignored, since leave-one-out support has not seen the label either.
     sampling
         Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
-    unlabelled, also, also_counts
+    unlabelled
         As in :func:`fit_map`.
     partial
         As for :func:`fit_map`. The copies of a question count as one question, but are not independent: the draws are
@@ -132,11 +118,11 @@ def fit_nuts(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered; if the unlabelled or older ones cannot be used; or if the preset
+        If no question is both labelled and answered; if the unlabelled ones cannot be used; or if the preset
         bounds parameters, weighs questions unequally without ``allow_weighted``, or has a recalibration that has no
         posterior.
     """
-    observations, older = _beside(observations, unlabelled, also, also_counts, preset)
+    observations = _with_unlabelled(observations, unlabelled, preset)
     observations, settings, variant = fitted_to(observations, preset, variant)
     if settings.is_weighted and not allow_weighted:
         raise DirEAGError(
@@ -146,44 +132,26 @@ def fit_nuts(
         )
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
-    rows: dict[str, Any] = {"older": older, "partial": partial, "seed": seed}
-    _, data = fitted_rows(observations, settings, variant, "nuts", **rows)
+    learned = learned_from(observations, settings)
+    _, data = fitted_rows(learned, settings, variant, "nuts", partial=partial, seed=seed)
     draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
-    return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, **rows)
+    about: dict[str, Any] = {"preset": settings, "variant": variant, "sampling": runs}
+    return Fit.from_draws(draws, learned, **about, partial=partial, seed=seed)
 
 
-def _beside(
-    observations: Observations,
-    unlabelled: Observations | None,
-    also: Observations | None,
-    also_counts: float,
-    preset: str | Preset,
-) -> tuple[Observations, Older | None]:
-    """Return the questions, with the agreement of levels in all sets, and older ones with the same levels.
+def _with_unlabelled(observations: Observations, unlabelled: Observations | None, preset: str | Preset) -> Observations:
+    """Return the questions, with the agreement of levels in both sets.
 
-    Without a label among the questions, the older ones take their place. Raises DirEAGError if the preset does not look
-    at unlabelled questions, or sets cannot be used together.
+    Raises DirEAGError if the preset does not look at unlabelled questions, or the sets cannot be used together.
     """
     settings = presets.preset(preset)
-    if unlabelled is not None and not settings.uses_agreement:
+    if unlabelled is None:
+        return observations
+    if not settings.uses_agreement:
         raise DirEAGError(
             f"preset {settings.name} learns nothing from unlabelled questions. Leave them out, or take preset bayes."
         )
-    further, older = [] if unlabelled is None else [unlabelled], None
-    if also is not None:
-        observations, older = Older.beside(observations, also, also_counts)
-        further.append(also.align(observations.learned_levels))
-    if further and settings.uses_agreement:
-        observations = observations.with_agreement(*further)
-    if older is not None and not (observations.labelled & observations.answered).any():
-        warnings.warn(
-            f"none of {len(observations)} questions has a label: this is the fit to {len(older.observations)} older "
-            "ones, and nobody has checked it here.",
-            UncheckedWarning,
-            stacklevel=3,
-        )
-        return replace(older.observations, agreement=observations.agreement), None
-    return observations, older
+    return observations.with_agreement(unlabelled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,9 +238,9 @@ def cross_fit(
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
 
-    The answered questions are dealt into folds by :func:`assign_folds`, in whole clusters. Unlabelled questions are
-    predicted but not fitted to. The agreement of the levels is that of all questions. The parameters are those of
-    :func:`train_test`.
+    The answered questions are dealt into folds by :func:`assign_folds`, in whole clusters; those of weight 0 are left
+    out. Unlabelled questions are predicted but not fitted to. The agreement of the levels is that of all questions. The
+    parameters are those of :func:`train_test`.
 
     Raises
     ------
@@ -290,8 +258,8 @@ def cross_fit(
 
 
 def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
-    """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered."""
-    return dealt_folds(observations, observations.answered, n_folds, seed)
+    """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered or its weight is 0."""
+    return dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
 
 
 def _fits(

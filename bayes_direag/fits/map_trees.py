@@ -9,12 +9,12 @@ from jaxtyping import Bool, Float
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.folds import dealt_folds, hashed_folds
-from bayes_direag.fits.rows import Older, Rows
+from bayes_direag.fits.thinning import thinned
 from bayes_direag.inference.map import Optimum, map_estimates
-from bayes_direag.inference.posterior import map_posterior, older_groups
+from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.likelihood_data import fitted_to
+from bayes_direag.model.likelihood_data import fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import Preset, Variant
@@ -26,40 +26,36 @@ def map_trees(
     *,
     preset: str | Preset,
     variant: Variant,
-    older: Older | None,
     partial: bool,
     seed: int,
 ) -> list[xr.DataTree]:
     """Fit to each row of ``chosen``, and return its container with the final calibration.
 
-    A question that a row leaves out has no influence on that row's fit. ``older`` ones are in all fits.
+    A question that a row leaves out has no influence on that row's fit.
     """
     whole, settings, variant = fitted_to(observations, preset, variant)
-    rows = Rows.of(whole, older, "map", partial=partial, seed=seed)
-    observations = rows.observations
+    rows = thinned(whole, "map", seed) if partial else whole
+    question = np.tile(np.arange(len(whole)), len(rows) // max(len(whole), 1))
     n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
     if n_parts:
-        usable = chosen & whole.labelled & whole.answered
-        apart = np.stack([dealt_folds(whole, row, n_parts, seed) == 0 for row in usable])
-    weight = rows.weights(rows.of_chosen(chosen & ~apart), settings)
-    optimum = map_estimates(observations, weight, preset=settings, variant=variant)
-    used = (weight > 0) & rows.own
-    supports = _supports(optimum, observations, settings, variant)
+        apart = np.stack([dealt_folds(whole, row, n_parts, seed) == 0 for row in chosen & whole.informative])
+    weight = likelihood_weights((chosen & ~apart)[:, question], rows, settings)
+    optimum = map_estimates(rows, weight, preset=settings, variant=variant)
+    used = weight > 0
+    supports = _supports(optimum, rows, settings, variant)
     selections = [supports[..., :-1].argmax(axis=2)]
     if settings.recalibration.out_of_fold:
         supports = _out_of_fold(rows, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = rows.counts * (apart[:, rows.question] & rows.own if n_parts else used)
-    n_reports = observations.usable.sum(axis=1) if partial else None
-    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections, n_reports=n_reports)
-    trees, labels = [], observations.labels if settings.label_vote else ()
+    calibrated_on = rows.weight * (apart[:, question] if n_parts else used)
+    n_reports = rows.usable.sum(axis=1) if partial else None
+    outcomes = Outcomes.of_selected(supports, rows.right_state, calibrated_on, *selections, n_reports=n_reports)
+    trees, labels = [], rows.labels if settings.label_vote else ()
     for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
         own = weight[member, : len(whole)]
         tree = map_posterior(
             optimum, member, whole, own, labels=labels, preset=settings, variant=variant, seed=seed, partial=partial
         )
-        if older is not None:
-            tree.update(older_groups(older.observations, older.weight, labels))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         if n_parts:
             names = [whole.problem_id[number] for number in np.flatnonzero(apart[member])]
@@ -69,7 +65,7 @@ def map_trees(
 
 
 def _out_of_fold(
-    rows: Rows,
+    rows: Observations,
     used: Bool[np.ndarray, "batch row"],
     whole: Optimum,
     preset: Preset,
@@ -81,20 +77,19 @@ def _out_of_fold(
     To save steps these fits start from the optimum of the fit to all questions; with bounds (``release``), from the
     preset's start. A single question (or cluster) is predicted in sample, as nothing is left to fit without it.
     """
-    observations = rows.observations
-    n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
+    n_folds, cluster = preset.recalibration.out_of_fold, rows.cluster_number
     fold = np.where(used, 0, -1)
     for member, row in enumerate(used):
         n_units = int(row.sum()) if cluster is None else len(np.unique(cluster[row]))
         if n_units > 1:
-            fold[member] = hashed_folds(observations, row, min(n_folds, n_units), seed)
+            fold[member] = hashed_folds(rows, row, min(n_folds, n_units), seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     dealt = (fold > 0).any(axis=1)[:, None, None]
-    kept = (used[:, None, :] & ~(held_out & dealt) | ~rows.own).reshape(-1, used.shape[1])
-    weight = rows.weights(kept, preset)
+    kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
+    weight = likelihood_weights(kept, rows, preset)
     near = None if preset.is_bounded else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near)
-    supports = _supports(optimum, observations, preset, variant)
+    optimum = map_estimates(rows, weight, preset=preset, variant=variant, near=near)
+    supports = _supports(optimum, rows, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 
 

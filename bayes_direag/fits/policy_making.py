@@ -14,7 +14,6 @@ from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.map_trees import map_trees
 from bayes_direag.fits.policy import Policy, prices_by_level
 from bayes_direag.fits.predictor import Predictor
-from bayes_direag.fits.rows import Older
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.posterior import label_names, sampled_parameters
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
@@ -25,13 +24,7 @@ _FOLDS = 5
 
 
 def out_of_fold_replay(
-    labelled: Observations,
-    predictor: Predictor,
-    preset: Preset,
-    variant: Variant,
-    *,
-    older: Older | None,
-    seed: int,
+    labelled: Observations, predictor: Predictor, preset: Preset, variant: Variant, *, seed: int
 ) -> Replay:
     """Return the questions in parts, each with what partial fits to the other parts decide by.
 
@@ -51,7 +44,7 @@ def out_of_fold_replay(
         )
     fold = hashed_folds(labelled, np.ones(len(labelled), bool), _FOLDS, seed)
     kept = fold != np.arange(_FOLDS)[:, None]
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "older": older, "partial": True, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": True, "seed": seed}
     parts = []
     for number, tree in enumerate(map_trees(labelled, kept, **settings)):
         final = recalibration.from_dataset(tree["recalibration"].to_dataset())

@@ -13,15 +13,28 @@ from hashlib import sha256
 import numpy as np
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.settings import FitMethod
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.settings import FitMethod, Preset, Variant
 
 N_COPIES = 8
-#: What a copy counts. Under NUTS the copies of a question count as one question.
+#: What a copy counts of its question's weight. Under NUTS the copies of a question count as one question.
 WEIGHT_OF_COPY: dict[FitMethod, float] = {"map": 1 / 4, "nuts": 1 / N_COPIES}
 
 
-def thinned(observations: Observations, seed: int) -> Observations:
-    """Return all questions as they are, then each one seven times with some of its usable reports.
+def fitted_rows(
+    questions: Observations, preset: Preset, variant: Variant, method: FitMethod, *, partial: bool, seed: int
+) -> tuple[Observations, LikelihoodData]:
+    """Return what a fit learns from: its questions, in a partial fit with their copies, and their likelihood.
+
+    Raises DirEAGError as :func:`~bayes_direag.model.likelihood_data.likelihood_weights` does.
+    """
+    rows = thinned(questions, method, seed) if partial else questions
+    weight = likelihood_weights(np.ones((1, len(rows)), bool), rows, preset)[0]
+    return rows, LikelihoodData.weighted(rows, weight, preset=preset, variant=variant)
+
+
+def thinned(observations: Observations, method: FitMethod, seed: int) -> Observations:
+    """Return all questions, then each one seven times with some of its usable reports, each copy with its weight.
 
     A copy keeps any number of reports from 1 to all with equal probability. What is kept depends on the question's
     name, its reports and the seed, and not on other questions. Copies of a question are one cluster.
@@ -37,5 +50,6 @@ def thinned(observations: Observations, seed: int) -> Observations:
     missing = np.concatenate([np.zeros((1, n_rows, n_columns), bool), rank >= n_kept[..., None]])
     clusters = observations.cluster or (None,) * n_rows
     units = tuple(cluster or name for cluster, name in zip(clusters, observations.problem_id, strict=True))
-    copies = replace(observations, cluster=units).select(np.tile(np.arange(n_rows), N_COPIES))
+    weight = WEIGHT_OF_COPY[method] * observations.weight
+    copies = replace(observations, cluster=units, weight=weight).select(np.tile(np.arange(n_rows), N_COPIES))
     return copies.without(missing.reshape(-1, n_columns))

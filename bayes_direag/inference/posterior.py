@@ -14,10 +14,11 @@ group                        content
 ``labels``                   ``correct``: whether each candidate is right, by problem and candidate
 ``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: the data of the
                              fit; ``said``, the label that each report gives (-1 for none), if there are votes by label;
-                             ``cluster`` ("" for none), if there are clusters; if the model uses it, the agreement of
-                             each level with the others (:mod:`bayes_direag.data.agreement`): ``agreement_share``,
-                             ``agreement_by_chance``, and x, ``agreement_score``. If levels are groups, reports have
-                             their own dimension ``report``, with the ``group`` of each
+                             ``cluster`` ("" for none), if there are clusters; ``question_weight``, unless all are 1;
+                             if the model uses it, the agreement of each level with the others
+                             (:mod:`bayes_direag.data.agreement`): ``agreement_share``, ``agreement_by_chance``, and x,
+                             ``agreement_score``. If levels are groups, reports have their own dimension ``report``,
+                             with the ``group`` of each
 ``log_prior``                NUTS only: log prior density of each raw parameter, under its natural name
 ``prior``                    on demand: parameters drawn from the prior, as in ``posterior``
 ``prior_predictive``         on demand: a ``target`` for every problem and draw of the prior
@@ -75,6 +76,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "n_candidates": ("problem",),
     "weight_in_likelihood": ("problem",),
     "cluster": ("problem",),
+    "question_weight": ("problem",),
     "group": ("report",),
     **dict.fromkeys(_AGREEMENT, ("level",)),
 }
@@ -97,8 +99,7 @@ def map_posterior(
 ) -> xr.DataTree:
     """Put one member of a batch of MAP fits into the container, without the questions of weight 0.
 
-    Only the first questions of the batch are observations, if others follow them. The seed is only recorded, since a
-    MAP draws nothing.
+    The seed is only recorded, since a MAP draws nothing.
     """
     used = weight > 0
     raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
@@ -135,8 +136,8 @@ def nuts_posterior(
 ) -> xr.DataTree:
     """Put NUTS draws into the container.
 
-    The data, with their log-likelihoods, are of the observations, all of positive weight; perhaps also of copies and
-    older questions, which follow them.
+    The data, with their log-likelihoods, are of the observations, all of positive weight; perhaps also of copies, which
+    follow them.
     """
     n = len(observations)
     with jax.enable_x64(True):
@@ -212,20 +213,9 @@ def _log_likelihoods(raw: RawDraws, data: LikelihoodData) -> Float[Array, "chain
     return by_question
 
 
-def older_groups(observations: Observations, weight: float, labels: Sequence[str]) -> xr.DataTree:
-    """Return the groups of a container that hold older questions."""
-    columns = _columns(observations, np.full(len(observations), weight), labels)
-    right = {"correct": observations.correct_candidate}
-    return _datasets({"older_data": columns, "older_labels": right}, observations, labels)
-
-
-def fitted_observations(tree: xr.DataTree, prefix: str = "") -> Observations:
-    """Return the questions of a container; their answers are numbers, as the container does not hold the text.
-
-    With ``prefix`` ``older_`` those of an older set.
-    """
-    data = tree["older_data" if prefix else "constant_data"].to_dataset()
-    right = tree[f"{prefix}labels"]["correct"].to_numpy()
+def fitted_observations(tree: xr.DataTree) -> Observations:
+    """Return the questions of a container; their answers are numbers, as the container does not hold the text."""
+    data, right = tree["constant_data"].to_dataset(), tree["labels"]["correct"].to_numpy()
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     names, (first, *further) = tuple(str(name) for name in data["problem"].to_numpy()), signal_names(tree)
@@ -246,6 +236,7 @@ def fitted_observations(tree: xr.DataTree, prefix: str = "") -> Observations:
         labelled=np.ones(len(names), bool),
         status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
         conflicting=np.zeros(len(names), np.int32),
+        weight=data["question_weight"].to_numpy() if "question_weight" in data else np.ones(len(names)),
         table=table_of_questions([Question(problem_id=name, observations=()) for name in names]),
         row=np.arange(len(names)),
         cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
@@ -372,6 +363,8 @@ def _columns(
     }
     if observations.cluster is not None:
         columns["cluster"] = np.array([name or "" for name in observations.cluster], dtype=object)
+    if (observations.weight != 1).any():
+        columns["question_weight"] = observations.weight
     if labels:
         columns["said"] = observations.label(labels)
     if observations.groups is not None:
@@ -429,7 +422,7 @@ _PRIOR_DRAWS = 1000
 _STATE = np.int16
 
 #: Groups without chain and draw.
-_DATA = ("fixed_parameters", "labels", "observed_data", "constant_data", "older_data", "older_labels")
+_DATA = ("fixed_parameters", "labels", "observed_data", "constant_data")
 
 _NOT_STATED = "not stated"
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")

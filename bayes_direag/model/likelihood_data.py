@@ -76,9 +76,9 @@ class LikelihoodData:
             As :func:`likelihood_weights`, for one if there is no such question.
         """
         observations, settings, variant = fitted_to(observations, preset, variant)
-        chosen = np.ones((1, len(observations)), bool)
-        weight = likelihood_weights(chosen, observations, settings)[0]
-        return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
+        observations = learned_from(observations, settings)
+        weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
+        return cls.weighted(observations, weight, preset=settings, variant=variant)
 
     @classmethod
     def weighted(
@@ -195,15 +195,20 @@ def fitted_to(
     return observations, preset.for_signals(len(observations.signal_names)), variant
 
 
+def learned_from(observations: Observations, preset: Preset) -> Observations:
+    """Return the questions of positive weight; raises as :func:`likelihood_weights` does."""
+    return observations.select(likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)[0] > 0)
+
+
 def likelihood_weights(
     chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset
 ) -> Float[np.ndarray, "batch problem"]:
     """Return the weight of each question in each fit of a batch.
 
-    A chosen question has weight 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
-    unanswered questions have weight 0. Raises DirEAGError if nothing can be learned.
+    A chosen question has its own weight, times the preset's null-target weight if no level gave its right answer.
+    Unlabelled and unanswered questions have weight 0. Raises DirEAGError if nothing can be learned.
     """
-    usable = chosen & observations.labelled & observations.answered
+    usable = chosen & observations.informative
     if not usable.any(axis=1).all():
         remedy = (
             "Give gold answers (gold_answer, or correct on each observation)."
@@ -213,17 +218,18 @@ def likelihood_weights(
         )
         raise DirEAGError(
             f"no labelled, answered question to fit: saw {len(observations)} questions, "
-            f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered; "
-            f"expected at least one that is both. {remedy}"
+            f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered, "
+            f"{int((observations.weight > 0).sum())} of a weight above 0; expected at least one that is all three. "
+            f"{remedy}"
         )
-    present = observations.gold_generated
+    present, counts = observations.gold_generated, usable * observations.weight
     if preset.null_target_weight != "balanced":
-        return np.where(usable, np.where(present, 1.0, preset.null_target_weight), 0.0)
-    n_present, n_absent = (usable & present).sum(axis=1), (usable & ~present).sum(axis=1)
+        return counts * np.where(present, 1.0, preset.null_target_weight)
+    n_present, n_absent = counts @ present, counts @ ~present
     if not n_present.all():
         raise DirEAGError(
             f"null_target_weight 'balanced' is questions with the right answer generated / questions without: saw 0 / "
-            f"{n_absent[n_present == 0][0]}. Set null_target_weight to a number."
+            f"{n_absent[n_present == 0][0]:g}. Set null_target_weight to a number."
         )
-    balance = n_present / np.maximum(n_absent, 1)
-    return np.where(usable, np.where(present, 1.0, balance[:, None]), 0.0)
+    balance = n_present / np.where(n_absent > 0, n_absent, 1.0)
+    return np.asarray(counts * np.where(present, 1.0, balance[:, None]))

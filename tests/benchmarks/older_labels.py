@@ -5,7 +5,8 @@
 Files with the same levels and kind of answers are taken in turn: the one before in the list is the older set of each.
 Up to 300 questions of it are older labels. The new file is split at random into 100 labels and up to 500 tested
 questions, and the rest counts as unlabelled. ``alone`` is the fit to the new labels, ``as it is`` the older fit, and
-numbers are ``also_counts``. Each pair is written as soon as it is measured, and not measured again.
+numbers are what the older questions count together, each at most 1. Each pair is written as soon as it is measured, and
+not measured again.
 """
 
 import argparse
@@ -19,7 +20,6 @@ import pandas as pd
 
 from bayes_direag import Fit, Observations
 from bayes_direag.fits.fitting import fit_map, fit_map_batch
-from bayes_direag.fits.rows import Older
 
 LABELS, OLDER, TESTED = (10, 30, 100), 300, 500
 COUNTS = (30.0, 100.0, float(OLDER))
@@ -38,10 +38,12 @@ def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[
         ways: dict[str, list[Fit]] = {"as it is": [untouched] * len(LABELS)}
         pool = new.with_agreement().select(order[: LABELS[-1]])
         ways["alone"] = fit_map_batch(pool, chosen)
+        frame = pd.concat([pool.to_frame(), before.to_frame()])
+        both = Observations.from_frame(frame, answers=new.kind).with_agreement(new, older)
+        kept = np.pad(chosen, ((0, 0), (0, len(before))), constant_values=True)
         for counts in COUNTS:
-            aligned, beside = Older.beside(new, before, counts)
-            pool = aligned.with_agreement(older.align(aligned.learned_levels)).select(order[: LABELS[-1]])
-            ways[f"{counts:g}"] = fit_map_batch(pool, chosen, older=beside)
+            weight = np.repeat([1.0, min(1.0, counts / len(before))], [len(pool), len(before)])
+            ways[f"{counts:g}"] = fit_map_batch(both.weighted(weight), kept)
         for way, fits in ways.items():
             for n, fit in zip(LABELS, fits, strict=True):
                 table = fit.predict(tested, warn=False)

@@ -153,7 +153,7 @@ class TestNuts:
         printed = succeed("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
         sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
         said = {"preset": PRESETS["bayes"], "variant": "count", "sampling": sampling, "seed": 3}
-        given = {"unlabelled": None, "also": None, "also_counts": 100.0, "partial": False}
+        given = {"unlabelled": None, "partial": False}
         given |= {"allow_weighted": False, "progress": False}
         assert asked == said | given
         assert "R-hat at most" in printed

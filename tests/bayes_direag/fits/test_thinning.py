@@ -34,7 +34,7 @@ def keeping(questions: Observations, n: int) -> Observations:
 
 class TestCopies:
     def test_the_first_are_whole_and_the_others_have_some_of_the_reports(self, questions: Observations) -> None:
-        copies, n = thinned(questions, 0), len(questions)
+        copies, n = thinned(questions, "map", 0), len(questions)
         assert len(copies) == N_COPIES * n
         assert copies.problem_id == questions.problem_id * N_COPIES
         np.testing.assert_array_equal(copies.candidate[:n], questions.candidate)
@@ -49,7 +49,7 @@ class TestCopies:
     def test_every_number_of_reports_and_every_report_is_equally_likely(self) -> None:
         whole = simulate_observations(2000, seed=1)
         whole = whole.select(whole.usable.all(axis=1))
-        copies = thinned(whole, 3).select(slice(len(whole), None))
+        copies = thinned(whole, "map", 3).select(slice(len(whole), None))
         counts = np.bincount(copies.usable.sum(axis=1), minlength=6)[1:]
         assert stats.chisquare(counts).pvalue > 1e-3
         alone = copies.usable[copies.usable.sum(axis=1) == 1]
@@ -57,21 +57,21 @@ class TestCopies:
 
     def test_a_copy_depends_on_its_own_question_alone(self, questions: Observations) -> None:
         order = np.random.default_rng(0).permutation(len(questions))[:50]
-        some, all_of_them = thinned(questions.select(order), 5), thinned(questions, 5)
+        some, all_of_them = thinned(questions.select(order), "map", 5), thinned(questions, "map", 5)
         n = len(questions)
         places = np.concatenate([order + turn * n for turn in range(N_COPIES)])
         np.testing.assert_array_equal(some.usable, all_of_them.usable[places])
-        assert (thinned(questions, 6).usable != all_of_them.usable).any()
+        assert (thinned(questions, "map", 6).usable != all_of_them.usable).any()
 
     def test_copies_are_one_cluster(self, questions: Observations) -> None:
         n = len(questions)
-        number = thinned(questions, 0).cluster_number
+        number = thinned(questions, "map", 0).cluster_number
         assert number is not None
         np.testing.assert_array_equal(number, np.tile(np.arange(n), N_COPIES))
 
     def test_a_single_report_stays(self, questions: Observations) -> None:
         alone = keeping(questions, 1)
-        np.testing.assert_array_equal(thinned(alone, 0).usable, np.tile(alone.usable, (N_COPIES, 1)))
+        np.testing.assert_array_equal(thinned(alone, "map", 0).usable, np.tile(alone.usable, (N_COPIES, 1)))
 
 
 class TestMap:

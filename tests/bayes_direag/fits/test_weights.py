@@ -1,0 +1,157 @@
+"""What a question's weight does: in the likelihood, the final calibration and the folds, by every door."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag import DirEAG, Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset, simulate_observations
+from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.fits.fitting import cross_fit
+from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.settings import SamplingSettings, raw_shape
+
+IN_SAMPLE = preset("bayes").override(recalibration={"out_of_fold": 0})
+DOUBLED = np.arange(60) % 3 == 0
+
+
+def renamed(questions: Observations, prefix: str) -> Observations:
+    return replace(questions, problem_id=tuple(f"{prefix}-{name}" for name in questions.problem_id))
+
+
+@pytest.fixture(scope="module")
+def questions() -> Observations:
+    return simulate_observations(60, seed=1).with_agreement()
+
+
+@pytest.fixture(scope="module")
+def twice(questions: Observations) -> Observations:
+    """The questions, some of them twice, under another name."""
+    frame = questions.to_frame()
+    again = frame[frame["problem_id"].isin(np.array(questions.problem_id)[DOUBLED])]
+    again = again.assign(problem_id="again-" + again["problem_id"].astype(str))
+    both = Observations.from_frame(pd.concat([frame, again]), answers=questions.kind)
+    return replace(both, agreement=questions.agreement)
+
+
+@pytest.fixture(scope="module")
+def weighted(questions: Observations) -> Observations:
+    return questions.weighted(np.where(DOUBLED, 2.0, 1.0))
+
+
+def raw(fit: Fit) -> dict[str, np.ndarray]:
+    group = fit.tree["unconstrained_posterior"].to_dataset()
+    return {str(name): values.to_numpy() for name, values in group.items()}
+
+
+@pytest.mark.parametrize("name", ["bayes", "paper", "release"])
+def test_weight_two_has_the_density_of_two_equal_questions(
+    name: str, weighted: Observations, twice: Observations
+) -> None:
+    data = [LikelihoodData.of(each, preset=preset(name)) for each in (weighted, twice)]
+    assert len(data[0].weight) < len(data[1].weight)
+    assert data[0].weight.sum() == pytest.approx(data[1].weight.sum())
+    settings, rng = data[0].preset, np.random.default_rng(0)
+    start = {key: rng.normal(0, 0.3, raw_shape(key, **data[0].sizes)) for key in settings.free_parameters("confidence")}
+    with jax.enable_x64(True):
+        losses = [float(jax.jit(penalised_loss)(start, each)) for each in data]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+
+
+def test_weight_two_gives_the_fit_of_two_equal_questions(weighted: Observations, twice: Observations) -> None:
+    one, other = fit_map(weighted, preset=IN_SAMPLE), fit_map(twice, preset=IN_SAMPLE)
+    for name, values in raw(other).items():
+        np.testing.assert_allclose(raw(one)[name], values, atol=1e-5)
+    for name, value in other.recalibration.coefficients.items():
+        np.testing.assert_allclose(one.recalibration.coefficients[name], value, atol=1e-5)
+
+
+@pytest.mark.parametrize("split", [{}, {"recalibration": {"split": 4, "out_of_fold": 0}}])
+@pytest.mark.parametrize("partial", [False, True])
+def test_weight_zero_is_no_label(questions: Observations, split: dict, partial: bool) -> None:
+    chosen = preset("bayes").override(**split)
+    without = replace(questions, labelled=questions.labelled & ~DOUBLED)
+    fits = [
+        fit_map(each, preset=chosen, partial=partial)
+        for each in (questions.weighted(np.where(DOUBLED, 0.0, 1.0)), without)
+    ]
+    assert fits[0].learned_from == fits[1].learned_from
+    np.testing.assert_array_equal(fits[0].predict(questions)["confidence"], fits[1].predict(questions)["confidence"])
+
+
+def test_weights_times_the_weight_of_the_null(questions: Observations) -> None:
+    heavy = preset("paper").override(null_target_weight=3.0)
+    weight = np.linspace(0.5, 2, 60)
+    data = LikelihoodData.of(questions.weighted(weight), preset=heavy)
+    expected = np.where(questions.gold_generated, 1.0, 3.0) * weight
+    np.testing.assert_allclose(data.weight, expected[questions.informative])
+
+
+def test_older_labels_are_rows_with_a_weight(tmp_path) -> None:
+    """By concatenation of frames; a fit to such a file, and its likelihood, come back from their files."""
+    new, older = simulate_observations(30, seed=3), renamed(simulate_observations(90, seed=4), "older")
+    frames = [new.to_frame(), older.to_frame()]
+    frames[1]["problem_id"] = "older-" + frames[1]["problem_id"].astype(str)
+    both = pd.concat([frames[0], frames[1].assign(weight=0.25)])
+    observations = Observations.from_frame(both, answers=new.kind)
+    np.testing.assert_array_equal(observations.weight, np.repeat([1.0, 0.25], [30, 90]))
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        observations.write(tmp_path / f"both{suffix}")
+        again = Observations.read(tmp_path / f"both{suffix}", new.kind)
+        np.testing.assert_array_equal(again.weight, observations.weight)
+        assert again.fingerprint == observations.fingerprint
+    fit = fit_map(observations)
+    fit.save(tmp_path / "fit.nc")
+    loaded = Fit.load(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(loaded.likelihood_data.weight, observations.weight)
+    np.testing.assert_array_equal(loaded.fitted.weight, observations.weight)
+    estimate = fit.estimate(renamed(simulate_observations(50, seed=5), "next"))
+    assert (estimate.n_labels, estimate.n_answers) == (round(30 + 90 * 0.25), 50)
+
+
+def test_folds_leave_weight_zero_out(questions: Observations) -> None:
+    held_out = cross_fit(questions.weighted(np.where(DOUBLED, 0.0, 1.0)))
+    index = np.concatenate([fold.index for fold in held_out])
+    np.testing.assert_array_equal(np.sort(index), np.flatnonzero(~DOUBLED & questions.answered))
+
+
+def test_the_estimator_takes_them(questions: Observations, weighted: Observations) -> None:
+    model = DirEAG().fit(questions, sample_weight=weighted.weight)
+    np.testing.assert_array_equal(model.predict_proba(questions)[:, 1], fit_map(weighted).predict(questions).confidence)
+    with pytest.raises(DirEAGError, match="expected a finite number from 0 for each"):
+        DirEAG().fit(questions, sample_weight=[1.0, -1.0])
+
+
+@pytest.mark.parametrize("weight", [-1, float("inf"), "much", True])
+def test_what_is_no_weight(weight: object) -> None:
+    report = {"problem_id": "a", "level": 0, "answer": 5, "confidence": 50, "gold_answer": 5, "weight": weight}
+    with pytest.raises(ObservationError, match=r"weight: this value cannot be used.*expected a number from 0"):
+        Observations.from_frame(pd.DataFrame([report]))
+    record = {"problem_id": "a", "weight": weight, "observations": []}
+    with pytest.raises(ObservationError, match="weight: this value cannot be used"):
+        Observations.from_records([record], "numeric")
+
+
+def test_rows_of_a_question_must_agree() -> None:
+    rows = [{"problem_id": "a", "level": k, "answer": 5, "confidence": 50, "weight": k} for k in (1, 2)]
+    with pytest.raises(ObservationError, match="weight: question 'a' has 1"):
+        Observations.from_frame(pd.DataFrame(rows), answers="numeric")
+
+
+@pytest.mark.slow
+def test_nuts(weighted: Observations, twice: Observations) -> None:
+    """Draws from the posterior of two equal questions; what is left out is a question with all its weight."""
+    sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=150)
+    fits = [fit_nuts(each, variant="count", sampling=sampling, seed=2) for each in (weighted, twice)]
+    names = sorted(raw(fits[0]))
+    means = [np.concatenate([raw(fit)[name].mean(axis=(0, 1)).ravel() for name in names]) for fit in fits]
+    spread = np.concatenate([raw(fits[0])[name].std(axis=(0, 1)).ravel() for name in names])
+    assert np.abs((means[0] - means[1]) / spread).max() < 0.5
+    assert fits[0].n_questions < fits[1].n_questions
+    by_row = fits[0].tree["log_likelihood"]["target"].to_numpy().reshape(300, -1)
+    ratio = -by_row * weighted.weight
+    weight = np.exp(ratio) / np.exp(ratio).sum(axis=0)
+    expected = np.log((weight * np.exp(by_row)).sum(axis=0))
+    np.testing.assert_allclose(fits[0].left_out["elpd"], expected, atol=0.02)
