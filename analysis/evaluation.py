@@ -34,11 +34,11 @@ from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, score, scored_rows
+from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
-from bayes_direag.fits.abstention import by_threshold
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given

@@ -22,6 +22,8 @@ from jaxtyping import Float, Int
 from analysis.scores.metrics import MIN_CONFIDENCE, Chunk, Confidence, Correct, Weight
 from analysis.scores.scoring import interval_columns, scored_by_method
 
+_THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
 
 def risk_coverage(confidence: Confidence, correct: Correct) -> pd.DataFrame:
     """Return the risk at every number of accepted answers, 1 to n.
@@ -100,6 +102,25 @@ def selective_table(
         row |= {"risk": n_wrong[0] / n if n else np.nan, "oracle_aurc": best[0]}
         for name, values in (("aurc", area), ("excess_aurc", area - best)):
             row |= interval_columns(name, values[0], values[1:], level)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def by_threshold(confidence: Confidence, correct: Correct, level: float) -> pd.DataFrame:
+    """Return how many labelled answers reach each of some thresholds, and how many of these are right.
+
+    ``threshold``; ``labelled``, the answers that reach it; ``right``, the share of these that is right, NaN if there is
+    none, with its interval (Clopper and Pearson) from ``low`` to ``high``, each for a threshold chosen beforehand.
+    """
+    from scipy.stats import binomtest
+
+    rows = []
+    for threshold in _THRESHOLDS:
+        right = correct[confidence >= threshold]
+        row = {"threshold": threshold, "labelled": len(right), "right": np.nan, "low": np.nan, "high": np.nan}
+        if len(right):
+            low, high = binomtest(int(right.sum()), len(right)).proportion_ci(level)
+            row |= {"right": right.mean(), "low": low, "high": high}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -1,34 +1,25 @@
-r"""Selective prediction with a guarantee: the lowest confidence at which to answer, learned from labelled questions.
+r"""Selective prediction with a guarantee: the lowest probability at which to answer, learned from labelled questions.
 
-Sort :math:`n` labelled and :math:`m` new questions together by confidence, the highest first. If they are exchangeable,
-every choice of :math:`n` of them is equally likely to be the labelled ones, whether or not the confidences are
-calibrated. For a number :math:`k`, chosen without labels, let :math:`B` be the least number for which the first
-:math:`B + k + 1` wrong answers include at most :math:`k` labelled ones with a (hypergeometric) probability of at most 1
-- assurance. If they include more, *every* threshold with at most :math:`k` wrong labelled answers above it has at most
-:math:`B` wrong new ones above it. So the lowest such threshold may be taken, and its :math:`m'` new questions are
-answered if :math:`B \le (1 - \text{target})\, m'`.
+Sort :math:`n` labelled and :math:`m` new questions together by probability, the highest first. If they are
+exchangeable, every choice of :math:`n` of them is equally likely to be the labelled ones, whether or not the
+probabilities are calibrated. For a number :math:`k`, chosen without labels, let :math:`B` be the least number for which
+the first :math:`B + k + 1` wrong answers include at most :math:`k` labelled ones with a (hypergeometric) probability of
+at most 1 - assurance. If they include more, *every* threshold with at most :math:`k` wrong labelled answers above it
+has at most :math:`B` wrong new ones above it. So the lowest such threshold may be taken, and its :math:`m'` new
+questions are answered if :math:`B \le (1 - \text{target})\, m'`. Of all :math:`k`, the one that answers most in
+expectation is taken, according to the probabilities.
 
-As :math:`m` grows, :math:`B / m` tends to the bound of Clopper and Pearson. All questions of a tie lie on the same side
-of a threshold, so ties need no care. Bounds for all :math:`k` together would be wider, each at about a tenth of the
-risk. The single :math:`k` is the one that answers most in expectation, according to the confidences of all questions.
-If these are too high, fewer questions are answered, but the guarantee holds.
+The guarantee is an average over all runs. So that it also says something about those that answer, the probabilities
+themselves have to support the target too: by them the number of wrong answers, taken as a Poisson variable, is within
+the limit with a probability of at least the assurance.
 
-The guarantee is an average over all runs. If few runs answer anything, it says little about those that do. So the
-confidences themselves have to support the target too: by them the number of wrong answers, taken as a Poisson variable,
-which has the larger variance, is within the limit with a probability of at least the assurance. If they are calibrated,
-the guarantee also holds for the runs that answer.
-
-References
-----------
-Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404. Angelopoulos et al. (2021), doi:10.48550/arXiv.2110.01052, for
-tests of a threshold's error rate in the long run on labelled questions. Bauer (1991), doi:10.1002/sim.4780100610, for
-testing thresholds in a fixed order, which would not control the error among a finite number of new questions.
+As :math:`m` grows, :math:`B / m` tends to the bound of Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404.
 """
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -36,69 +27,44 @@ from scipy.stats import hypergeom, poisson
 
 from bayes_direag.errors import DirEAGError
 
-#: Factor on the expected number of errors, since confidences learned from few labels are somewhat too high.
+#: Factor on the expected number of errors, since probabilities learned from few labels are somewhat too high.
 _MORE_ERRORS = 1.1
 #: How many numbers k are compared at most.
 _GRID = 60
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """Which questions to answer, and the bound on the errors among them.
+class Threshold(NamedTuple):
+    """Which questions to answer, and the bound on the errors among them."""
 
-    Attributes
-    ----------
-    target : float
-        The accuracy wanted among the answered new questions.
-    assurance : float
-        Probability that the target is reached or nothing is answered, over which questions are labelled and which new.
-    threshold : float
-        Questions of at least this confidence are answered; NaN if none are.
-    n_labelled : int
-        Number of labelled questions with a confidence.
-    n_labelled_above, n_labelled_wrong : int
-        Number of these that reach the threshold, and of wrong ones among them; 0 without a threshold.
-    n_new : int
-        Number of new questions with a confidence.
-    n_answered : int
-        Number of these that reach the threshold.
-    most_wrong : int
-        Upper bound on the wrong answers among these, with the assurance; 0 without a threshold.
-    expected_wrong : float
-        Expected number of wrong answers among these, by their confidences; 0 without a threshold.
-    n_needed : int
-        Least number of labelled questions, all answered rightly, with which all new ones could be answered.
-    promised : bool
-        Whether the confidences themselves support the target at some threshold.
-    """
-
-    target: float
-    assurance: float
+    #: Questions of at least this probability are answered; NaN if none are.
     threshold: float
+    #: Labelled questions with a probability, those that reach the threshold, and the wrong ones among these.
     n_labelled: int
     n_labelled_above: int
     n_labelled_wrong: int
+    #: New questions with a probability, those that are answered, and the bound on the wrong answers among these.
     n_new: int
     n_answered: int
     most_wrong: int
-    expected_wrong: float
+    #: The least number of labelled questions, all answered rightly, with which all new ones could be answered.
     n_needed: int
+    #: Whether the probabilities themselves support the target at some threshold.
     promised: bool
 
 
 def choose_threshold(
-    confidence: Float[np.ndarray, " labelled"],
+    probability: Float[np.ndarray, " labelled"],
     correct: Bool[np.ndarray, " labelled"],
-    new_confidence: Float[np.ndarray, " new"],
+    new: Float[np.ndarray, " new"],
     *,
     target: float,
     assurance: float = 0.9,
 ) -> Threshold:
-    """Find the lowest confidence at which to answer.
+    """Find the lowest probability at which to answer.
 
-    Given are the confidences of labelled questions, by a fit that has not seen these labels, and whether the answers
-    are right; then those of new questions, which must be exchangeable with them. Confidences are NaN without an answer.
-    Raises DirEAGError if the target is not above 0 and up to 1, or the assurance not at least 1/2 and below 1.
+    Given are the probabilities of labelled questions, by a fit that has not seen these labels, and whether the answers
+    are right; then those of new questions. They are NaN without an answer. Raises DirEAGError if the target is not
+    above 0 and up to 1, or the assurance not at least 1/2 and below 1.
 
     Examples
     --------
@@ -107,41 +73,23 @@ def choose_threshold(
     >>> round(decision.threshold, 3), decision.n_answered, decision.n_labelled_wrong, decision.most_wrong
     (0.722, 56, 0, 6)
     """
-    check_wanted(target, assurance)
-    known = ~np.isnan(confidence)
-    confidence, wrong = confidence[known], ~correct[known]
-    new = new_confidence[~np.isnan(new_confidence)]
-    n, m = len(confidence), len(new)
-    tolerated, bound = _tolerated(np.concatenate([confidence, new]), n, m, target, assurance)
-    thresholds, n_reached, expected = _thresholds(new)
-    allowed = allowed_wrong(target, n_reached)
-    promised = poisson.ppf(assurance, expected) <= allowed
-    n_wrong = wrong.sum() - np.searchsorted(np.sort(confidence[wrong]), thresholds)
-    supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
-    threshold = float(thresholds[supported[-1]]) if len(supported) else math.nan
-    above = confidence >= threshold
-    return Threshold(
-        target=target,
-        assurance=assurance,
-        threshold=threshold,
-        n_labelled=n,
-        n_labelled_above=int(above.sum()),
-        n_labelled_wrong=int((above & wrong).sum()),
-        n_new=m,
-        n_answered=int(n_reached[supported[-1]]) if len(supported) else 0,
-        most_wrong=bound if len(supported) else 0,
-        expected_wrong=float(expected[supported[-1]]) if len(supported) else 0.0,
-        n_needed=least_labelled(m, target, assurance),
-        promised=bool(promised.any()),
-    )
-
-
-def check_wanted(target: float, assurance: float) -> None:
-    """Raise DirEAGError if one of them is out of range."""
     if not 0 < target <= 1:
         raise DirEAGError(f"target accuracy {target}: expected a share above 0 and up to 1, such as 0.95.")
     if not 0.5 <= assurance < 1:
         raise DirEAGError(f"assurance {assurance}: expected a probability of at least 0.5 and below 1, such as 0.9.")
+    known, new = ~np.isnan(probability), new[~np.isnan(new)]
+    probability, wrong = probability[known], ~correct[known]
+    n, m = len(probability), len(new)
+    tolerated, bound = _tolerated(np.concatenate([probability, new]), n, m, target, assurance)
+    thresholds, n_reached, expected = _thresholds(new)
+    allowed = allowed_wrong(target, n_reached)
+    promised = poisson.ppf(assurance, expected) <= allowed
+    n_wrong = wrong.sum() - np.searchsorted(np.sort(probability[wrong]), thresholds)
+    supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
+    threshold = float(thresholds[supported[-1]]) if len(supported) else math.nan
+    above, n_answered = probability >= threshold, int((new >= threshold).sum())
+    counts = n, int(above.sum()), int((above & wrong).sum()), m, n_answered, bound if n_answered else 0
+    return Threshold(threshold, *counts, _least_labelled(m, target, assurance), bool(promised.any()))
 
 
 def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
@@ -156,8 +104,7 @@ def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[n
     return np.asarray(np.floor((1 - target) * n_answered + 1e-9).astype(np.int64))
 
 
-def least_labelled(n_new: int, target: float, assurance: float) -> int:
-    """Return the least number of labelled questions, all answered rightly, that lets all new ones be answered."""
+def _least_labelled(n_new: int, target: float, assurance: float) -> int:
     allowed, level = int(allowed_wrong(target, np.array(n_new))), _level(assurance)
     enough = math.ceil(n_new / level ** (1 / (allowed + 1))) + 1  # with replacement
     return bisect_left(range(enough), x=True, key=lambda n: _risk(allowed, 0, n, n_new) <= level)
@@ -171,13 +118,11 @@ def wrong_bounds(
 
     The numbers go from 0 to the largest that could help with n labelled questions (at least 1) and m new ones.
     """
-    most = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
-    k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
-    return k, np.array([_bound(number, n, m, _level(assurance)) for number in k.tolist()])
-
-
-def _bound(k: int, n: int, m: int, level: float) -> int:
-    return bisect_left(range(m), x=True, key=lambda bound: _risk(bound, k, n, m) <= level)
+    most, level = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1), _level(assurance)
+    numbers = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
+    return numbers, np.array(
+        [bisect_left(range(m), x=True, key=lambda b, k=k: _risk(b, k, n, m) <= level) for k in numbers.tolist()]
+    )
 
 
 def _risk(bound: int, k: int, n: int, m: int) -> float:
@@ -202,15 +147,14 @@ def _tolerated(
     promised = poisson.ppf(assurance, m * expected) <= allowed_wrong(target, n_reached)
     possible = n_enough <= n_reached[promised].max(initial=0)
     at = np.searchsorted(n_reached, np.minimum(n_enough, m))
-    chance = poisson.cdf(k, _MORE_ERRORS * n * expected[at])
-    best = int(np.argmax(possible * chance * n_enough))
+    best = int(np.argmax(possible * poisson.cdf(k, _MORE_ERRORS * n * expected[at]) * n_enough))
     return int(k[best]), int(bound[best])
 
 
 def _thresholds(
-    confidence: Float[np.ndarray, " question"],
+    probability: Float[np.ndarray, " question"],
 ) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, " threshold"], Float[np.ndarray, " threshold"]]:
-    """Return each distinct confidence, the highest first, how many reach it, and how many of these should be wrong."""
-    thresholds, counts = np.unique(confidence, return_counts=True)
+    """Return each distinct probability, the highest first, how many reach it, and how many of these should be wrong."""
+    thresholds, counts = np.unique(probability, return_counts=True)
     thresholds, counts = thresholds[::-1], counts[::-1]
     return thresholds, np.cumsum(counts), np.cumsum(counts * (1 - thresholds))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.scores.scoring import percentile_interval, resample_weights
-from analysis.scores.selective import aurc, oracle_aurc, risk_coverage, selective_table
+from analysis.scores.selective import aurc, by_threshold, oracle_aurc, risk_coverage, selective_table
 
 
 @st.composite
@@ -50,6 +50,15 @@ def test_the_curve():
     assert curve["attainable"].tolist() == [True, False, True, True]
     np.testing.assert_allclose(curve["risk"], [0, 0.5 / 2, 1 / 3, 2 / 4])
     np.testing.assert_allclose(curve["accuracy"], 1 - curve["risk"])
+
+
+def test_how_many_reach_a_threshold():
+    """Of nine right answers, an interval of probability .9 has ends with a tail of .05 each."""
+    table = by_threshold(np.array([0.4, *9 * [0.8]]), np.array([False, *9 * [True]]), 0.9).set_index("threshold")
+    assert table["labelled"].tolist() == [10, 9, 9, 9, 9, 0, 0]
+    assert table["right"][[0.0, 0.8]].tolist() == [0.9, 1.0]
+    assert (table.loc[0.8, "low"], table.loc[0.8, "high"]) == (pytest.approx(0.05 ** (1 / 9)), 1.0)
+    assert table.loc[0.95, ["right", "low", "high"]].isna().all()
 
 
 def test_confidences_beyond_the_clip_are_tied_and_without_questions_nothing_is_defined():

@@ -31,7 +31,7 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     assert "With assurance 0.8, at least 0.6 of these answers are right" in printed
     assert table.loc[table["answered"], "confidence"].min() > table.loc[~table["answered"], "confidence"].max()
     found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
-    assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "labelled")
+    assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "given")
 
 
 def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):

@@ -1,6 +1,5 @@
 """The guarantee of abstention: exactly, by counting every split of small sets; by simulation, in the hard cases."""
 
-from dataclasses import asdict
 from itertools import combinations, product
 
 import numpy as np
@@ -109,7 +108,6 @@ def test_the_decision_is_consistent_and_does_not_depend_on_order(
     assert found.n_answered == (fresh >= found.threshold).sum()
     assert found.n_labelled_above == (sure >= found.threshold).sum()
     assert found.n_labelled_wrong == (~right[sure >= found.threshold]).sum()
-    assert found.expected_wrong == pytest.approx((1 - fresh[fresh >= found.threshold]).sum())
     if found.n_answered:
         assert found.threshold in fresh
         assert found.most_wrong <= allowed(target, found.n_answered)
@@ -122,7 +120,7 @@ def test_the_decision_is_consistent_and_does_not_depend_on_order(
         target=target,
         assurance=0.7,
     )
-    np.testing.assert_equal(asdict(moved), asdict(found))  # a threshold of NaN equals itself
+    np.testing.assert_equal(moved, found)  # a threshold of NaN equals itself
 
 
 @pytest.mark.parametrize(("m", "target"), [(30, 0.95), (300, 0.9), (7, 0.5), (9, 1.0)])
