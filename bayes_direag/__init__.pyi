@@ -1,5 +1,4 @@
 from .data.answers import canonical as canonical
-from .data.answers import same_answer as same_answer
 from .data.labelling import questions_to_label as questions_to_label
 from .data.observations import Observations as Observations
 from .errors import DirEAGError as DirEAGError
@@ -45,7 +44,6 @@ __all__ = [
     "preset",
     "questions_to_label",
     "raw_from_vector",
-    "same_answer",
     "simulate_observations",
     "train_test",
 ]

@@ -41,7 +41,7 @@ class TestWhatAnImportLoads:
         code = [
             *(f"import {package.name}" for package in PACKAGES),
             "dir(bayes_direag)",
-            "from bayes_direag import Observations, canonical, same_answer, DirEAGError, preset",
+            "from bayes_direag import Observations, canonical, DirEAGError, preset",
             "import bayes_direag.data.answers, bayes_direag.data.observations, bayes_direag.cli",
             "assert len(Observations.read(sys.argv[1]).status_counts) == 1",
         ]

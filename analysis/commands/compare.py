@@ -26,7 +26,6 @@ def compare_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
@@ -53,7 +52,7 @@ def compare_command(
     if observations is not None:
         first = next(iter(given.values()))
         kind, known = (first.answers, first.columns) if isinstance(first, Fit) else (None, None)
-        columns = options.chosen_columns(column, scale, groups, equal, known)
+        columns = options.chosen_columns(column, scale, groups, known)
         questions = Observations.read(observations, kind, columns)
     with options.progress() as step:
         comparison = compare(

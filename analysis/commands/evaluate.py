@@ -49,7 +49,6 @@ def evaluate_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
     overrides: options.SetOption = None,
     chains: options.ChainsOption = 4,
@@ -78,7 +77,7 @@ def evaluate_command(
 
     settings = options.chosen_preset(preset, overrides)
     EVALUATION_FOLDER.check(target)
-    columns = options.chosen_columns(column, scale, groups, equal)
+    columns = options.chosen_columns(column, scale, groups)
     read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)
     labelled = read(observations, answers, labels=labels)
     tested = None if test is None else read(test, answers or labelled.kind)

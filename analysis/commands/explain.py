@@ -20,7 +20,6 @@ def explain_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Say why one question got its answer and its probability.
@@ -43,7 +42,7 @@ def explain_command(
     learned = Fit.load(fit)
     with options.progress() as step:
         step(f"explaining {problem_id}")
-        columns = options.chosen_columns(column, scale, groups, equal, learned.columns)
+        columns = options.chosen_columns(column, scale, groups, learned.columns)
         questions = Observations.read(observations, learned.answers, columns)
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:

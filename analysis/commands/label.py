@@ -24,7 +24,6 @@ def label_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -43,7 +42,7 @@ def label_command(
     """
     options.require_suffix(target, ".csv")
     options.check_file(target, observations)
-    columns = options.chosen_columns(column, scale, groups, equal)
+    columns = options.chosen_columns(column, scale, groups)
     with options.progress() as step:
         step(f"reading {observations}")
         from bayes_direag.data.files import read_table
@@ -58,7 +57,7 @@ def label_command(
         options.check_file(page, observations, option="--page")
     so_far = read_labels(target) if target.is_file() else None
     table = questions_to_label(questions, n, seed=seed, so_far=so_far)
-    also = {"--answers": answers, "--scale": scale, "--groups": groups, "--equal": equal}
+    also = {"--answers": answers, "--scale": scale, "--groups": groups}
     given = [*also.items(), *(("--column", pair) for pair in column or ())]
     same_reading = [str(word) for name, value in given if value for word in (name, value)]
     then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading, "--out", "fit.nc"])

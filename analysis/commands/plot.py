@@ -33,7 +33,6 @@ def plot_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
     """Draw an evaluation, from its held-out predictions, or what a fit has learned.
@@ -63,14 +62,14 @@ def plot_command(
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
-            columns = options.chosen_columns(column, scale, groups, equal)
+            columns = options.chosen_columns(column, scale, groups)
             evaluation = Evaluation.read(source, observations, columns)
             pictures = evaluation_pictures(evaluation, method or "direag", seed=seed, level=level)
         else:
             fit = Fit.load(source)
             pictures = fit_pictures(fit, level=level)
             if observations is not None:
-                columns = options.chosen_columns(column, scale, groups, equal, fit.columns)
+                columns = options.chosen_columns(column, scale, groups, fit.columns)
                 labelled = Observations.read(observations, fit.answers, columns)
                 unseen = evaluate_fit(fit, labelled, observations.name)
                 pictures = chain(

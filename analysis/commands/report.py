@@ -28,7 +28,6 @@ def report_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
@@ -50,7 +49,7 @@ def report_command(
         from bayes_direag.fits.fit import Fit
 
         folder, fit, observations = report.with_parts(folder, fit, observations)
-        columns = options.chosen_columns(column, scale, groups, equal)
+        columns = options.chosen_columns(column, scale, groups)
         evaluation = Evaluation.read(folder, observations, columns)
         options.check_file(target, *(path for path in (fit, observations) if path is not None))
         report.write_report(evaluation, target, None if fit is None else Fit.load(fit), str(fit), step)

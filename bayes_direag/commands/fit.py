@@ -34,7 +34,6 @@ def fit_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     labels: options.LabelsOption = None,
     unlabelled: Annotated[
         Path | None,
@@ -68,7 +67,7 @@ def fit_command(
     from bayes_direag.data.observations import Observations
 
     options.check_file(target, observations, *filter(None, [unlabelled]))
-    columns = options.chosen_columns(column, scale, groups, equal)
+    columns = options.chosen_columns(column, scale, groups)
     settings = options.chosen_preset(preset, overrides)
     with options.progress() as step:
         step(f"reading {observations}")

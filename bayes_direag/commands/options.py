@@ -57,14 +57,6 @@ GroupsOption = Annotated[
         rich_help_panel=READING,
     ),
 ]
-EqualOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help='File of equal answers, one cluster per line: {"answers": ["Nile", "Nile River"]}.',
-        rich_help_panel=READING,
-    ),
-]
 LabelsOption = Annotated[
     Path | None,
     typer.Option(
@@ -129,22 +121,17 @@ def chosen_columns(
     column: list[str] | None,
     scale: ConfidenceScale | None,
     groups: str | None,
-    equal: Path | None,
     known: Columns | None = None,
 ) -> Columns | None:
     """Return how a table is read: as ``known``, from a fit, but for the options that are given."""
-    from bayes_direag.data.equality import read_equal
-
-    if not (column or scale or groups or equal):
+    if not (column or scale or groups):
         return known
     base = known or Columns()
-    same_answer = base.same_answer if equal is None else read_equal(equal)
     pairs = [*base.pairs, *(column or ())]
     return Columns.named(
         pairs,
         groups=groups or base.groups,
         scale=scale or base.scale,
-        same_answer=same_answer,
         needs_labels=known is None,
     )
 

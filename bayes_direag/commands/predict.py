@@ -21,7 +21,6 @@ def predict_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    equal: options.EqualOption = None,
     candidates: Annotated[
         bool,
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
@@ -77,10 +76,10 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     if engine == "ray":
-        if candidates or target_accuracy is not None or column or scale or groups or equal:
+        if candidates or target_accuracy is not None or column or scale or groups:
             raise DirEAGError(
                 "--engine ray writes predictions alone, of files in our own form. Leave out --candidates, "
-                "--target-accuracy, --column, --scale, --groups and --equal."
+                "--target-accuracy, --column, --scale and --groups."
             )
         _predict_on_ray(fit, observations, target, interval_level)
         return
@@ -92,7 +91,7 @@ def predict_command(
 
     check_table_path(target)
     learned = Fit.load(fit)
-    columns = options.chosen_columns(column, scale, groups, equal, learned.columns)
+    columns = options.chosen_columns(column, scale, groups, learned.columns)
     with options.progress() as step:
         decided = None
         if target_accuracy is None and not candidates:

@@ -1,19 +1,16 @@
 """Tables of others: the names of their columns, levels that are names, confidences that are fractions."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bayes_direag.data.plain import group_of
-from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, Question, is_signal
+from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, is_signal
 from bayes_direag.errors import DirEAGError, ObservationError
 
 ConfidenceScale = Literal["percent", "fraction"]
-
-type SameAnswer = Callable[[str, str, Question], bool]
-"""Tells whether two different canonical answers to a question are equal."""
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
@@ -44,8 +41,6 @@ class Columns:
     scale : {"percent", "fraction"}, optional
         Whether confidences go from 0 to 100 or from 0 to 1. By default percent, and confidences that look like
         fractions are an error.
-    same_answer : callable, optional
-        Tells which answers are equal; see :mod:`bayes_direag.data.equality`.
     needs_labels : bool
         Whether columns of labels and weights must be there if they are named. Not in tables that are only predicted.
     """
@@ -62,7 +57,6 @@ class Columns:
     groups: str | None = None
     levels: Sequence[str] | None = None
     scale: ConfidenceScale | None = None
-    same_answer: SameAnswer | None = None
     needs_labels: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:

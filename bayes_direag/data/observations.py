@@ -19,7 +19,6 @@ from bayes_direag.data.agreement import Agreement, Comparisons, agreement, compa
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
 from bayes_direag.data.columns import NAMED, WIDE, Columns
-from bayes_direag.data.equality import in_question, merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import Question, Status
@@ -102,8 +101,8 @@ class Observations:
         """Read an observation file (JSON Lines, Parquet or CSV, recognised by content); see :meth:`from_questions`.
 
         With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels,
-        fractions as confidences and groups of levels. With ``Columns(same_answer=...)``, answers that differ may be
-        equal. With ``labels``, those of :meth:`with_labels` are added, and count where the kind of answers is inferred.
+        fractions as confidences and groups of levels. With ``labels``, those of :meth:`with_labels` are added, and
+        count where the kind of answers is inferred.
         """
         table = files.read_table(Path(path), columns)
         if labels is None:
@@ -192,8 +191,6 @@ class Observations:
         overview.add(table)
         kind, levels = answers or kind_of(table), overview.levels(path)
         groups = overview.groups(levels, path)
-        if table.names is not None and table.names.same_answer is not None:
-            table = merged(table, kind, table.names.same_answer)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
         if table.names is None or table.names.scale is None:
             overview.check_percentages(path)
@@ -486,12 +483,8 @@ class Observations:
         known = given.known(dict(zip(self.problem_id, self.candidates, strict=True)), self.kind, self.table.path)
         place = {name: row for row, name in enumerate(self.problem_id)}
         correct, labelled = self.correct.copy(), self.labelled.copy()
-        same_answer = None if self.table.names is None else self.table.names.same_answer
-        for name, (right, gold_answer) in known.items():
+        for name, (right, _) in known.items():
             row = place[name]
-            if same_answer is not None and gold_answer is not None:
-                same = in_question(same_answer, self.table.record(int(self.row[row])))
-                right = frozenset(text for text in self.candidates[row] if any(same(text, gold) for gold in right))
             is_right = np.array([*(text in right for text in self.candidates[row]), False])[self.candidate[row]]
             if labelled[row] and (is_right != correct[row]).any():
                 raise given.contradiction(given.filled[name][0])

@@ -43,7 +43,6 @@ from numpyro.infer import Predictive
 
 from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.equality import EqualAnswers
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question, Status, signal_column
@@ -245,13 +244,12 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
 
 
 def columns_of(tree: xr.DataTree) -> Columns | None:
-    """Return how the observations of a container were read: columns, groups, scale, and equal answers from a file."""
-    pairs, equal = json.loads(tree.attrs.get("columns", "null")), tree.attrs.get("equal")
+    """Return how the observations of a container were read: columns, groups and scale."""
+    pairs = json.loads(tree.attrs.get("columns", "null"))
     columns = Columns.named(
         pairs or (),
         groups=tree.attrs.get("groups") or None,
         scale=tree.attrs.get("scale") or None,
-        same_answer=EqualAnswers.of_json(equal) if equal else None,
         needs_labels=False,
     )
     return None if pairs is None else columns
@@ -336,7 +334,6 @@ def _container(
         "columns": json.dumps(names and names.pairs),
         "scale": (names and names.scale) or "",
         "groups": (names and names.groups) or "",
-        "equal": names.same_answer.to_json() if names and isinstance(names.same_answer, EqualAnswers) else "",
         "variant": variant,
         "preset": preset.model_dump_json(),
         "answers": observations.kind,

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from bayes_direag import Observations, simulate_observations
-from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_questions
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.data.questions import question
@@ -170,15 +169,3 @@ class TestTheKindOfAnswers:
         rows = verdicts(*(("nile", answer, answer != "Amazon") for answer in ("Nile", "River Nile", "Amazon")))
         table = Observations.read(tmp_path / "new.jsonl", labels=rows)
         assert (table.kind, table.correct[0].tolist()) == ("text", [True, True, False])
-
-
-@pytest.mark.parametrize("gold", ["Nile", "the River Nile", "River nile"])
-def test_answers_that_are_one_are_right_together(tmp_path, gold):
-    rivers().write(tmp_path / "new.jsonl")
-    columns = Columns(same_answer=lambda first, second, _: first.removeprefix("river ") == second)
-    labels = golds(nile=gold, rhine="Rhein")
-    read = Observations.read(tmp_path / "new.jsonl", None, columns, labels)
-    added = Observations.read(tmp_path / "new.jsonl", "text", columns).with_labels(labels)
-    for table in (read, added, Observations.of_table(added.table, "text")):
-        assert table.correct.tolist() == [[True, True, False], [False] * 3]
-        assert table.fingerprint == read.fingerprint

@@ -1,13 +1,11 @@
 """What functions accept as observations, and what they say of anything else."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, ObservationError
 from bayes_direag.fits.fit import Fit
@@ -118,15 +116,3 @@ class TestHowItIsReadIsSaidOnce:
         assert predictor.predict(as_percent) == predictor.predict(reports)
         with pytest.raises(ObservationError, match="a level occurs twice"):
             predictor.predict([reports[0], reports[0]])
-
-    def test_equal_answers_of_a_file_stay_equal(self, tmp_path: Path, simulated: Observations) -> None:
-        common = [max(texts, key=len) for texts in simulated.candidates if len(texts) > 1][:40]
-        (tmp_path / "same.jsonl").write_text(json.dumps({"answers": common}) + "\n")
-        simulated.write(tmp_path / "o.jsonl")
-        columns = Columns(same_answer=read_equal(tmp_path / "same.jsonl"))
-        joined = Observations.read(tmp_path / "o.jsonl", "numeric", columns)
-        assert (joined.n_candidates < simulated.n_candidates).any()
-        fit_map(joined.select(slice(0, 80))).save(tmp_path / "fit.nc")
-        fit = Fit.load(tmp_path / "fit.nc")
-        assert fit.columns == columns
-        pd.testing.assert_frame_equal(fit.predict(tmp_path / "o.jsonl"), fit.predict(joined))
