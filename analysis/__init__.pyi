@@ -1,7 +1,7 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
-from .diagnosis.diagnostics import Diagnosis as Diagnosis
-from .diagnosis.diagnostics import diagnose as diagnose
+from .diagnosis import Diagnosis as Diagnosis
+from .diagnosis import diagnose as diagnose
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
 from .report import write_report as write_report

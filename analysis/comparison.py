@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import logsumexp
 
-from analysis.diagnosis.checks import effective_parameters
 from analysis.display.document import Block, Cell, Column, Document, Picture, Section, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import METRIC_WORDS
@@ -311,7 +311,7 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
         name: ELPDDataLOO(
             elpd=elpd.sum(),
             se=np.sqrt(n * elpd.var()),
-            p=effective_parameters(fits[str(name)]),
+            p=_effective_parameters(fits[str(name)]),
             n_samples=fits[str(name)].n_samples,
             elpd_i=xr.DataArray(elpd - shared),
             **rest,
@@ -332,6 +332,12 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
         weight=table["weight"].clip(0, 1),
         is_weighted=[fit.preset.is_weighted for fit in ordered],
     )
+
+
+def _effective_parameters(fit: Fit) -> float:
+    """Return p_loo, by how much the log density falls if each question's own label is left out."""
+    density = fit.tree["log_likelihood"]["target"].reduce(logsumexp, ("chain", "draw")) - np.log(fit.n_samples)
+    return float(density.sum() - fit.left_out["elpd"].sum())
 
 
 def _by_cluster(fit: Fit) -> np.ndarray:

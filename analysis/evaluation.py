@@ -383,10 +383,10 @@ class Evaluation(Result):
                 fine, worst = gradient <= GRADIENT_TOLERANCE, gradient_in_words(gradient.max())
             else:
                 found = [sampler_summary(self.fits[str(variant), fold]) for fold in table["fold"].unique()]
-                chains, rhat, n_apart, size, bfmi, divergences = map(np.array, zip(*found, strict=True))
+                chains, draws, rhat, size, bfmi, divergences = map(np.array, zip(*found, strict=True))
                 fine = np.array([one.converged for one in found])
                 worst = str(
-                    SamplerSummary(chains.max(), rhat.max(), n_apart.sum(), size.min(), bfmi.min(), divergences.sum())
+                    SamplerSummary(chains.max(), draws.min(), rhat.max(), size.min(), bfmi.min(), divergences.sum())
                 )
             rows.append((variant, len(fine), int(fine.sum()), worst))
         return pd.DataFrame(rows, columns=["variant", "n_fits", "n_converged", "worst"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.diagnosis.diagnostics import Diagnosis, diagnose
+from analysis.diagnosis import Diagnosis, diagnose
 from analysis.display.document import (
     Block,
     Bullets,

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from analysis.commands.options import LevelOption
 from bayes_direag.commands.options import AllOption, FitFile, JsonOption, SeedOption, out, progress
 
 
@@ -14,7 +13,6 @@ def diagnose_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for diagnosis.json, parameters.csv and pictures.")
     ] = None,
-    level: LevelOption = 0.9,
     seed: SeedOption = 0,
     everything: AllOption = False,
     as_json: JsonOption = False,
@@ -27,7 +25,7 @@ def diagnose_command(
     """
     with progress() as step:
         step(f"reading {fit}")
-        from analysis.diagnosis.diagnostics import DIAGNOSIS_FOLDER, diagnose
+        from analysis.diagnosis import DIAGNOSIS_FOLDER, diagnose
         from analysis.display.folders import jsonable
         from analysis.display.terminal import shown
         from bayes_direag.fits.fit import Fit
@@ -36,7 +34,7 @@ def diagnose_command(
             DIAGNOSIS_FOLDER.check(target)
         fitted = Fit.load(fit)
         step("checking")
-        diagnosis = diagnose(fitted, interval_level=level, seed=seed)
+        diagnosis = diagnose(fitted, seed=seed)
         if target is not None:
             step("drawing")
             diagnosis.write(target)

@@ -152,23 +152,19 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "is left as it is; a flatter curve corrects support that is too sure, a steeper curve support that is too "
             "cautious.",
         ),
-        "chains": (
+        "ranks": (
             "Do the chains agree?",
-            "Each colour is one independent run of the sampler. They should look alike, overlap, and show no trend; "
-            "the lines on the right should stay in the grey band.",
+            "Each line style is one independent run of the sampler. Left: they should look alike. Right: lines should "
+            "stay near the middle and show no trend; p is the probability of lines this far apart by chance.",
         ),
-        "predictive": (
-            "Would the model have produced such labels?",
-            "Dots should lie on the grey bars. Diamonds lie outside; a few of many do by chance.",
-        ),
-        "calibration": (
+        "left_out": (
             "Are left-out answers right as often as stated?",
             "Read it as the reliability diagram above, but of this fit: each question is predicted without its own "
             "label.",
         ),
-        "pareto": (
+        "pareto_k": (
             "Does any single question carry the result?",
-            "Every dot is a question. One above the line moves the result on its own: look at it.",
+            "Every dot is a question. One above 0.7 moves the result on its own: look at it.",
         ),
     }
 )

@@ -93,7 +93,7 @@ def fit_nuts(
     """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
 
     Questions without a label or an answer count as in :func:`fit_map`.
-    :func:`analysis.diagnosis.diagnostics.diagnose` checks whether the draws can be relied on.
+    :func:`analysis.diagnosis.diagnose` checks whether the draws can be relied on.
 
     Parameters
     ----------

@@ -20,6 +20,38 @@ ParameterScale = Literal["natural", "relative", "raw"]
 SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
 
 
+def identified_draws(tree: xr.DataTree) -> xr.Dataset:
+    """Return the draws of what labels identify: parameters without the common scale of all weights.
+
+    ``share`` of each level in the weight of all, and free parameters on their natural scale, but for those of
+    :data:`SCALED_TOGETHER`: ``prior_strength_relative`` and ``null_base_relative``, in units of the total weight, stand
+    for these. Then the coefficients of a logistic final calibration, as ``recalibration_NAME``. The share of a single
+    level and fixed numbers are left out. In variant ``level`` see the notes of :func:`parameter_table`.
+    """
+    free, natural = tree["posterior"].to_dataset(), natural_draws(tree)
+    total = natural["weight"].sum("level")
+    found = {"share": natural["weight"] / total} if natural.sizes["level"] > 1 else {}
+    names = [str(name) for name in free if name not in (*SCALED_TOGETHER, "share")]
+    found |= {name: free[name] for name in sorted(names, key=_rank)}
+    scaled = [name for name in SCALED_TOGETHER[1:] if name in free or bool((natural[name] != 0).any())]
+    found |= {f"{name}_relative": natural[name] / total for name in scaled}
+    final = tree["recalibration"].to_dataset()
+    if final.attrs["method"] != "none":
+        found |= {f"recalibration_{name}": final[name] for name in IDENTITY if name in final and _moves(final[name])}
+    return xr.Dataset({name: values.transpose("chain", "draw", ...) for name, values in found.items()})
+
+
+def _moves(draws: xr.DataArray) -> bool:
+    """Whether draws differ; a single one may."""
+    return draws.size == 1 or float(draws.std()) > 0
+
+
+def _rank(name: str) -> tuple[int, int]:
+    """Order parameters as in the equations, and what pooled ones share after them."""
+    known = [field for field in Parameters._fields if field == name]
+    return (0, Parameters._fields.index(known[0])) if known else (1, 0)
+
+
 def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
     """Tabulate the draws of the parameters of a posterior container.
 

@@ -176,6 +176,7 @@ def made_posterior(
         "posterior": _natural(raw, settings) | {f"{name}_raw": values for name, values in raw.items()},
         "sample_stats": _statistics(n_chains, n_draws, rng) | dict(statistics or {}),
         "log_likelihood": {"target": log_likelihood},
+        "log_prior": {name: -0.5 * values**2 for name, values in raw.items()},
         "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
     }
     tree = _container(groups, observations, settings, "confidence", method="nuts")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.diagnosis.diagnostics import diagnose
+from analysis.diagnosis import diagnose
 from bayes_direag import Fit, Observations, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.model import log_likelihood

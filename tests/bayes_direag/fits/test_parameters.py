@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.parameters import SCALED_TOGETHER, identified_draws
 from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.model import raw_from_vector
 from bayes_direag.model.settings import LEVEL_PARAMETERS
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import good_fit
+from tests.analysis.fits import good_fit, replaced
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,22 @@ def test_relative_draws_are_in_units_of_the_total_weight(fit: Fit) -> None:
     np.testing.assert_allclose(relative["weight"].sum(axis=1), 1)
     total = natural["weight"].sum(axis=1)
     np.testing.assert_allclose(relative["null_base"].squeeze(), natural["null_base"].squeeze() / total)
+
+
+def test_what_labels_identify_has_shares_first_and_does_not_change_with_the_scale_of_all_weights(fit: Fit) -> None:
+    draws = identified_draws(fit.tree)
+    assert [str(name) for name in draws][:3] == ["share", "bias", "slope"]
+    np.testing.assert_allclose(draws["share"].sum("level"), 1)
+    natural = natural_draws(fit.tree)
+    ratio = natural["null_base"] / natural["weight"].sum("level")
+    np.testing.assert_allclose(draws["null_base_relative"], ratio)
+    together = {name: 7 * natural[name] for name in SCALED_TOGETHER}
+    scaled = replaced(
+        replaced(fit, "posterior", **{name: together[name] for name in ("weight", "null_base")}),
+        "fixed_parameters",
+        prior_strength=7.0,
+    )
+    xr.testing.assert_allclose(identified_draws(scaled.tree), draws)
 
 
 def test_the_summary_is_of_these_draws(fit: Fit) -> None:

@@ -1,1 +1,0 @@
-"""Whether to believe a fit: sampler, identifiability, model checks, and a verdict in plain words."""
