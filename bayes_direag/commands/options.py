@@ -27,7 +27,7 @@ AnswersOption = Annotated[
     AnswerKind | None,
     typer.Option(
         metavar="KIND",
-        help="numeric, choice or text: how answers are compared. By default inferred from the gold answers.",
+        help="numeric, choice, choices or text: how answers are compared. By default inferred from the gold answers.",
         rich_help_panel=READING,
     ),
 ]

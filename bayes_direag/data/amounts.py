@@ -1,144 +1,96 @@
-r"""The one number that a text states, by this grammar.
+r"""The number that a text is, by this grammar; any other text is none.
 
 ::
 
-    text   = {side ("=" | "≈")} side     the last side counts, or else the fraction of which it is a rounding
-    side   = words [sign] number {scale} words
-    sign   = "-" | "+" | "minus" | "negative" | "plus" | "positive", with a currency before or after it
-    number = decimal | [whole] decimal "/" decimal | decimal "e" exponent
-    scale  = "hundred" | "thousand" | "million" | ...
+    text     = {formula "="} amount ["."]        formulas that are numbers equal the amount
+    amount   = [sign] [currency] [sign] number {scale} [("/" | "per") units]
+             | [sign] number {scale} [units | currency | things]
+    number   = decimal | [whole] decimal "/" decimal | [decimal "*"] "10^" whole | decimal "e" whole
+    units    = unit {["/" | "per" | "*"] unit}, each with a power or after "square" or "cubic"
 
-Words are labels and units, which count for nothing. But words of a sign, a scale or a fraction in any language,
-operators, and number words or variables beside the number can change its value: then there is none.
+The words are those of the tables below. Things are one English plural, as in "5 eggs".
 """
 
 import re
 from fractions import Fraction
-from itertools import islice
 
 MAX_SIZE = 400
 """The largest decimal exponent, and number of characters, of a number: limits memory."""
 
-
-def _any(words: str) -> str:
-    """Return a pattern that finds any of these words; a star stands for any letters."""
-    return rf"(?<![^\W\d_])(?:{'|'.join(words.split())})(?![^\W\d_])".replace("*", r"\w*")
-
-
-_POWERS = {2: "hundred", 3: "thousand", 4: "万 萬", 5: "lakh", 6: "million mio mln", 7: "crore", 8: "億 亿"}
-_POWERS |= {9: "billion bn bln milliard mrd mld", 12: "trillion"}
-_SCALES = {word: power for power, words in _POWERS.items() for word in words.split()}
-_SCALE = "[万萬億亿]|" + _any(" ".join(f"{word}s?" for word in _SCALES if word.isascii()))
-_OTHER_SCALE = _any(
-    "dozen* doz dz douzain* dutzend* docen* dozzin* dúzi* dozijn* tuzin* tucet* düzin* lusin* дюжин* hundre* hundert* "
-    "honderd* hundra* centaine* ratus yüz сот* thousand* tausend* tsd duizend* tusen* tusin* mila mille milliers tysi* "
-    "tys ribu nghìn ngàn тыс* lakh* lacs? crore* kharab million* milion* miljo* milyon* milhã* milhõ* millon* millón* "
-    "mn mio mln juta triệu миллион* млн milliard* miljard* miliard* milyar* miliar* mrd mld bn bln tn trn billion* "
-    "billon* billón* biljo* bilyon* bilhã* bilhõ* tỷ миллиард* млрд trillion* trilh* triljo* *illions? myriad*"
+_SCALES = {
+    "hundred": 2, "thousand": 3, "万": 4, "萬": 4, "lakh": 5, "million": 6, "mio": 6, "mln": 6, "crore": 7, "億": 8,
+    "亿": 8, "billion": 9, "bn": 9, "trillion": 12,
+}  # fmt: skip
+_SYMBOLS = (
+    "% ‰ ° °C °F K m km dm cm mm μm nm mi ft in yd kg g mg μg lb lbs oz t L l dL dl cL cl mL ml h hr hrs min mins s "
+    "sec secs ms J kJ MJ N kN W kW MW kWh V mV kV A mA Hz kHz MHz GHz Ω kΩ Pa kPa bar atm mol cal kcal B kB KB MB GB "
+    "TB rad mph kph ha ¢ 元 円 人 个 個 歳 岁"
 )
-_SCALE_BESIDE = (  # only beside a number, as these are other words elsewhere, or not set apart by spaces
-    "(?:[百千兆十拾割백천만억조]|ร้อย|พัน|หมื่น|แสน|ล้าน|हज|लाख|करोड|ألف|آلاف|مليون|مليار|هزار|میلی|"
-    + _any("score gross grand bin mil crs?")
-    + ")"
+_WORDS = (
+    "percent pct degree celsius fahrenheit kelvin dollar euro pound cent penny pence yen yuan rupee franc peso USD "
+    "EUR GBP JPY CNY INR CHF second minute hour day week month year yr millimeter millimetre centimeter centimetre "
+    "meter metre kilometer kilometre inch inche foot feet yard mile milligram gram kilogram ton tonne ounce "
+    "milliliter millilitre liter litre gallon quart pint cup teaspoon tablespoon acre hectare joule watt volt ampere "
+    "amp ohm hertz newton pascal mole calorie byte megabyte gigabyte radian knot person people unit item piece point"
 )
-_NEGATIVE = re.compile(
-    _any("negativ* négati* neg moins menos meno минус отриц* eksi") + "|[负負]|マイナス|零下", re.IGNORECASE
+_UNIT = (
+    rf"(?:(?:(?i:square|cubic|sq\.?|cu\.?) )?(?:(?i:(?:{'|'.join(_WORDS.split())})s?)|{'|'.join(_SYMBOLS.split())})"
+    rf"(?![^\W\d_])(?: (?i:old)\b)?(?: ?\^ ?\{{?[+-]?[1-3]\}}?|[23])?)"
 )
-_DIGIT = _any(
-    "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety half halves thirds? fourths? fifths? "
-    "sixths? sevenths? eighths? ninths? tenths? twelfths? *teenths? twentieths? demie? medi[oa] mezz[oa] mei[oa] "
-    "*halbe?"
+# Things that are counted; not words that are more, less or other than 1 of a thing.
+_THINGS = (
+    r"(?!(?:dozens|tens|hundreds|thousands|halves|thirds|quarters|pairs|couples|scores|times|folds|powers|others"
+    r"|percentages|lacs|myriads|perhaps|besides|always|millones|billones|docenas|decenas|centenas|cientos|dizaines"
+    r"|douzaines|centaines|milliers|dezenas|milhares|[a-z]*(?:illions|ths|wards|ways|times))\b)[a-z]{2,20}(?<![su])s\b"
 )
-_IN_WORDS = rf"(?:one|{_DIGIT})(?:[ -](?:and )?(?:one|hundred|thousand|million|{_DIGIT})){{0,12}}"
-_REPEATED = re.compile(rf"\({_IN_WORDS}\)|\b{_IN_WORDS} (?=\([^\w()]*\d)", re.IGNORECASE)  # as in "100 (one hundred)"
-
-_TERM = r"(?:\d+(?:[.,]\d+)*|(?<![\d.])\.\d+)"
-_WELL_FORMED = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d*(?:\.\d+)?")
-_NUMBER = re.compile(
-    rf"(?:(?P<whole>\d+) (?=\d+ ?/ ?\d))?(?P<top>{_TERM})(?: ?/ ?(?P<bottom>{_TERM}))?"
-    rf"(?:e(?P<exponent>[+-]?\d+))?(?P<scales>(?:[ -]*(?:{_SCALE}))*)",
-    re.IGNORECASE,
+_UNITS = rf"{_UNIT}(?:(?: ?[/*·] ?| per | ){_UNIT}){{0,3}}"
+_CURRENCY = r"(?:(?:US ?)?¤|(?:USD|EUR|GBP|JPY|CNY|INR|CHF|Rs\.?)(?= ?[-\d.]))"
+_SIGN = r"(?:(?P<minus{}>-|(?i:minus|negative)\b)|\+)"
+_DECIMAL = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+_POWER = r"10 ?\^ ?\{?(?P<power>[+-]?\d+)\}?"
+_NUMBER = (
+    rf"(?:{_POWER}|(?:(?P<whole>\d+) )?(?P<top>{_DECIMAL}) ?/ ?(?P<bottom>{_DECIMAL})"
+    rf"|(?P<decimal>{_DECIMAL})(?:[eE](?P<exponent>[+-]?\d+)| ?[*x·] ?{_POWER.replace('power', 'times')})?)"
 )
-_MINUS = re.compile(r"(?:-|\b(?:minus|negative)\b) ?¤? ?@", re.IGNORECASE)
-_SIGN = r"(?:[-+]|\b(?:minus|negative|plus|positive)\b)"
-_RELATION = re.compile(r"[<>≤≥≠≪≫≲≳⩽⩾≮≯]|!=")
-_SEVERAL = re.compile(r"[;,]\s|\b(?:and|or)\b")  # if between two equals signs, there are two equations
-_FORMULA = re.compile(
-    r"[\\√∛∜π∞±∓∑∏∫]|\b(?:sqrt|log|ln|sin|cos|tan|exp|root of)\b"
-    r"|\band (?:a|one) quarter\b|(?<![\d.,])[1-3][ -]quarters?\b|\.\d{0,20}([1-9])\1\.\.|\.#",  # 0.333..., 1.#IND
-    re.IGNORECASE,
+_SCALE = rf"(?:[ -]?(?i:{'|'.join(_SCALES)})s?\.?(?![a-z]))"
+_AMOUNT = re.compile(
+    rf"{_SIGN.format(1)}? ?(?P<currency>{_CURRENCY})? ?{_SIGN.format(2)}? ?{_NUMBER}(?P<scales>{_SCALE}{{0,3}})"
+    rf"(?(currency)(?: ?(?:/|\bper\b) ?{_UNITS})?|(?: ?¤|[ -]?{_UNITS}| {_THINGS})?)\.?"
 )
-# What makes a number doubtful, which is @ here; before it, after it, anywhere.
-_DOUBTFUL = re.compile(
-    "|".join(
-        (
-            rf"(?:[*/^÷·_]|{_SIGN}) ?(?:\([^()@]*|{_SIGN} ?¤? ?)@|[*/^÷·_] ?¤? ?@",
-            r"[\w)](?:[.,]?|[-+] ?¤? ?)@",
-            r"(?<=[\w)])(?<!\bis)(?<!\bwas)(?<!\bare)(?<!\bby)(?<!\bto) (?:[-+]|minus|plus) ¤? ?@",
-            r"(?<!\w)(?:-|minus\b) ?[^\W\d_]{1,4}\.? ?¤? ?@",  # a sign before the name of a currency
-            r"^\(¤ ?@\)$",  # a loss, as accountants write it
-            rf"(?:{_DIGIT}|{_any('one double twice triple point')})(?:[ -]| of | the | a ){{0,3}}@|\bminus {_DIGIT}",
-            r"@ ?(?:[*^+÷·_]|/(?! ?[^\W\d_]{2})|-(?: ?[^\W\d_](?!\w)|\W*$)|pi(?!\w))|@[\u0300-\u036f]|@\w*半",
-            r"@(?! ?(?-i:[mgshlLJNVWACFHΩ])(?!\w)| (?-i:[KTtd])\W*$"  # a variable: no unit, and no part of a word
-            r"| ?(?-i:[^kKMBx-z])(?:(?: ?- ?|/|')[^\W\d_]{2}|\.[a-z]\b)| M&| (?-i:[ACDSUVacptu]) [^\W\d_]{2})"
-            r" ?[A-Z\u0391-\u03a9](?!\w)",
-            r"¤ ?[-+]? ?@ ?(?:mm?|[kbt])(?![^\W\d_])|@ ?(?:mm?|[kbt])¤",  # a short scale of money
-            rf"@[ -]*(?:{_SCALE_BESIDE}|{_any('squared cubed factorial divided multiplied times.[b-z]')})",
-            rf"@(?:[ °/-]*(?!{_any('the of in to for per from at by with on than each')})[^\W\d_]++){{0,2}}?[ ,-]*"
-            rf"(?:(?:and |& |or |to |out of |point )?(?:an? )?{_DIGIT}|(?:and|or|to|point) one(?: \w+)?\W*$"
-            r"|(?:minus|plus)\b)|\b(?:below|under)(?: zero| freezing|\W*$)",
-            _OTHER_SCALE,
-        )
-    ),
-    re.IGNORECASE,
+_FORMULA = re.compile(r"[^\W\d]\w*(?:\(\w\))?|(?:[^\W\d_](?![^\W\d_])|\\frac|,(?=\d{3})|[\d .(){}+*/^%°¤-])*[\w)}%°]")
+_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"^#+ ", ""),  # as in some data sets
+        (r"(?<=\d)'(?=\d{3}(?!\d))", ","),
+        (r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r" \1/\2 "),
+        (r"[$£¥₠-⃀]", "¤"),
+    )
 )
 
 
 def amount(text: str) -> Fraction | None:
-    """Return the number that a text without Markdown and LaTeX states; None if there is none, or more than one."""
-    if _RELATION.search(text):
+    """Return the number that a text of :func:`~bayes_direag.data.plain.unmarked` is, None if it is not one number."""
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    *before, last = (" ".join(side.split()) for side in text.split("="))
+    value = _value(last)
+    if value is None or not all(_FORMULA.fullmatch(side) and _value(side) in (None, value) for side in before):
         return None
-    *sides, last = re.split("[=≈]", _REPEATED.sub("", text))
-    value = _stated(last)
-    if value is None or any(_SEVERAL.search(side) for side in sides[1:]):
-        return None
-    before = next((number for number in map(_stated, reversed(sides)) if number is not None), value)
-    if before == value:
-        return value
-    places = _places(value)
-    if places is not None and abs(before - value) < Fraction(1, 10**places):  # the last side is rounded
-        return before if places and _places(before) is None else None
-    return value if text.rfind("=") > text.rfind("≈") else None
+    return value
 
 
-def _places(value: Fraction) -> int | None:
-    """Return the number of decimals, None if they do not end."""
-    return next((n for n in range(value.denominator.bit_length()) if 10**n % value.denominator == 0), None)
-
-
-def _stated(side: str) -> Fraction | None:
-    """Return the number in one side of an equation."""
-    numbers = list(islice(_NUMBER.finditer(side), 2))
-    if len(numbers) != 1 or len(numbers[0].group()) > MAX_SIZE or _FORMULA.search(side):
+def _value(side: str) -> Fraction | None:
+    """Return the exact value of one side of an equation; None for what is no amount, or too large."""
+    match = _AMOUNT.fullmatch(side) if len(side) <= MAX_SIZE else None
+    if match is None or (match["minus1"] and match["minus2"]):
         return None
-    marked = _NUMBER.sub("@", side)
-    negative = _MINUS.search(marked) is not None
-    value = _value(numbers[0])
-    if value is None or _DOUBTFUL.search(marked) or (not negative and _NEGATIVE.search(marked)):
+    top = match["top"] or match["decimal"] or "1"
+    bottom = Fraction((match["bottom"] or "1").replace(",", ""))
+    exponent = int(match["power"] or match["times"] or match["exponent"] or 0)
+    number = Fraction(top.replace(",", ""))
+    if not bottom or (match["whole"] and number >= bottom) or abs(exponent) > MAX_SIZE:
         return None
-    return -value if negative else value
-
-
-def _value(match: re.Match[str]) -> Fraction | None:
-    """Return the exact unsigned value of a match of ``_NUMBER``, None if it is malformed or too large."""
-    whole, bottom, exponent = match["whole"], match["bottom"], match["exponent"] or "0"
-    terms = (match["top"], bottom or "1")
-    if not all(_WELL_FORMED.fullmatch(term) for term in terms) or (bottom and match["exponent"]):
-        return None
-    top, divisor = (Fraction(term.replace(",", "")) for term in terms)
-    if divisor == 0 or (whole and top >= divisor) or abs(int(exponent)) > MAX_SIZE:
-        return None
-    scales = re.findall(_SCALE, match["scales"].lower())
-    power = int(exponent) + sum(_SCALES[scale.removesuffix("s")] for scale in scales)
-    return (int(whole or 0) + top / divisor) * Fraction(10) ** power
+    scales = re.findall("|".join(_SCALES), match["scales"].lower())
+    number = (int(match["whole"] or 0) + number / bottom) * Fraction(10) ** (exponent + sum(map(_SCALES.get, scales)))
+    return -number if match["minus1"] or match["minus2"] else number

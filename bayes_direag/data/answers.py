@@ -1,17 +1,20 @@
 r"""Canonical answers, so that two ways of writing one answer count as one candidate.
 
-Answers are compared in a declared kind. A doubtful answer has no canonical form: it is missing, never another answer.
+Answers are compared in a declared kind. What is not wholly an answer of this kind has no canonical form: it is missing,
+never another answer. Markdown, LaTeX and "The answer is" before it do not count in any kind.
 
 ``numeric``: one exact rational number; the grammar is that of :mod:`bayes_direag.data.amounts`.
 
-``choice``: one letter, alone or before the option's own text; a second label makes it unreadable.
+``choice``: one letter of any script, alone or before the option's own text; a second label makes it unreadable.
+
+``choices``: a set of letters.
 
 ``text``: words without case, leading articles and the signs around words. Apostrophes, quotes, dashes and stops of all
-scripts are alike, and invisible characters go.
+scripts are alike; invisible characters and vowel points go.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -22,7 +25,7 @@ from bayes_direag.data.amounts import MAX_SIZE, amount
 from bayes_direag.data.plain import is_missing, spelled, unmarked
 from bayes_direag.errors import ObservationError
 
-AnswerKind = Literal["numeric", "choice", "text"]
+AnswerKind = Literal["numeric", "choice", "choices", "text"]
 
 _MAX_TEXT = 4000  # characters; longer answers are not read
 _PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
@@ -31,18 +34,41 @@ _PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
 _CANONICAL: dict[AnswerKind, re.Pattern[str]] = {
     "numeric": re.compile(r"0|-?[1-9][0-9]{0,14}"),
     "choice": re.compile(r"[A-Z]"),
-    "text": re.compile(r"(?!(?:the|an?) |(?:nan|null)\Z)[a-z0-9]+(?: [a-z0-9]+)*"),
+    "choices": re.compile(r"[A-Z]"),
+    "text": re.compile(r"(?!(?:the|an?|answer|option|choice) |(?:nan|null)\Z)[a-z0-9]+(?: [a-z0-9]+)*"),
 }
+_LEAD = re.compile(
+    r"(?:(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my) )?(?:(?:final|correct|right|best) )?"
+    r"(?:answer|option|choice)(?: is ?:?| ?[:=]) ?)+(?=\S)",
+    re.IGNORECASE,
+)
+_OPEN, _CLOSE = r"[(\[{\"']*", r"[)\]}\"']*"
+_LETTER = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]"  # of any script in which options are lettered
 _OPTION = re.compile(
-    r"(?:(?:so|thus|therefore)?,?\s*(?:the|my)?\s*(?:final|correct|best)?\s*"
-    r"(?:answer|option|choice)\s*(?:is)?\s*[:=]?\s*)*+"
-    r"[(\[\"']*(?P<letter>[a-z])"
-    r"(?:[)\]\"']*[.!,;:]?|(?:[)\]:]+\s*|[)\]]*[.:]\s+|\s+-\s+)(?P<text>\S.*))",
+    rf"(?:(?:the )?(?:option|choice|answer) |i (?:choose|pick|select) |(?:答案|选|選)[是为為]?:?\s*)?"
+    rf"{_OPEN}(?P<letter>{_LETTER})"
+    rf"(?:{_CLOSE}(?:[.!,;:]?|选项|選項|번| is (?:the )?(?:correct|right|best)?(?: ?(?:answer|option|choice))?[.!]?)"
+    rf"|(?:[)\]}}\"':]+\s*|[)\]]*[.:]\s+|\s+-\s+)(?P<text>\S.*))",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
-    r"(?<!\S)(?:[(\[]?[A-Z][)\]]|[a-z]\)|[A-Z][.:](?= ))"  # before an option's text, or in brackets
-    r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z]\W*$"  # at the end, listed
+    r"(?<!\S)(?:[(\[]?[A-Z\u0410-\u042f][)\]]|[a-z]\)|[A-Z\u0410-\u042f][.:](?= ))"  # before a text, or in brackets
+    r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z\u0410-\u042f]\W*$"  # at the end, listed
+)
+_BETWEEN = r"(?: ?[,;/&+] ?(?:and )?| (?:and )?)"
+_LETTERS = re.compile(
+    rf"(?:{_OPEN}[A-Z]{_CLOSE}(?:{_BETWEEN}{_OPEN}[A-Z]{_CLOSE})+|{_OPEN}(?P<run>[A-J]{{2,}}){_CLOSE})\.?"
+)
+_WHOLE = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[-+]?\d+\.0+")  # or with commas between thousands
+_DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
+_FOLDS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=[^ ]) ?([+*/=^<>]) ?(?=[^ ])|(?<![^\W\d_]{2}) (-) (?![^\W\d_]{2})", r"\1\2"),  # in formulas
+        (r"_\{?(\d+)\}?", r"\1"),  # an index
+        (r"(?<=[\d)\]}]) ?([,;]) (?=[\d(\[{][^()\[\]{}]*[)\]}])", r"\1"),  # between parts in brackets
+        (r"(?<=\d) %", "%"),
+    )
 )
 
 
@@ -50,22 +76,21 @@ _LABEL = re.compile(
 def canonical(text: str | None, kind: AnswerKind) -> str | None:
     r"""Return the spelling shared by an answer and all its equivalents.
 
-    A ``numeric`` text must hold exactly one number. Currency, units, thousands separators, Markdown, LaTeX and closing
-    punctuation are tolerated; of an equation the part after the last equals sign counts. Percent is a unit (``12%`` is
-    12), an ordinal is its number (``5th`` is 5), and number words are not read. A ``choice`` text must name one letter,
-    with or without the option's text.
+    A ``numeric`` text is one number, with a currency or a unit of a table; of an equation the right side counts.
+    Percent is a unit (``12%`` is 12). A ``choice`` text names one letter, with or without the option's text, and a
+    ``choices`` text several, in any order.
 
     The spelling of a number is a decimal (``"-0.125"``), a fraction in lowest terms if the decimal does not end
-    (``"1/3"``), or scientific form if the exponent exceeds 30 (``"1e31"``). That of a choice is a capital letter, that
-    of a text the folded text. None if the answer is missing, blank, ambiguous, not of this kind, or longer than 4000
-    characters, or if the exponent or the length of a number exceeds 400.
+    (``"1/3"``), or scientific form if the exponent exceeds 30 (``"1e31"``). That of a choice is a capital letter, of
+    several their list, of a text the folded text. None if the answer is missing, blank, not wholly of this kind, or
+    longer than 4000 characters, or if the exponent or the length of a number exceeds 400.
 
     Examples
     --------
-    >>> [canonical(text, "numeric") for text in ("$1,218.00", "2436/2", r"\boxed{1.218e3}", "3:4", "4 dozen")]
+    >>> [canonical(text, "numeric") for text in ("$1,218.00", "2436/2", r"\boxed{1.218e3}", "3:4", "at least 4")]
     ['1218', '1218', '1218', None, None]
-    >>> canonical("(b) a cat", "choice"), canonical("The  New\tYORK.", "text")
-    ('B', 'new york')
+    >>> canonical("(b) a cat", "choice"), canonical("C and A", "choices"), canonical("The  New\tYORK.", "text")
+    ('B', 'A,C', 'new york')
     """
     if text is None or is_missing(text) or len(text) > _MAX_TEXT:
         return None
@@ -73,7 +98,11 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
         return text
     if kind == "text":
         return _folded(text)
-    return _letter(unmarked(text)) if kind == "choice" else _spell(amount(unmarked(text)))
+    bare = without_lead(unmarked(text))
+    if kind == "numeric":
+        return _spell(amount(bare))
+    letters = [_letter(bare)] if kind == "choice" else _letters(bare) or [_letter(bare)]
+    return None if None in letters else ",".join(sorted({letter for letter in letters if letter}))
 
 
 def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool:
@@ -82,22 +111,46 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
     return spelling is not None and spelling == canonical(second, kind)
 
 
-def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKind:
-    """Infer the kind of answers: numeric or choice if all gold answers are numbers or single letters, else text.
+def without_lead(text: str) -> str:
+    """Return a text without "The answer is", if it begins so."""
+    lead = _LEAD.match(text)
+    return text if lead is None else text[lead.end() :]
 
-    Raises ObservationError, with ``path``, if there are no gold answers.
+
+def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequence[int | None] = ()) -> AnswerKind:
+    """Infer the kind of answers from the gold answers: that which all can be read as; text if there is no other.
+
+    A kind of more than half is that of all, and the others are errors. Raises ObservationError, with ``path`` and, if
+    the ``lines`` of the gold answers are given, the line, for the first of these, or if there are no gold answers.
     """
-    golds = tuple(gold for gold in golds if not is_missing(gold))
-    if not golds:
+    golds = tuple(golds)
+    given = [place for place, gold in enumerate(golds) if not is_missing(gold)]
+    if not given:
         raise ObservationError(
             "the kind of answers cannot be inferred without gold answers",
             path=path,
             expected="at least one gold_answer, or a declared kind",
             remedy="Declare the kind: answers='numeric', 'choice' or 'text' (on the command line --answers numeric).",
         )
-    if all(canonical(gold, "numeric") is not None for gold in golds):
-        return "numeric"
-    return "choice" if all(re.fullmatch(r"\s*\(?[A-Za-z]\)?\s*", gold) for gold in golds) else "text"
+    kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")
+    for kind in kinds:
+        odd = [place for place in given if canonical(golds[place], kind) is None]
+        if not odd:
+            return kind
+        commas = [place for place in odd if kind == "numeric" and _DECIMAL_COMMA.fullmatch(golds[place])]
+        if 2 * (len(odd) - len(commas)) < len(given):
+            first = (commas or odd)[0]
+            raise ObservationError(
+                "this has a decimal comma" if commas else f"most right answers are {kind}, but not this one",
+                path=path,
+                line=(lines[first] or None) if lines else None,
+                field="gold_answer",
+                seen=golds[first],
+                expected=f"{kind} answers, with decimal points, or another declared kind",
+                remedy="Correct it, leave the question out, or declare answers='text' (on the command line "
+                "--answers text): then all answers are compared as texts.",
+            )
+    return "text"
 
 
 def _spell(value: Fraction | None) -> str | None:
@@ -123,18 +176,40 @@ def _letter(text: str) -> str | None:
     match = _OPTION.fullmatch(text)
     if match is None or _LABEL.search(re.sub(r"\((?!\w\))[^()]*\)", "", match["text"] or "")):
         return None
-    return match["letter"].upper()
+    letter = match["letter"].upper()
+    return letter if len(letter) == 1 else None
 
 
-def _folded(given: str) -> str | None:
+def _letters(text: str) -> list[str]:
+    """Return the letters of a list, in its order; none if it is not a list of several."""
+    found = _LETTERS.fullmatch(text)
+    return (
+        [] if found is None or (len({*(found["run"] or "")}) < len(found["run"] or "")) else re.findall("[A-Z]", text)
+    )
+
+
+def _folded(text: str) -> str | None:
     """Fold case, characters, spaces, articles and the signs around words; None if the text is blank or missing."""
-    folded = spelled(spelled(given).casefold())
+    before = None
+    while text != before:
+        before, text = text, _folded_once(text)
+    return None if is_missing(text) else text
+
+
+def _folded_once(given: str) -> str:
+    plain = without_lead(unmarked(given))
+    if re.search(r"[^A-Z ]", plain) and (letters := _letters(plain)):
+        plain = "".join(letters)
+    if _WHOLE.fullmatch(plain):
+        plain = re.sub(r",|\.0+$", "", plain)
+    folded = spelled(plain.replace("İ", "I").casefold())
+    for pattern, replacement in _FOLDS:
+        folded = pattern.sub(replacement, folded)
     words = [word for word in map(_bare, folded.split()) if word] or folded.split()
     first = 0
     while first < len(words) - 1 and re.match(r"(?:the|an|a(?= \w\w)) ", f"{words[first]} {words[first + 1]}"):
         first += 1
-    text = " ".join(words[first:])
-    return None if is_missing(text) else text
+    return " ".join(words[first:])
 
 
 def _bare(word: str) -> str:

@@ -147,10 +147,13 @@ def _together(stated: Sequence[tuple[int, float, bool]]) -> tuple[int, float, bo
 def kind_of(table: LongTable) -> AnswerKind:
     """Infer how answers are compared from the gold answers, or as texts if there are only flags.
 
-    Raises ObservationError if there are neither.
+    Raises ObservationError if there are neither, or for a gold answer that is unlike most others.
     """
-    golds = table.texts("gold_answer").values
-    return "text" if not golds and table.texts("correct").given.any() else infer_kind(golds, table.path)
+    golds = table.texts_of_questions("gold_answer")
+    if not golds.given.any() and table.texts("correct").given.any():
+        return "text"
+    texts = [text for text in golds.objects().tolist() if text is not None]
+    return infer_kind(texts, table.path, table.line[table.start[golds.given]].tolist())
 
 
 def level_table(table: LongTable) -> dict[int, str]:

@@ -88,17 +88,11 @@ class Labels:
     def kind(self, golds: Iterable[str]) -> AnswerKind:
         """Infer how answers are compared from these gold answers and others; text if there are none.
 
-        Raises ObservationError if up to a fifth of these, slips of the pen perhaps, are unlike the others.
+        Raises ObservationError if one is unlike most others; see :func:`~bayes_direag.data.answers.infer_kind`.
         """
         rows = [row for row in self.rows if row.label and not _is_none(row.label) and self.column == "gold_answer"]
-        for kind in ("numeric", "choice"):
-            odd = [row for row in rows if canonical(row.label, kind) is None]
-            if 0 < 5 * len(odd) <= len(rows):
-                expected = f"a {kind} answer, as the others are"
-                remedy = "Correct it, or declare answers='text' (on the command line --answers text)."
-                raise self._refusal("this is unlike the others", odd[0], expected, remedy)
-        every = [*golds, *(row.label or "" for row in rows)]
-        return infer_kind(every) if every else "text"
+        every = [*((row.label or "", row.line) for row in rows), *((gold, None) for gold in golds)]
+        return infer_kind([gold for gold, _ in every], self.path, [line for _, line in every]) if every else "text"
 
     def known(self, candidates: Mapping[str, Sequence[str]], kind: AnswerKind, source: Path | None) -> dict[str, Known]:
         """Return what is known of each labelled question, given the candidates of all questions of ``source``.

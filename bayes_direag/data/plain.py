@@ -79,11 +79,13 @@ _POWER = re.compile(r"([⁰¹²³⁴-⁹⁺⁻]+)")
 _SIGNS = tuple(
     (re.compile(pattern), sign)
     for pattern, sign in (
-        (r"Cf |Mn VARIATION SELECTOR", ""),
+        (r"Cf |Mn VARIATION SELECTOR|Lm ARABIC TATWEEL$", ""),
+        (r"Mn (?:HEBREW|ARABIC (?:FATHA|DAMMA|KASRA|SHADDA|SUKUN|LETTER SUPERSCRIPT ALEF))", ""),  # vowels
         (r"Pd |S. (?:MODIFIER LETTER |(?!SET|DOT)\w+ )?MINUS(?: SIGN)?$", "-"),
         (r"(?:P|S|Lm).*(?:SINGLE.* QUOTATION.*|APOSTROPHE|GERESH|HALF RING|(?:TURNED|REVERSED) COMMA)$", "'"),
         (r"(?:P|S|Lm).*(?<!DOUBLE )(?:PRIME|(?:ACUTE|GRAVE) ACCENT)$", "'"),
         (r"[PS].*(?:QUOTATION MARK|(?:CORNER|ANGLE) BRACKET|GERSHAYIM|DOUBLE PRIME)$", '"'),
+        (r"P[se] (?:LEFT|RIGHT) .*(?:LENTICULAR|TORTOISE SHELL) BRACKET$", '"'),
         (r"Po .*DECIMAL SEPARATOR$", "."),
         (r"Po .*THOUSANDS SEPARATOR$", ","),
         (r"Po .* (?:FULL STOP|COMMA|SEMICOLON|QUESTION MARK|EXCLAMATION MARK|DANDA|KHAN|SHAD|SECTION)$", ". "),
@@ -111,26 +113,21 @@ _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _REWRITES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"</?[A-Za-z][^<>]*>", " "),
+        (r"</?(?:b|i|u|p|br|em|strong|code|span|sup|sub|answer)\b[^<>]*>", " "),
         (r"(?<!\d)\*\*|\*\*(?!\d)", ""),  # bold; between digits it is a power
         (r"(?<![\w*])([*_])(\S|\S[^*_]*\S)\1(?![\w*])", r"\2"),  # italics
+        (r"(?<!\\)\$\$?(?! )((?:[^$\\]|\\.)+(?<! ))\$\$?(?!\d)", r" \1 "),  # a formula
         (r"\\(?:text(?:rm|bf|it|sf)?|math(?:rm|bf|it|sf)|mbox|operatorname)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1"),
-        (r"(?<=\d)\s*\\[cdst]?frac", r" \\frac"),
-        (r"\\[cdst]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))", r"\1\2/\3\4 "),
-        (r"\^?\{?\\(?:circ|degree)\}?", "°"),
-        (r"\{,\}|(?<=\d)(?:\\,|')(?=\d{3}(?!\d))", ","),
-        (r"\\!", ""),
-        (r"\\(?:left|right|displaystyle|q?quad)(?![A-Za-z])|\\[,;: ()\[\]]", " "),
+        (r"\\[cdst]?frac(?![A-Za-z])\s*", r"\\frac"),
+        (r"\\frac(\d)", r"\\frac{\1}"),
+        (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"),
+        (r"\^?\{?\\(?:circ|degree)(?![A-Za-z])\}?|\^\{?°\}?", "°"),
+        (r"(?<=\d)(?:\{,\}|\\,|,\\!)(?=\d{3}(?!\d))", ","),
+        (r"\\(?:left|right|displaystyle|q?quad)(?![A-Za-z])|\\[,;:! ()\[\]]", " "),
         (r"\\([$%#&{}])", r"\1"),
         (r"\\(?:times|cdot)(?![A-Za-z])|[\u00d7\u2217\u2219\u22c5\u2715\u2716]", "*"),
-        (r"\\(?:approx|simeq)(?![A-Za-z])|[≃≅≒]", "≈"),
-        (r"\$([^$]*)\$", r" \1 "),  # a formula
-        (r"[$¢£¥₠-⃀]|\b(?:USD|EUR|GBP|JPY|CNY|INR|CHF|Rs\.?) ?(?=\d)", "¤"),  # a currency
-        (r"(?<=\d)\s*[*x·]\s*10\s*\^\s*\{?\s*([+-]?\d+)\s*\}?", r"e\1"),
-        (r"(?<![\w.,^])10\s*\^\s*\{?\s*([+-]?\d+)\s*\}?", r"1e\1"),
-        (r"(?<=[^\W\d_])(?<!\d[eE])(?: ?\^ ?\{?[+-]?\d\}?|\{?[23]\}?)(?![\w.,]*\d)", ""),  # the power of a unit
-        (r"[{}]", ""),
-        (r"(?<![\w^-])(?=[A-Za-zÀ-ӿ])(?>[\w^-]*\d[\w^]*)(?! \d+ ?/)", "name"),  # that holds digits: B12, GPT-4, x^2
+        (r"([\^_])\{(\w)\}", r"\1\2"),
+        (r"([(\[{]) | (?=[)\]}])", r"\1"),
     )
 )
 
@@ -142,9 +139,9 @@ def spelled(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    r"""Return a text spelled plainly, without Markdown and LaTeX; only what is in a ``\boxed{}``, if there is one.
+    r"""Return a text spelled plainly, without Markdown and with one spelling of LaTeX.
 
-    A currency is a ``¤``, a space between thousands a comma, a power of ten an exponent; units have no powers.
+    If there is a ``\boxed{}``, only its content counts. A space between thousands is a comma, an index is marked.
     """
     text = re.sub(r"(?<=\d)[\u00a0\u2004-\u200a\u202f](?=\d{3}(?!\d| ?/))", ",", text)
     text = re.sub(r"[\u2061-\u2064]", " ", re.sub(r"([₀-₉]+)", r"_\1", text))

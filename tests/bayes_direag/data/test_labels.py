@@ -158,11 +158,9 @@ class TestTheKindOfAnswers:
         assert self.read(tmp_path, *["yes"] * 3, gold="yes").kind == "text"
 
     def test_a_slip_of_the_pen_does_not_change_it(self, tmp_path):
-        with pytest.raises(
-            ObservationError, match="line 7, field gold_answer: this is unlike the others; saw '5 or 1'"
-        ):
+        with pytest.raises(ObservationError, match="line 7, field gold_answer: most right answers are numeric, but"):
             self.read(tmp_path, *["51"] * 5, "5 or 1")
-        assert self.read(tmp_path, *["51"] * 3, "5 or 1").kind == "text"
+        assert self.read(tmp_path, "51", "5 or 1").kind == "text"
 
     def test_verdicts_are_of_texts(self, tmp_path):
         rivers().write(tmp_path / "new.jsonl")

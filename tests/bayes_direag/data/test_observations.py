@@ -69,9 +69,9 @@ def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
             question("a", ("Nile", 90, True), ("Blue Nile", 80, True), ("Amazon", 50, False), gold="River Nile"),
             question("b", ("x", 9, True), ("X ", 9, True), (" x", 9, False), ("y", 9), gold="y"),
             question("c", ("x", 9, True), ("X", 9, False), ("z", 9, False), gold="x"),
-        ]
+        ],
+        "text",
     )
-    assert table.kind == "text"
     np.testing.assert_array_equal(
         table.correct, [[True, True, False, False], [True, True, True, True], [False, False, False, False]]
     )
