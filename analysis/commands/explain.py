@@ -32,8 +32,7 @@ def explain_command(
     from analysis.display.folders import jsonable
     from analysis.display.style import save_figure
     from analysis.display.terminal import shown
-    from analysis.explanation.explanation import explain
-    from analysis.explanation.explanation_display import explanation_blocks, explanation_figure, what_decided
+    from analysis.explanation import explain
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
@@ -46,12 +45,11 @@ def explain_command(
         questions = Observations.read(observations, learned.answers, columns)
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
-            save_figure(explanation_figure(explanation), target)
+            save_figure(explanation.figure(), target)
     if as_json:
         files = {"fit": str(fit), "out": None if target is None else str(target)}
-        record = files | {"what_decided": what_decided(explanation), **vars(explanation)}
-        options.out.print_json(data=jsonable(record), allow_nan=False)
+        options.out.print_json(data=jsonable(files | explanation.record), allow_nan=False)
         return
-    options.out.print(shown(explanation_blocks(explanation)))
+    options.out.print(shown(explanation.blocks()))
     if target is not None:
         options.out.print(f"{target}: the same as a picture", soft_wrap=True)

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.display.document import LeftOut
 from analysis.evaluation import Evaluation, evaluate, evaluate_fit
-from analysis.explanation.explanation import explain
+from analysis.explanation import explain
 from analysis.learned import LabelledReports, calibration_curves, fit_pictures, fitted_support, stated_confidences
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
@@ -36,8 +36,8 @@ def test_what_is_said_of_a_fit(found: Evaluation, observations: Observations) ->
     (fit,) = found.fits.values()
     name = observations.problem_id[70]
     explained = explain(fit, observations, name)
-    assert explained.parts["support"].sum() == pytest.approx(1)
-    assert explained.confidence == pytest.approx(fit.predict(observations)["confidence"][70])
+    assert explained.parts.to_numpy().sum() == pytest.approx(1)
+    assert explained.prediction["confidence"] == pytest.approx(fit.predict(observations)["confidence"][70])
     assert set(explained.reports["level"]) <= set(observations.level_names)
     np.testing.assert_allclose(fitted_support(fit), fit.predict(fit.fitted)["support"])
     assert calibration_curves(fit)["level"].unique().tolist() == ["careful", "vanilla", "bold"]
