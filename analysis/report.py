@@ -64,7 +64,7 @@ _OWN_ANSWERS = (
 _DIFFERENCES = (
     "On the very same questions, with {level} intervals (paired bootstrap). One that holds 0 shows no clear "
     "difference, which does not mean that there is none. The log score can be compared if both methods state a "
-    "distribution. Of many comparisons a few leave out 0 by chance; `direag tables` corrects for that."
+    "distribution. Of many comparisons a few leave out 0 by chance."
 )
 _LIMITS = (
     "How it does on questions of another kind. The figures hold for new questions that are like these, put to the same "

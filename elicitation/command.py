@@ -218,7 +218,7 @@ def serve(
     vllm_args: str,
     folder: Path,
     interpreter: Path | None,
-    ready_within: float,
+    ready_within: float = 1800.0,
     patience: float = 120.0,
     timeout: float = 900.0,
     journal: Path | None = None,

@@ -7,29 +7,21 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
+from importlib.metadata import entry_points
 from itertools import cycle, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from bayes_direag.commands.options import AllOption, err, out, require_parent
+from bayes_direag.commands.options import err, out, require_parent
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
-from elicitation.command import (
-    ConcurrencyOption,
-    LenientOption,
-    OverridesOption,
-    ReadyWithinOption,
-    StructuredOption,
-    VllmArgsOption,
-    VllmPythonOption,
-    serve,
-)
+from elicitation.command import LenientOption, PromptsFromOption, VllmArgsOption, VllmPythonOption, serve
 from elicitation.parsing import count_words
-from elicitation.prompts import Wording
-from elicitation.workload import ASSUMED_PACE, PlannedRun, estimate, planned_runs
+from elicitation.prompts import ProtocolName, load_protocol, prompt_hash
+from elicitation.workload import PlannedRun, estimate, planned_runs
 
 if TYPE_CHECKING:
     from elicitation.engines import Engine
@@ -64,26 +56,13 @@ def paper_command(
         list[str] | None,
         typer.Option(metavar="URL", help="A running server: one for all models, or one for each in their order."),
     ] = None,
-    wording: Annotated[
-        Wording, typer.Option(help="paraphrased: as the paper's released code asks. Or ours.")
-    ] = "paraphrased",
+    prompts_from: PromptsFromOption = None,
     lenient: LenientOption = False,
-    overrides: OverridesOption = None,
-    structured: StructuredOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of replies, folds and intervals. By default the model's, or 0.")
     ] = None,
-    concurrency: ConcurrencyOption = None,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
-    ready_within: ReadyWithinOption = 1800.0,
-    pace: Annotated[
-        float, typer.Option(min=1, help="Tokens per second, for the estimate; by default those of one A100 of 80 GB.")
-    ] = ASSUMED_PACE,
-    price_per_hour: Annotated[
-        float | None, typer.Option(min=0, help="Price of the machine, in any currency, for the estimate.")
-    ] = None,
-    everything: AllOption = False,
     dry_run: Annotated[bool, typer.Option(help="Print the estimate, and exit.")] = False,
 ) -> None:
     """Repeat the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
@@ -94,7 +73,8 @@ def paper_command(
 
     Contents of the folder: MODEL/DATASET/ with steered, samples and topk (for gsm8k also train), each a run of direag
     elicit, and evaluation/, made by direag evaluate under the presets release (as the paper's figures) and paper (its
-    equations); tables/, of all evaluations in the folder; and paper.json.
+    equations); tables/, the paper's Tables 1 and 2 and Figures 2 and 3 of all evaluations in the folder, beside the
+    printed figures; and paper.json.
 
     Example: direag paper --models Qwen/Qwen2.5-7B-Instruct --datasets svamp --out rehearsal --limit 20
     """
@@ -102,32 +82,28 @@ def paper_command(
 
     require_parent(target)
     folders = _folders(_names(models), target)
-    parts = planned_runs(_names(datasets), questions, limit, wording)
+    parts = planned_runs(_names(datasets), questions, limit, prompts_from)
     urls = _urls(base_url, list(folders))
     known = {model: find_preset(model) for model in folders}
-    sampling = {
-        model: choose_sampling(of_model, wording, overrides or (), structured=structured, lenient=lenient)
-        for model, of_model in known.items()
-    }
-    most = max(settings.max_tokens or settings.max_completion_tokens or 0 for settings in sampling.values())
-    err.print(estimate(parts, folders, pace, most, price_per_hour))
+    sampling = {model: choose_sampling(preset, "paraphrased", lenient=lenient) for model, preset in known.items()}
+    err.print(estimate(parts, folders, max(settings.max_tokens or 0 for settings in sampling.values())))
     if dry_run:
         return
-    chosen = {"limit": limit, "wording": wording, "seed": seed}
-    _claim(target, chosen | {"sampling": overrides or [], "structured": structured, "lenient": lenient})
-    seeds = {model: released_seed(known[model], wording) if seed is None else seed for model in folders}
+    record = {"limit": limit, "seed": seed, "lenient": lenient, **_prompts(prompts_from)}
+    _claim(target, record)
+    seeds = {model: released_seed(known[model], "paraphrased") if seed is None else seed for model in folders}
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
     engines = {
-        model: _engine(model, urls[model], folders[model], vllm_args, vllm_python, ready_within)
+        model: _engine(model, urls[model], folders[model], vllm_args, vllm_python)
         for model in folders
         if missing[model]
     }
     for model, folder in folders.items():
         if model in engines:
-            _ask(missing[model], folder, engines[model], sampling[model], seeds[model], concurrency)
+            _ask(missing[model], folder, engines[model], sampling[model], seeds[model])
         for dataset, preset in product(dict.fromkeys(part.dataset for part in parts), EVALUATED_BY):
-            _evaluate(folder / dataset, preset, seeds[model], everything=everything)
-    _tabulate(target, everything=everything)
+            _evaluate(folder / dataset, preset, seeds[model])
+    _tabulate(target, str(record["prompts"]), 0 if seed is None else seed)
 
 
 def _names(text: str) -> list[str]:
@@ -156,6 +132,13 @@ def _urls(urls: Sequence[str] | None, models: Sequence[str]) -> dict[str, str | 
     return dict(zip(models, cycle(urls), strict=False))
 
 
+def _prompts(prompts_from: Path | None) -> dict[str, object]:
+    """Return whose words are asked, as a sentence, and the digest of the prompts of each protocol."""
+    asked = [load_protocol(name, wording="paraphrased", prompts_from=prompts_from) for name in get_args(ProtocolName)]
+    whose = "a paraphrase of the authors'" if prompts_from is None else "the authors' own"
+    return {"prompts": f"Prompts: {whose}.", "digests": {one.name: prompt_hash(one) for one in asked}}
+
+
 def _claim(target: Path, settings: Mapping[str, object]) -> None:
     """Record the settings in a new folder; raise DirEAGError if the folder has other settings, or other files."""
     path = target / RECORD
@@ -175,9 +158,7 @@ def _claim(target: Path, settings: Mapping[str, object]) -> None:
         partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def _engine(
-    model: str, url: str | None, folder: Path, vllm_args: str, interpreter: Path | None, ready_within: float
-) -> "Engine":
+def _engine(model: str, url: str | None, folder: Path, vllm_args: str, interpreter: Path | None) -> "Engine":
     """Return the engine of a model; one that is served here is fetched, so that errors occur before asking."""
     from elicitation.chat_engine import ChatEngine
 
@@ -185,19 +166,12 @@ def _engine(
         return ChatEngine([url], model)
     journal = next(iter(sorted(folder.glob("*/*/journal.jsonl"))), None)
     folder.mkdir(exist_ok=True)
-    engine = serve(model, vllm_args, folder, interpreter, ready_within, journal=journal, keep=True)
+    engine = serve(model, vllm_args, folder, interpreter, journal=journal, keep=True)
     asyncio.run(engine.fetch())
     return engine
 
 
-def _ask(
-    parts: Sequence[PlannedRun],
-    folder: Path,
-    engine: "Engine",
-    sampling: "Sampling",
-    seed: int,
-    concurrency: int | None,
-) -> None:
+def _ask(parts: Sequence[PlannedRun], folder: Path, engine: "Engine", sampling: "Sampling", seed: int) -> None:
     """Elicit the missing parts with a single start of the server."""
     from elicitation.live import LiveView
     from elicitation.run import elicit
@@ -207,7 +181,7 @@ def _ask(
         for part in parts:
             run = part.folder(folder)
             err.print(f"{run}: asking {engine.model}")
-            summary = elicit(part.questions, part.protocol, engine, run, sampling, seed, concurrency, LiveView(err))
+            summary = elicit(part.questions, part.protocol, engine, run, sampling, seed, view=LiveView(err))
             counts = f"{summary.n_questions} questions, {summary.n_unanswered} unanswered"
             out.print(f"{run}: {counts}; {count_words(summary.statuses)}", soft_wrap=True)
     finally:
@@ -215,7 +189,7 @@ def _ask(
             engine.stop()
 
 
-def _evaluate(folder: Path, preset: PresetName, seed: int, *, everything: bool) -> None:
+def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
     """Evaluate one model on one data set under one preset, or check an existing evaluation."""
     files = {part: f"{part}/{OBSERVATIONS}" for part in ("train", "steered", "samples", "topk")}
     labelled, tested = ("train", "steered") if (folder / files["train"]).is_file() else ("steered", None)
@@ -228,8 +202,7 @@ def _evaluate(folder: Path, preset: PresetName, seed: int, *, everything: bool) 
     test = [] if tested is None else ["--test", files[tested]]
     elicited = ["--samples", files["samples"], "--topk", files["topk"]]
     settings = ["--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", METHODS]
-    shown = ["--all"] * everything
-    _direag("evaluate", files[labelled], *test, *elicited, *settings, *shown, "--out", target, folder=folder)
+    _direag("evaluate", files[labelled], *test, *elicited, *settings, "--out", target, folder=folder)
 
 
 def _check_evaluation(
@@ -253,13 +226,6 @@ def _check_evaluation(
         )
 
 
-def _tabulate(target: Path, *, everything: bool) -> None:
-    """Make tables and figures of all evaluations in the folder, replacing earlier ones."""
-    records = target.glob(f"*/*/{EVALUATION}/*/evaluation.json")
-    evaluations = sorted(str(path.parent.relative_to(target)) for path in records)
-    _direag("tables", *evaluations, *["--all"] * everything, "--out", "tables", folder=target)
-
-
 def _direag(*arguments: str, folder: Path) -> None:
     """Run another command of direag in a folder, and print it, so that users can repeat it."""
     from bayes_direag.cli import app
@@ -275,3 +241,12 @@ def _direag(*arguments: str, folder: Path) -> None:
         sys.argv = typed
     if status:
         raise typer.Exit(status)
+
+
+def _tabulate(target: Path, prompts: str, seed: int) -> None:
+    """Make tables and figures of all evaluations in the folder, replacing earlier ones."""
+    (tables,) = entry_points(group="direag.paper", name="tables")
+    with chdir(target):
+        evaluations = sorted(path.parent for path in Path().glob(f"*/*/{EVALUATION}/*/evaluation.json"))
+        typer.echo(tables.load()(evaluations, Path("tables"), prompts, seed))
+    out.print(f"{target / 'tables'} has table1 and table2 (.csv, .html, .tex), figure2 and figure3 (.png, .csv).")

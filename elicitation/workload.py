@@ -8,7 +8,7 @@ from typing import get_args
 
 from bayes_direag.errors import DirEAGError
 from elicitation.manifest import questions_digest
-from elicitation.prompts import Protocol, ProtocolName, Wording, load_protocol, messages
+from elicitation.prompts import Protocol, ProtocolName, load_protocol, messages
 from elicitation.question_sources import Form
 from elicitation.questions import QuestionSet, load_questions
 
@@ -27,7 +27,7 @@ PLANNED_RUNS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] 
 #: observations hold the text of each reply twice, and about 600 bytes more.
 REPLY_TOKENS, CHARACTERS, REPLY_BYTES = 250, 4, 2 * 4 * 250 + 600
 #: Tokens per second of a 7B model on one A100 of 80 GB, with many concurrent requests.
-ASSUMED_PACE = 2500.0
+PACE = 2500.0
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,13 @@ class PlannedRun:
         return 0 if self.is_done(of_model) else max(self.n_replies - n_recorded, 1)
 
 
-def planned_runs(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[PlannedRun]:
+def planned_runs(
+    datasets: Sequence[str], folder: Path | None, limit: int | None, prompts_from: Path | None
+) -> list[PlannedRun]:
     """Return the parts to ask every model, with at most ``limit`` questions of each published file.
 
-    Without a ``folder`` of these files the hub is asked. Raises DirEAGError if a name is unknown, or questions cannot
-    be read.
+    Without a ``folder`` of these files the hub is asked, and without ``prompts_from`` our paraphrase
+    of the authors' prompts is. Raises DirEAGError if a name is unknown, or questions or prompts cannot be read.
     """
     if unknown := [name for name in datasets if name not in PLANNED_RUNS] or ["none"] * (not datasets):
         raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PLANNED_RUNS)}.")
@@ -92,16 +94,15 @@ def planned_runs(datasets: Sequence[str], folder: Path | None, limit: int | None
                     if folder is None
                     else load_questions(folder / file, limit=limit)
                 )
-            parts.append(PlannedRun(dataset, name, sets[file], load_protocol(protocol, None, None, wording)))
+            asked = load_protocol(protocol, wording="paraphrased", prompts_from=prompts_from)
+            parts.append(PlannedRun(dataset, name, sets[file], asked))
     return parts
 
 
-def estimate(
-    parts: Sequence[PlannedRun], models: Mapping[str, Path], pace: float, most_tokens: int, price: float | None = None
-) -> str:
+def estimate(parts: Sequence[PlannedRun], models: Mapping[str, Path], most_tokens: int) -> str:
     """Describe the replies to ask for, those still missing, and the resources for these, with all assumptions.
 
-    ``models`` has the folder of each, ``pace`` is in completion tokens per second, and ``price`` is of an hour.
+    ``models`` has the folder of each, and ``most_tokens`` is the limit of a reply.
     """
     of_model = sum(part.n_replies for part in parts)
     left = {model: sum(part.n_left(folder) for part in parts) for model, folder in models.items()}
@@ -109,24 +110,23 @@ def estimate(
     prompts = sum(part.prompt_tokens for part in parts) * n_left / max(of_model, 1)
     sets = {part.questions.name: part.questions for part in parts}
     sizes = ", ".join(f"{len(questions.problems):,} of {name}" for name, questions in sets.items())
-    by_model = "\n".join(f"  {model}: {_duration(n, pace, most_tokens, price)}" for model, n in left.items())
+    by_model = "\n".join(f"  {model}: {_duration(n, most_tokens)}" for model, n in left.items())
     return f"""Questions: {sizes}. They take {of_model:,} replies a model, {of_model * len(models):,} in all, \
 and up to two re-asks of each that cannot be read.
 Still to come: {n_left:,} replies of some {REPLY_TOKENS} tokens, {n_left * REPLY_TOKENS / 1e6:,.1f} million, after \
 {prompts / 1e6:,.1f} million tokens of prompts; {n_left * REPLY_BYTES / 1e9:,.2f} GB of disk,
 and two bytes a parameter for the files of each model (15 GB for 7B).
-Time at {pace:,.0f} tokens a second, and if every reply takes all {most_tokens} tokens it may; loading and evaluating \
+Time at {PACE:,.0f} tokens a second, and if every reply takes all {most_tokens} tokens it may; loading and evaluating \
 add minutes:
 {by_model}
-  in all: {_duration(n_left, pace, most_tokens, price)}
-{REPLY_TOKENS} tokens a reply and {ASSUMED_PACE:,.0f} a second on one A100 of 80 GB are assumptions, not measurements: \
-the progress shows the real ones, and --pace takes yours."""
+  in all: {_duration(n_left, most_tokens)}
+{REPLY_TOKENS} tokens a reply and {PACE:,.0f} a second on one A100 of 80 GB are assumptions, not measurements: the \
+progress shows the real ones."""
 
 
-def _duration(n_replies: int, pace: float, most_tokens: int, price: float | None) -> str:
-    usual, longest = (n_replies * tokens / pace for tokens in (REPLY_TOKENS, most_tokens))
-    cost = "" if price is None else f"; price {usual / 3600 * price:,.2f} to {longest / 3600 * price:,.2f}"
-    return f"{_clock(usual)}, at most {_clock(longest)}{cost}"
+def _duration(n_replies: int, most_tokens: int) -> str:
+    usual, longest = (n_replies * tokens / PACE for tokens in (REPLY_TOKENS, most_tokens))
+    return f"{_clock(usual)}, at most {_clock(longest)}"
 
 
 def _clock(seconds: float) -> str:

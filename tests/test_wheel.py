@@ -57,8 +57,8 @@ def bin_folder(wheel, tmp_path_factory) -> Path:
 
 def test_commands_are_ours_beside_packages_of_the_same_names(tmp_path):
     project = with_own(tmp_path, "{}/__init__.py")
-    script = "from bayes_direag.cli import app\napp(['tables', '--help'])"
-    assert "direag tables" in succeed(sys.executable, "-c", script, at=project, path=str(ROOT))
+    script = "from bayes_direag.cli import app\napp(['report', '--help'])"
+    assert "direag report" in succeed(sys.executable, "-c", script, at=project, path=str(ROOT))
     late = run(sys.executable, "-c", f"import analysis\n{script}", at=project, path=str(ROOT))
     assert late.returncode == 2
     assert f"saw {project / 'analysis' / '__init__.py'}" in late.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.paper.paper_tables import PAIRS, PRINTED_TABLES
+from analysis.paper.printed import PRINTED_TABLES
 from bayes_direag.errors import DirEAGError
 from elicitation.journal import read_journal
 from elicitation.paper import EVALUATED_BY, METHODS, PAPER_MODELS, RECORD, paper_command
@@ -21,6 +21,7 @@ from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.workload import PLANNED_RUNS, PlannedRun, estimate, planned_runs
 from tests.command_line import contents
+from tests.elicitation.checkout import write_checkout
 from tests.elicitation.rehearsal import write_questions, write_vllm
 from tests.elicitation.runs import ENVIRONMENT
 from tests.elicitation.stub_server import Stub
@@ -36,7 +37,7 @@ def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
         )
         for dataset, own in PLANNED_RUNS.items()
         for name, (protocol, _, file) in own.items()
-        for asked in [load_protocol(protocol, None, None, "paraphrased")]
+        for asked in [load_protocol(protocol, wording="paraphrased")]
     ]
     assert sum(part.n_replies for part in parts) == 77_383
     short = [part for part in parts if part.name == "topk"]
@@ -44,21 +45,20 @@ def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
     journal.parent.mkdir(parents=True)
     journal.write_text("{}\n" * 639)
     folders = {"m": tmp_path / "m", "n": tmp_path / "n"}
-    said = estimate(short, folders, pace=1000.0, most_tokens=1024, price=2.4)
-    # 1319 + 1000 + 1319 lists, of which 638 are there: 3000 replies of 250 tokens at 1000 a second are 750 s.
+    said = estimate(short, folders, 1024)
+    # 1319 + 1000 + 1319 lists, of which 638 are there: 3000 replies of 250 tokens at 2500 a second are 300 s.
     for expected in (
         "3,638 replies a model",
         "6,638 replies of some 250 tokens",
-        "  m: 12.5 minutes, at most 51.2 minutes; price 0.50 to 2.05\n  n: 15.2 minutes",
-        "  in all: 27.7 minutes, at most 1.9 hours; price 1.11 to 4.53",
+        "  m: 5.0 minutes, at most 20.5 minutes\n  n: 6.1 minutes",
+        "  in all: 11.1 minutes, at most 45.3 minutes",
     ):
         assert expected in said
-    assert "price" not in estimate(short, folders, pace=1000.0, most_tokens=1024)
     assert "assumptions, not measurements" in said
 
 
 def test_the_methods_are_those_of_the_printed_tables() -> None:
-    assert METHODS.split(",") == list(dict.fromkeys(chain(*(table.rows.values() for table in PRINTED_TABLES))))
+    assert METHODS.split(",") == list(dict.fromkeys(chain(*(table.rows.values() for table in PRINTED_TABLES.values()))))
 
 
 @pytest.fixture
@@ -83,13 +83,12 @@ def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "out").exists()
     assert "5 of svamp" in capsys.readouterr().err
     (tmp_path / "out").mkdir()
-    record = {"limit": 5, "wording": "paraphrased", "seed": 1, "sampling": []}
-    (tmp_path / "out" / RECORD).write_text(json.dumps(record | {"structured": False, "lenient": False}))
-    assert "limit 5 there, None here; seed 1 there, None here" in refused()
+    (tmp_path / "out" / RECORD).write_text(json.dumps({"limit": 5, "seed": 1, "lenient": False}))
+    assert "limit 5 there, None here; seed 1 there, None here; prompts " in refused()
 
 
 def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path) -> None:
-    parts = planned_runs(["svamp", "gsm8k"], questions, 5, "paraphrased")
+    parts = planned_runs(["svamp", "gsm8k"], questions, 5, None)
     assert [(part.dataset, part.name) for part in parts] == [
         *(("gsm8k", name) for name in ("train", "steered", "samples", "topk")),
         *(("svamp", name) for name in ("steered", "samples", "topk")),
@@ -152,23 +151,23 @@ def starts(folder: Path) -> list[int]:
 @pytest.mark.slow
 def test_a_rehearsal_makes_the_tables_and_figures_of_the_paper_under_both_presets(tmp_path: Path) -> None:
     write_questions(tmp_path / "questions", 8)
+    write_checkout(tmp_path / "authors")
     with ExitStack() as stack:
         servers = [stack.enter_context(Stub(model)) for model in PAPER_MODELS.split(",")]
         urls = chain(*(("--base-url", server.url) for server in servers))
-        said = finish(start(tmp_path / "run", *urls, "--questions", "../questions"))
-        # Of gsm8k 8 to fit to and 8 others, and 8 of each other set: five levels; six more of each that is evaluated.
-        assert [server.answered.total() for server in servers] == [8 * (4 * 5 + 3 * 6)] * 3
+        said = finish(start(tmp_path / "run", *urls, "--questions", "../questions", "--prompts-from", "../authors"))
+        # Of gsm8k 8 to fit to and 8 others, and 8 of each other set: three levels; six more of each that is evaluated.
+        assert [server.answered.total() for server in servers] == [8 * (4 * 3 + 3 * 6)] * 3
     # All nine settings, as printed and under both presets.
-    assert "DirEAG against Vanilla" in said
-    assert said.count("  printed  ") == said.count("  release  ") == said.count("  paper  ") == len(PAIRS)
+    assert said.count(" printed ") == said.count(" release ") == said.count(" paper ") == 9 * (7 + 4)
     tables = tmp_path / "run" / "paper" / "tables"
-    assert {"figure2.png", "figure3.png", "table1.tex", "table2.md"} <= {*os.listdir(tables)}
+    assert {"figure2.png", "figure3.png", "table1.tex", "table2.html"} <= {*os.listdir(tables)}
+    assert "Prompts: the authors' own." in (tables / "table1.tex").read_text()
     table = pd.read_csv(tables / "table1.csv")
-    assert len(table) == 2 * 9 * 7
-    assert table["n"].eq(8).all()
-    assert table["accuracy_printed"].notna().all()
+    assert len(table) == 3 * 9 * 7
+    assert table.loc[table["source"] != "printed", "n"].eq(8).all()
     # The methods that learn nothing have the same figures under both presets.
-    by_preset = table.set_index(["preset", "model", "dataset", "method"]).loc[:, ["accuracy", "brier"]]
+    by_preset = table.set_index(["source", "model", "dataset", "method"]).loc[:, ["accuracy", "brier"]]
     rules = by_preset.drop("DirEAG", level="method")
     pd.testing.assert_frame_equal(rules.loc["release"], rules.loc["paper"])
     figure = pd.read_csv(tables / "figure3.csv")

@@ -1,0 +1,170 @@
+"""The paper's tables and its Figures 2 and 3 from one's own evaluations, in one folder."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
+from analysis.display.text import UNDEFINED
+from analysis.evaluation import Evaluation
+from analysis.paper.printed import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
+from analysis.paper.tables import in_printed_order, paper_table, setting, styled
+from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
+from bayes_direag.data.atomic import atomic_path
+from bayes_direag.data.files import write_table
+from bayes_direag.model.presets import label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Probability of the intervals of the figures.
+LEVEL = 0.95
+#: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
+METHOD, SUPPORT_METHOD = "direag", "confidence"
+_MARKS = "Bold: the paper's method. Underlined: the best of each setting and source. ↑ more is better, ↓ less."
+
+
+def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int) -> str:
+    """Write both tables (.csv, .html, .tex) and both figures (.png, .csv); return the tables for a terminal.
+
+    Parameters
+    ----------
+    folders
+        Folders written by ``direag evaluate``.
+    target
+        The folder of the results, made if need be. Earlier results there are replaced.
+    prompts
+        What was asked, as a sentence.
+    seed
+        Seed of the intervals of the figures; those of the tables are the evaluations' own.
+
+    Raises
+    ------
+    DirEAGError
+        If a folder is none of an evaluation, or two are of the same model, dataset and preset.
+    """
+    runs = in_printed_order([Evaluation.read(folder) for folder in folders])
+    target.mkdir(exist_ok=True)
+    shown = []
+    for name, printed in PRINTED_TABLES.items():
+        rows, title = paper_table(printed, runs), f"{printed.title}. {prompts}"
+        write_table(rows, target / f"{name}.csv")
+        page = styled(rows, f"{title} {_MARKS}").set_uuid(name).to_html(doctype_html=True)
+        _write(page, target / f"{name}.html")
+        marks = _MARKS.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
+        typeset = styled(rows, f"{title} {marks}", latex=True).to_latex(
+            environment="longtable", hrules=True, multirow_align="naive", convert_css=True
+        )
+        _write(typeset, target / f"{name}.tex")
+        shown += [title, *_blocks(rows)]
+    for name, figure in {"figure2": base_rates(runs, seed), "figure3": null_means(runs, seed)}.items():
+        if len(figure.rows):
+            write_table(figure.rows, target / f"{name}.csv")
+            save_figure(figure.draw(), target / f"{name}.png")
+    return "\n\n".join(shown)
+
+
+def _write(text: str, path: Path) -> None:
+    with atomic_path(path) as partial_path:
+        partial_path.write_text(text, encoding="utf-8")
+
+
+def _blocks(rows: pd.DataFrame) -> list[str]:
+    """Return a table setting by setting, in the width of a terminal."""
+    headers = {"n": "n"} | {name: short for name, (short, _) in PRINTED_METRICS.items()}
+    shown = rows.set_index(["model", "dataset", "method", "source"])[list(headers)].rename(columns=headers)
+    return [
+        f"{model}, {dataset}\n{own.droplevel([0, 1]).to_string(float_format='{:.4f}'.format, na_rep=UNDEFINED)}"
+        for (model, dataset), own in shown.groupby(["model", "dataset"], sort=False)
+    ]
+
+
+class Panel(NamedTuple):
+    """A panel of a figure: what is on its axis, and columns by the name, colour and marker of their series."""
+
+    label: str
+    series: Mapping[str, tuple[str, str, str]]
+
+
+class PaperFigure(NamedTuple):
+    """A figure with a row for each run, and the numbers in it: each column with ``_low`` and ``_high``."""
+
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    rows: pd.DataFrame
+
+    def draw(self) -> "Figure":
+        """Draw values and their intervals, run by run."""
+        names = self.rows[["model", "dataset", "preset"]].agg(", ".join, axis="columns")
+        with figure_style():
+            figure = headed_figure(self.title, self.caption, 1.0 + 0.42 * len(names))
+            every = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
+            for axes, panel in zip(every, self.panels, strict=True):
+                for column, (name, colour, marker) in panel.series.items():
+                    ends = [f"{column}_low", f"{column}_high"]
+                    forest(axes, self.rows.reindex(columns=[column, *ends]), colour=colour, marker=marker)
+                    axes.plot([], [], color=colour, marker=marker, linestyle="", label=name)
+                axes.set_xlabel(panel.label)
+            row_labels(every[0], names.tolist())
+            every[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=9)
+        return figure
+
+
+def base_rates(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
+    """Return Figure 2: by how much DirEAG beats a constant confidence, its own accuracy, and what is printed."""
+    printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
+    parts = []
+    for where, predictions in _of_method(runs, METHOD):
+        gains = base_rate_gains(predictions, seed=seed, level=LEVEL).drop(columns="method")
+        cell = printed.reindex([(where["model"], where["dataset"])]).iloc[0]
+        constant = cell["accuracy"] * (1 - cell["accuracy"])
+        both = {"brier_gain_printed": constant - cell["brier"], "auroc_gain_printed": cell["auroc"] - 0.5}
+        parts.append(gains.assign(**where, **both))
+    caption = (
+        "By how much the Brier score of DirEAG is below, and its AUROC above, that of its own accuracy as the "
+        f"confidence of every question. Bars: {LEVEL:.0%} bootstrap interval over questions. Diamonds: what follows "
+        "from the paper's Table 1."
+    )
+    panels = tuple(
+        Panel(shown, {name: ("these runs", RIGHT, "o"), f"{name}_printed": ("printed", WRONG, "D")})
+        for name, shown in (("brier_gain", "gain in Brier score"), ("auroc_gain", "gain in AUROC"))
+    )
+    return PaperFigure("Gain over the base rate, as in the paper's Figure 2", caption, panels, _joined(parts))
+
+
+def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
+    """Return Figure 3: the mean support of the null where the answer is right, and where no candidate is."""
+    groups = {"correct": NULL_GROUPS[0], "absent": NULL_GROUPS[2], "difference": "difference to selected"}
+    parts = []
+    for where, predictions in _of_method(runs, SUPPORT_METHOD):
+        state = null_state(predictions, seed=seed, level=LEVEL)
+        row: dict[str, object] = dict(where)
+        for name, quantity in groups.items():
+            found = state.quantity(quantity)
+            row |= {f"n_{name}": found["n"], name: found["value"]}
+            row |= {f"{name}_{end}": found[end] for end in ("low", "high")}
+        parts.append(pd.DataFrame([row]))
+    caption = (
+        "Mean held-out support of the null, before the final calibration: of questions whose selected answer is right, "
+        f"and of those to which no level gave a right answer. Bars: {LEVEL:.0%} bootstrap interval over questions. The "
+        "paper draws the same, but prints no figures of it."
+    )
+    series = {"correct": ("selected answer right", RIGHT, "o"), "absent": ("no candidate right", WRONG, "s")}
+    panels = (Panel("mean support of the null", series),)
+    return PaperFigure("Support of the null, as in the paper's Figure 3", caption, panels, _joined(parts))
+
+
+def _of_method(runs: Sequence[Evaluation], method: str) -> list[tuple[dict[str, str], pd.DataFrame]]:
+    """Return where each run belongs, and the predictions of a method there, if it has any."""
+    found = []
+    for run in runs:
+        where = {"run": str(run.folder), **setting(run)._asdict(), "preset": label(run.settings.preset)}
+        found.append((where, run.predictions[run.predictions["method"] == method]))
+    return [(where, predictions) for where, predictions in found if len(predictions)]
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
