@@ -119,11 +119,8 @@ class Explanation:
     def record(self) -> dict[str, object]:
         """All of it, for JSON."""
         tables = {"reports": self.reports, "unusable": self.unusable, "states": self.states, "parts": self.parts}
-        return (
-            {str(name): value for name, value in self.prediction.items()}
-            | {"conclusion": self.conclusion, "about": dict(self._terms())}
-            | tables
-        )
+        row: dict[str, object] = {str(name): value for name, value in self.prediction.to_dict().items()}
+        return row | {"conclusion": self.conclusion, "about": dict(self._terms())} | tables
 
     def blocks(self) -> Iterator[Block]:
         """Yield the answer, what decided, and tables of the reports, the states and the rest."""
