@@ -83,7 +83,7 @@ class Explorer(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A text, further lines in smaller letters, and marks: best, second, fine, warning or failure."""
+    """A text, further lines in smaller letters, and marks: best, fine, warning or failure."""
 
     text: str
     detail: str = ""

@@ -12,7 +12,6 @@ from bayes_direag.commands.options import plain_table, titled
 
 _STYLES = {
     "best": "bold",
-    "second": "underline",
     "fine": "green",
     "warning": "yellow",
     "failure": "bold red",
