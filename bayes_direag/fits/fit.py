@@ -180,8 +180,10 @@ class Fit:
 
     @cached_property
     def enough_reports(self) -> EnoughReports:
-        """How many usable reports the fitted questions had."""
-        return EnoughReports.of(self.fitted.usable.sum(axis=1))
+        """What fewer reports than those of the fitted questions do."""
+        return EnoughReports.of(
+            self.reports(self.fitted), sampled_parameters(self.tree, self.fitted.slots), self.recalibration
+        )
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -198,8 +200,7 @@ class Fit:
             eps=self.preset.eps,
             parameters=sampled_parameters(self.tree),
             recalibration=self.recalibration,
-            enough_reports=self.enough_reports,
-            partial=self.partial,
+            enough_reports=None if self.partial else self.enough_reports,
             made_by={"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
         )
 
@@ -223,8 +224,7 @@ class Fit:
         interval_level
             Posterior probability of the intervals, strictly between 0 and 1.
         warn
-            Warn (:class:`~bayes_direag.errors.FewReportsWarning`) if there are ``few_reports``, unless the fit is
-            partial.
+            Warn (:class:`~bayes_direag.errors.FewReportsWarning`) if there are ``few_reports``.
 
         Returns
         -------
@@ -233,9 +233,9 @@ class Fit:
             probability (missing where no report is usable); ``answer_as_given``, its spelling in most reports (of
             several, in the first); ``confidence``, the probability that it is right; ``support``, the same before the
             final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct answers;
-            ``n_used``, usable reports; ``few_reports``, whether these are fewer than at least 95 % of the fitted
-            questions had: then the probability is too high, unless the fit is
-            partial. For an unanswered question confidence and support are NaN, and null_probability is 1.
+            ``n_used``, usable reports; ``few_reports``, unless the fit is partial: whether these are so few that the
+            probability is too high by two points or more. For an unanswered question confidence and support are NaN,
+            and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the confidence: ``confidence_low``
             and ``confidence_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
@@ -252,10 +252,12 @@ class Fit:
         aligned = self.aligned(observations)
         parameters = sampled_parameters(self.tree, aligned.slots)
         columns = predict(self.reports(aligned), parameters, self.recalibration, interval_level)
-        n_used, fitted = aligned.usable.sum(axis=1), self.enough_reports
-        if warn and not self.partial and (remark := fitted.remark(n_used)):
-            warnings.warn(remark, FewReportsWarning, stacklevel=2)
-        return selected_table(aligned, columns, n_used < fitted.enough)
+        table = selected_table(aligned, columns)
+        if not self.partial:
+            if warn and (remark := self.enough_reports.remark(table["n_used"].to_numpy())):
+                warnings.warn(remark, FewReportsWarning, stacklevel=2)
+            table["few_reports"] = self.enough_reports.few(table["n_used"].to_numpy())
+        return table
 
     def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
@@ -298,8 +300,8 @@ class Fit:
         DataFrame
             For each question, in order, one row per candidate, the most probable first, and a row for the null:
             ``problem_id``, ``answer`` (missing for the null), ``answer_as_given``, ``probability``, the mean over the
-            posterior draws, and ``few_reports`` of the question, as in :meth:`predict`. The probabilities of a question
-            sum to 1. A question without candidates has a row for the null alone.
+            posterior draws. The probabilities of a question sum to 1. A question without candidates has a row for the
+            null alone.
 
         Raises
         ------
@@ -309,7 +311,7 @@ class Fit:
         aligned = self.aligned(observations)
         parameters = sampled_parameters(self.tree, aligned.slots)
         probability = distribution(self.reports(aligned), parameters, self.recalibration)
-        return candidate_table(aligned, probability, aligned.usable.sum(axis=1) < self.enough_reports.enough)
+        return candidate_table(aligned, probability)
 
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from bayes_direag.data.observations import Observations
 
-POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 1
+POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 2
 
 
 @dataclass(frozen=True)

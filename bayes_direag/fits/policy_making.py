@@ -30,11 +30,10 @@ def out_of_fold_replay(
 
     Raises DirEAGError if the whole fit is not a partial MAP, or there are fewer than five questions or clusters.
     """
-    if not predictor.partial or len(predictor.parameters.weight) > 1:
+    if predictor.enough_reports or len(predictor.parameters.weight) > 1:
         raise DirEAGError(
-            f"saw {'a' if predictor.partial else 'no'} partial fit, {predictor!r}; expected a partial MAP, whose "
-            "probabilities hold for questions that lack reports. Fit with partial=True (on the command line "
-            "--partial)."
+            f"saw {'no' if predictor.enough_reports else 'a'} partial fit, {predictor!r}; expected a partial MAP, as "
+            "questions lack reports. Fit with partial=True (on the command line --partial)."
         )
     cluster = labelled.cluster_number
     n_units = len(labelled) if cluster is None else len(np.unique(cluster))

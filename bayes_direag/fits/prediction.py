@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
@@ -13,7 +13,6 @@ from bayes_direag.data.observations import Observations
 def selected_table(
     questions: Observations,
     selected: Mapping[str, Shaped[np.ndarray, " problem"]],
-    few_reports: Bool[np.ndarray, " problem"],
 ) -> pd.DataFrame:
     """Return the columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`; ``selected`` has the candidate."""
     columns = dict(selected)
@@ -27,7 +26,6 @@ def selected_table(
             **columns,
             "n_candidates": questions.n_candidates,
             "n_used": questions.usable.sum(axis=1),
-            "few_reports": few_reports,
         }
     )
 
@@ -35,7 +33,6 @@ def selected_table(
 def candidate_table(
     questions: Observations,
     probability: Float[np.ndarray, "problem state"],
-    few_reports: Bool[np.ndarray, " problem"],
 ) -> pd.DataFrame:
     """Return the columns of :meth:`Fit.predict_candidates <bayes_direag.fits.fit.Fit.predict_candidates>`."""
     rows: list[tuple[int, str | None, float]] = []
@@ -49,7 +46,6 @@ def candidate_table(
             "answer": pd.Series(answer, dtype="str"),
             "answer_as_given": as_given(questions, answer, place),
             "probability": np.array(probabilities, float),
-            "few_reports": few_reports[np.array(place, int)],
         }
     )
 

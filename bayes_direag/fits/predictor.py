@@ -3,7 +3,7 @@
 The file is JSON with the fields ``format`` and ``version``; ``answers``, how answers are compared; ``scale``, that of
 confidences, and ``groups``, the form of the names of levels in a group, null if not known; ``levels``; ``eps``, at
 which confidences are clipped; ``parameters`` by name, each with a value (for each level) a posterior draw;
-``recalibration``; ``enough_reports`` and ``partial``; and ``made_by``, which fit it is. Nothing is left out or rounded,
+``recalibration``; ``enough_reports``; and ``made_by``, which fit it is. Nothing is left out or rounded,
 so a predictor gives the predictions of the fit.
 """
 
@@ -30,7 +30,7 @@ from bayes_direag.model.selection import (
     predict,
 )
 
-PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 1
+PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,7 @@ class Predictor:
     recalibration
         The final calibration.
     enough_reports
-        How many usable reports the fitted questions had.
-    partial
-        Whether the fit is partial, so that probabilities hold for questions that lack reports.
+        What fewer reports than those of the fitted questions do; None for a partial fit, whose probabilities hold.
     made_by
         The fit it was made from, and the versions of the packages.
     """
@@ -77,8 +75,7 @@ class Predictor:
     eps: float
     parameters: Parameters
     recalibration: Recalibration
-    enough_reports: EnoughReports
-    partial: bool
+    enough_reports: EnoughReports | None
     made_by: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -105,10 +102,10 @@ class Predictor:
         final, made_by = read_recalibration(stored["recalibration"]), dict(stored["made_by"])
         require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
         voting = frozenset(stored["voting"]).intersection(levels)
-        fitted = EnoughReports(*map(int, stored.get("enough_reports", (0, 0))))
-        partial = bool(stored.get("partial", False))
+        too_high = stored["enough_reports"]
+        enough = None if too_high is None else EnoughReports(tuple(map(float, too_high)))
         names = levels, voting, labels, signals
-        return cls(stored["answers"], scale, groups, *names, eps, parameters, final, fitted, partial, made_by)
+        return cls(stored["answers"], scale, groups, *names, eps, parameters, final, enough, made_by)
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
@@ -124,8 +121,7 @@ class Predictor:
             "labels": self.labels,
             "signals": self.signals,
             "eps": self.eps,
-            "enough_reports": self.enough_reports,
-            "partial": self.partial,
+            "enough_reports": None if self.enough_reports is None else self.enough_reports.too_high,
             "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
             "recalibration": recalibration_content(self.recalibration),
             "made_by": self.made_by,
@@ -173,16 +169,13 @@ class Predictor:
         defined = {name: None if value != value else value for name, value in values.items()}
         answer, n_used = given.candidates[place] if place >= 0 else None, len(given.level)
         spelled = Counter(text for candidate, text in given.texts if candidate == answer).most_common(1)
-        if not self.partial and (remark := self.enough_reports.remark(np.array([n_used]))):
-            warnings.warn(remark, FewReportsWarning, stacklevel=2)
-        return {
-            "answer": answer,
-            "answer_as_given": spelled[0][0] if spelled else None,
-            **defined,
-            "n_candidates": len(given.candidates),
-            "n_used": n_used,
-            "few_reports": n_used < self.enough_reports.enough,
-        }
+        about = {"n_candidates": len(given.candidates), "n_used": n_used}
+        if self.enough_reports is not None:
+            n_reports = np.array([n_used])
+            about["few_reports"] = bool(self.enough_reports.few(n_reports)[0])
+            if remark := self.enough_reports.remark(n_reports):
+                warnings.warn(remark, FewReportsWarning, stacklevel=2)
+        return {"answer": answer, "answer_as_given": spelled[0][0] if spelled else None, **defined, **about}
 
     def read(self, reports: Sequence[Mapping[str, object]]) -> "Read":
         """Read the reports on one question; raise LevelError or ObservationError as :meth:`predict` does."""

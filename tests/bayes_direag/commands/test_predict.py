@@ -28,7 +28,7 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     n = int(table["answered"].sum())
     assert 0 < n < 60
     assert f"{n} of 60 new questions are answered" in printed
-    assert "With assurance 0.8, at least 0.6 of these answers are right" in printed
+    assert "for an accuracy of 0.6, with assurance 0.8" in printed
     assert table.loc[table["answered"], "confidence"].min() > table.loc[~table["answered"], "confidence"].max()
     found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
     assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "given")
@@ -41,7 +41,9 @@ def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):
     pd.testing.assert_frame_equal(table, expected, check_exact=True)
     shown = json.loads(succeed("predict", fitted[0], questions, "--out", tmp_path / "p.parquet", "--json"))
     assert {name: shown[name] for name in ("n", "unanswered")} == {"n": 81, "unanswered": 1}
-    assert [remark.partition(",")[0] for remark in shown["remarks"]] == ["1 of 81 questions has 3 usable reports"]
+    assert [remark.partition(",")[0] for remark in shown["remarks"]] == [
+        "Too few reports in 1 of 81 questions: 3 usable"
+    ]
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, check_exact=True)
 
 
@@ -70,7 +72,7 @@ def test_every_candidate(tmp_path, fitted, questions):
         "predict", fitted[0], questions, "--out", path, "--candidates"
     )
     table = pd.read_csv(path, dtype={"answer": "str"})
-    assert table.columns.tolist() == ["problem_id", "answer", "answer_as_given", "probability", "few_reports"]
+    assert table.columns.tolist() == ["problem_id", "answer", "answer_as_given", "probability"]
     assert table["answer"].isna().sum() == table["problem_id"].nunique() == 81
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
 

@@ -181,7 +181,7 @@ class TestFile:
 
     def test_a_predictor_is_not_one(self, fit: Fit, tmp_path: Path) -> None:
         fit.export(tmp_path / "fit.json")
-        with pytest.raises(FitFileError, match="saw bayes-direag predictor 1; expected bayes-direag policy 1"):
+        with pytest.raises(FitFileError, match="saw bayes-direag predictor 2; expected bayes-direag policy 2"):
             Policy.load(tmp_path / "fit.json")
 
 

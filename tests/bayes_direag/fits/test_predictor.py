@@ -128,8 +128,8 @@ def within(*place: str, **parts: object):
     ("change", "cause"),
     [
         (lambda _: "no object", "TypeError"),
-        (changed(format="fit"), "saw fit 1; expected bayes-direag predictor 1"),
-        (changed(version=2), "saw bayes-direag predictor 2; expected bayes-direag predictor 1"),
+        (changed(format="fit"), "saw fit 2; expected bayes-direag predictor 2"),
+        (changed(version=1), "saw bayes-direag predictor 1; expected bayes-direag predictor 2"),
         (changed(answers="numbers"), "saw numbers answers; expected one of numeric, choice, choices, text"),
         (changed(levels=["a"]), "parameters weight, vote are not 1 draws of 1 levels"),
         (changed(parameters={"weight": [[1.0]]}), "TypeError: .*'prior_strength' and 'null_base'"),

@@ -1,6 +1,6 @@
 """Copies of questions with fewer reports, and the fits that learn from them."""
 
-import json
+from itertools import combinations
 
 import jax
 import numpy as np
@@ -10,10 +10,12 @@ from scipy import optimize, stats
 
 from bayes_direag import Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import FewReportsWarning
+from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.fits.fitting import fit_map_batch
 from bayes_direag.fits.thinning import N_COPIES, thinned
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.model import raw_from_vector
+from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import SamplingSettings
 
 
@@ -196,34 +198,46 @@ class TestNuts:
 
 
 class TestTheGuard:
+    def test_how_much_fewer_reports_do(self, questions: Observations) -> None:
+        """By a plain loop over every part of the reports; random ones are within sampling error of that."""
+        whole = questions.select(questions.usable.all(axis=1))
+        fit = fit_map(whole)
+        parameters, final = fit.predictor.parameters, fit.recalibration
+        found = EnoughReports.of(fit.reports(whole), parameters, final).too_high
+        every = distribution(fit.reports(whole), parameters, final)
+        expected = []
+        for left in range(1, 5):
+            moved = []
+            for kept in combinations(range(5), left):
+                fewer = whole.without(~np.isin(np.arange(5), kept)[None] & whole.usable)
+                table = fit.predict(fewer, warn=False)
+                place = [own.index(answer) for own, answer in zip(whole.candidates, table["answer"], strict=True)]
+                moved.append(table["confidence"].to_numpy() - every[np.arange(len(whole)), place])
+            expected.append(np.mean(moved))
+            assert found[left - 1] == pytest.approx(expected[-1], abs=4 * np.std(moved) / np.sqrt(len(whole)))
+        assert expected[0] > expected[-1]
+
     def test_few_reports_are_marked_and_warned_of(self, questions: Observations, tmp_path) -> None:
         whole = questions.select(questions.usable.all(axis=1))
         fit = fit_map(whole)
-        assert tuple(fit.enough_reports) == (5, 5)
-        mixed = whole.without(np.where(np.arange(len(whole)) < 3, 2, 0)[:, None] > np.arange(5))
-        with pytest.warns(
-            FewReportsWarning, match=r"3 of \d+ questions have 3 usable reports, where the fitted ones had 5"
-        ):
+        fit.__dict__["enough_reports"] = enough = EnoughReports((0.3, 0.1, 0.05, 0.01))
+        missing = np.repeat([2, 3, 2, 1, 0], [1, 1, 1, 1, len(whole) - 4])
+        mixed = whole.without(missing[:, None] > np.arange(5))
+        said = r"Too few reports in 3 of \d+ questions: 2 to 3 usable, .*at least 5.*too high by about 7 points"
+        with pytest.warns(FewReportsWarning, match=said):
             table = fit.predict(mixed)
         assert np.flatnonzero(table["few_reports"]).tolist() == [0, 1, 2]
-        candidates = fit.predict_candidates(mixed)
-        marked = candidates.loc[candidates["few_reports"], "problem_id"].unique()
-        assert marked.tolist() == list(mixed.problem_id[:3])
+        assert enough.remark(np.array([4, 5, 0])) is None
         fit.export(tmp_path / "fit.json")
         predictor = Predictor.load(tmp_path / "fit.json")
+        assert predictor.enough_reports == enough
         reports = [report.model_dump(exclude_none=True) for report in whole.questions[0].observations]
         assert not predictor.predict(reports)["few_reports"]
-        with pytest.warns(FewReportsWarning, match="1 of 1 question has 1 usable report, where"):
+        with pytest.warns(FewReportsWarning, match="too high by about 30 points"):
             assert predictor.predict(reports[:1])["few_reports"]
 
-    def test_an_exported_file_without_it_never_marks(self, questions: Observations, tmp_path) -> None:
-        fit_map(questions).export(tmp_path / "fit.json")
-        stored = json.loads((tmp_path / "fit.json").read_text())
-        del stored["enough_reports"], stored["partial"]
-        (tmp_path / "fit.json").write_text(json.dumps(stored))
+    def test_a_partial_fit_has_none(self, questions: Observations, partial: Fit, tmp_path) -> None:
+        assert "few_reports" not in partial.predict(keeping(questions, 1))
+        partial.export(tmp_path / "fit.json")
         report = {"level": questions.level_names[0], "answer": "1", "confidence": 90}
-        assert Predictor.load(tmp_path / "fit.json").predict([report])["few_reports"] is False
-
-    def test_a_partial_fit_marks_without_a_warning(self, questions: Observations, partial: Fit, recwarn) -> None:
-        assert partial.predict(keeping(questions, 1))["few_reports"].all()
-        assert not recwarn.list
+        assert "few_reports" not in Predictor.load(tmp_path / "fit.json").predict([report])
