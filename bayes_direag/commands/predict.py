@@ -59,8 +59,8 @@ def predict_command(
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
     Their probabilities sum to one, and the selected answer is the most probable candidate.
 
-    Files of any size are read and written in parts. With --engine ray, OBS is a Parquet file with one row a
-    question, or a folder of them, and --out a new folder.
+    Parquet with one row a question, a file or a folder of them, may have any size: it is read in batches. With --engine
+    ray a cluster reads it, and --out is a new folder.
 
     At the end stands about how many of the answers to new questions are right; before that, whether their reports are
     unlike the labelled ones. Of more than 10,000 questions, 10,000 at random say so: docs/estimate.md.

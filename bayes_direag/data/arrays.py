@@ -19,7 +19,7 @@ from bayes_direag.errors import ObservationError
 
 @dataclass
 class Overview:
-    """What must be known of a whole file before any of it becomes arrays; add all its parts first.
+    """What must be known of all questions before they become arrays.
 
     Attributes
     ----------
@@ -34,11 +34,13 @@ class Overview:
     grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     stated: dict[tuple[str, int], tuple[int, float, bool]] = field(default_factory=dict)
 
-    def add(self, table: LongTable) -> None:
-        """Add some questions."""
+    @classmethod
+    def of(cls, table: LongTable) -> "Overview":
+        """Look at all questions of a table."""
+        overview = cls()
         row = np.flatnonzero(table.is_report)
         level, line = table.numbers("level")[row].astype(int), table.line[table.start][table.question[row]]
-        for name, pairs in (("level_name", self.pairs), ("group", self.grouped)):
+        for name, pairs in (("level_name", overview.pairs), ("group", overview.grouped)):
             texts = table.texts(name)
             code = texts.code[row]
             _, first = np.unique(level * (len(texts.values) + 1) + code, return_index=True)
@@ -50,7 +52,8 @@ class Overview:
             for number in np.unique(level[~np.isnan(percent)]).tolist():
                 own = percent[(level == number) & ~np.isnan(percent)]
                 stated = len(own), float(own.max()), bool(((own > 0) & (own < 1)).any())
-                self.stated[name, number] = _together([stated, self.stated.get((name, number), (0, 0.0, False))])
+                overview.stated[name, number] = stated
+        return overview
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -158,9 +161,7 @@ def kind_of(table: LongTable) -> AnswerKind:
 
 def level_table(table: LongTable) -> dict[int, str]:
     """Return the level numbers of some questions, in order, each with its name; see :meth:`Overview.levels`."""
-    overview = Overview()
-    overview.add(table)
-    return overview.levels(table.path)
+    return Overview.of(table).levels(table.path)
 
 
 def question_arrays(

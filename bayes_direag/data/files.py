@@ -1,11 +1,11 @@
 """Observation files: recognised by content when read, by suffix when written, and never written in part."""
 
+import csv
 import json
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 
 
-#: The number of rows that are read at once, unless one question has more.
-ROWS_AT_ONCE = 1 << 19
-
-
 def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.long_table.LongTable":
     """Read an observation file.
 
@@ -32,25 +28,11 @@ def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.l
     Parquet holds a question a row, or is a table in long form, as CSV is, and as JSON Lines may be if ``names`` are
     given. Raises ObservationError if the file cannot be read, or a value in it cannot be used.
     """
-    return next(_tables(path, names, math.inf))
-
-
-def read_parts(path: Path, names: Columns | None = None) -> Iterator["bayes_direag.data.long_table.LongTable"]:
-    """Read an observation file, as :func:`read_table` does, in parts of whole questions without their labels.
-
-    The rows of each question must be adjacent.
-    """
-    return (part.unlabelled() for part in _tables(path, names, float(ROWS_AT_ONCE)))
-
-
-def _tables(
-    path: Path, names: Columns | None, rows_at_once: float
-) -> Iterator["bayes_direag.data.long_table.LongTable"]:
-    from bayes_direag.data.json_lines import json_tables, lines_of, opened
+    from bayes_direag.data.json_lines import json_table, lines_of, opened
 
     with opened(path) as file:
         if file.peek(4).startswith(b"PAR1"):
-            from bayes_direag.data.tables import parquet_tables
+            from bayes_direag.data.tables import parquet_table
 
             if not file.seekable():
                 raise ObservationError(
@@ -59,8 +41,7 @@ def _tables(
                     expected="a file, or JSON Lines or CSV from the pipe",
                     remedy="Write it to a file first.",
                 )
-            yield from parquet_tables(path, names, rows_at_once)
-            return
+            return parquet_table(path, names)
         lines, start = lines_of(file, path), []
         for line in lines:
             start.append(line)
@@ -75,11 +56,10 @@ def _tables(
             )
         whole = chain(start, lines)
         if start[-1].lstrip()[0] in "{[":
-            yield from json_tables(whole, path, names, rows_at_once)
-            return
-        from bayes_direag.data.tables import csv_tables
+            return json_table(whole, path, names)
+        from bayes_direag.data.tables import csv_table
 
-        yield from csv_tables(whole, path, names, rows_at_once)
+        return csv_table(whole, path, names)
 
 
 def read_questions(path: str | Path) -> tuple[Question, ...]:
@@ -118,7 +98,8 @@ def write_observations(table: "bayes_direag.data.long_table.LongTable", path: st
 
                     frame = long_frame(table)
                     frame["correct"] = frame["correct"].map({True: "true", False: "false"})
-                    frame.to_csv(partial_path, index=False, lineterminator="\n")
+                    with partial_path.open("w", encoding="utf-8", newline="") as file:
+                        write_csv(frame, file)
     except OSError as error:
         raise ObservationError(
             f"the file cannot be written ({error.strerror or error})",
@@ -147,6 +128,14 @@ def check_table_path(path: str | Path) -> None:
         )
 
 
+def write_csv(table: "pandas.DataFrame", file: TextIO, *, header: bool = True) -> None:
+    """Write a table as CSV, every text as it is; if one holds a carriage return, all are in quotation marks."""
+    texts = table.select_dtypes(["object", "str", "category"])
+    marked = any("\r" in str(text) for name in texts for text in texts[name].dropna().unique())
+    quoting = csv.QUOTE_NONNUMERIC if marked else csv.QUOTE_MINIMAL
+    table.to_csv(file, index=False, header=header, lineterminator="\n", quoting=quoting)
+
+
 def write_table(table: "pandas.DataFrame", path: str | Path) -> None:
     """Write a table as CSV, JSON Lines or Parquet, by suffix, in full precision; completely or not at all.
 
@@ -164,7 +153,7 @@ def write_parts(tables: Iterable["pandas.DataFrame"], path: str | Path) -> None:
             case ".csv":
                 with partial_path.open("w", encoding="utf-8", newline="") as file:
                     for number, table in enumerate(tables):
-                        table.to_csv(file, index=False, header=number == 0, lineterminator="\n")
+                        write_csv(table, file, header=number == 0)
             case ".parquet":
                 from bayes_direag.data.tables import write_parquet_parts
 

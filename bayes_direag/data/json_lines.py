@@ -3,10 +3,12 @@
 A file of reports is a table in long form, and read as one if the names of its columns are given.
 """
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from gzip import BadGzipFile, GzipFile
 from io import BufferedReader
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import TypeGuard
 
@@ -34,19 +36,29 @@ _WITH_REPORTS = frozenset({"observations", *_RELEASED})
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """Open a file; raise ObservationError if it cannot be."""
+    """Open a file, or what is compressed in it; raise ObservationError if it cannot be, or is a workbook."""
     try:
         file = path.open("rb")
     except OSError as error:
         known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder"}
-        raise ObservationError(
-            known.get(type(error), f"the file cannot be read ({error.strerror or error})"),
-            path=path,
-            expected="an observation file (JSON Lines, Parquet or CSV)",
-            remedy="Check the path.",
-        ) from error
+        problem = known.get(type(error), f"the file cannot be read ({error.strerror or error})")
+        raise _unreadable(path, problem, "Check the path.") from error
     with file:
-        yield file
+        start = file.peek(8)
+        if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+            raise _unreadable(path, "this is a workbook, or an archive", "Save its sheet as CSV.")
+        if not start.startswith(b"\x1f\x8b"):
+            yield file
+            return
+        try:
+            yield BufferedReader(GzipFile(fileobj=file))  # type: ignore[type-var]
+        except (BadGzipFile, EOFError, zlib.error) as error:
+            raise _unreadable(path, f"this is not a whole gzip file ({error})", "Compress it again.") from error
+
+
+def _unreadable(path: Path, problem: str, remedy: str) -> ObservationError:
+    expected = "an observation file (JSON Lines, Parquet or CSV; text perhaps compressed by gzip)"
+    return ObservationError(problem, path=path, expected=expected, remedy=remedy)
 
 
 def lines_of(file: Iterable[bytes], path: Path) -> Iterator[str]:
@@ -94,20 +106,9 @@ def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]
         yield number, value
 
 
-def json_tables(lines: Iterator[str], path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
-    """Take the lines of a JSON Lines file, at once or in parts of whole questions; see :func:`table_of_records`."""
-
-    def question(numbered: tuple[int, object]) -> object:
-        _, record = numbered
-        return record.get(names.question) if names is not None and _is_row(record) else object()
-
-    held: list[tuple[int, object]] = []
-    for _, adjacent in groupby(json_lines(lines, path), question):
-        if len(held) >= rows_at_once / 64:
-            yield table_of_records(held, path, names)
-            held = []
-        held.extend(adjacent)
-    yield table_of_records(held, path, names)
+def json_table(lines: Iterator[str], path: Path, names: Columns | None) -> LongTable:
+    """Take the lines of a JSON Lines file: see :func:`table_of_records`."""
+    return table_of_records(list(json_lines(lines, path)), path, names)
 
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:

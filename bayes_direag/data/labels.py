@@ -183,11 +183,12 @@ def read_labels(path: str | Path) -> "pandas.DataFrame":
     """Read a CSV file as texts, with its lines as the index; raise ObservationError if it cannot be read."""
     import pandas as pd
 
-    from bayes_direag.data.tables import csv_rows, delimited
+    from bayes_direag.data.tables import csv_cells
 
-    delimiter, lines = delimited(read_lines(Path(path)))
-    (_, header), *rows = list(csv_rows(lines, Path(path), delimiter)) or [(1, [])]
-    frame = pd.DataFrame([cells for _, cells in rows], index=[line for line, _ in rows], columns=header, dtype="str")
+    header, _, cells = csv_cells(read_lines(Path(path)), Path(path))
+    *columns, lines = (column.to_pylist() for column in cells.columns)
+    texts = [["" if cell is None else cell for cell in row] for row in zip(*columns, strict=True)]
+    frame = pd.DataFrame(texts, index=lines, columns=header, dtype="str")
     frame.attrs[_PATH] = Path(path)
     return frame
 

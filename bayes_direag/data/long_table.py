@@ -1,4 +1,4 @@
-"""Questions in long form, by column: what every source becomes, whole or in parts.
+"""Questions in long form, by column: what every source becomes.
 
 Each distinct value of a column is checked once, by the rules that its field has in a record. A question with an error
 is then made a record, whose validation gives the message.

@@ -174,21 +174,15 @@ class Observations:
 
     @classmethod
     def of_table(
-        cls,
-        table: LongTable,
-        answers: AnswerKind | None = None,
-        voting: Sequence[str] | None = None,
-        overview: Overview | None = None,
+        cls, table: LongTable, answers: AnswerKind | None = None, voting: Sequence[str] | None = None
     ) -> "Observations":
         """Build the arrays from questions in long form, as :meth:`from_questions` does.
 
-        ``voting`` names the levels that only vote; by default, those that never state a signal. The questions are added
-        to an ``overview`` of the file of which they are a part, and may name the levels of its other parts.
+        ``voting`` names the levels that only vote; by default, those that never state a signal.
         """
         if answers not in (None, *get_args(AnswerKind)):
             raise DirEAGError(f"answers={answers!r} (--answers): expected {', '.join(get_args(AnswerKind))}, or None.")
-        overview, path = overview or Overview(), table.require_unique().path
-        overview.add(table)
+        path, overview = table.require_unique().path, Overview.of(table)
         kind, levels = answers or kind_of(table), overview.levels(path)
         groups = overview.groups(levels, path)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
@@ -203,31 +197,6 @@ class Observations:
             row=np.arange(len(table)),
             cluster=cluster if any(cluster) else None,
             groups=groups,
-            **arrays,
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence["Observations"]) -> "Observations":
-        """Put questions with the same :attr:`learned_levels` and signals together, without their records."""
-        if any(part.groups for part in parts):
-            of_parts = (zip(part.groups or part.level_names, part.level_names, strict=True) for part in parts)
-            columns = dict.fromkeys(chain.from_iterable(of_parts))
-            order = parts[0].learned_levels
-            pairs = sorted(columns, key=lambda column: order.index(column[0]))
-            parts = [part.align([name for _, name in pairs], tuple(group for group, _ in pairs)) for part in parts]
-        names = tuple(chain.from_iterable(part.problem_id for part in parts))
-        clusters = (part.cluster or (None,) * len(part) for part in parts)
-        cluster = tuple(chain.from_iterable(clusters))
-        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-        signals = {name: np.concatenate([part.signals[name] for part in parts]) for name in parts[0].signals}
-        return replace(
-            parts[0],
-            problem_id=names,
-            signals=signals,
-            candidates=tuple(chain.from_iterable(part.candidates for part in parts)),
-            table=table_of_questions([Question(problem_id=name, observations=()) for name in names]),
-            row=np.arange(len(names)),
-            cluster=cluster if any(cluster) else None,
             **arrays,
         )
 

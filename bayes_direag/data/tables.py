@@ -2,12 +2,11 @@
 
 import csv
 import io
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from itertools import batched, chain, count, islice
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,40 +75,36 @@ def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Code
         ) from error
 
 
-def table_of_arrow(
-    table: pyarrow.Table, path: Path | None, names: Columns | None, first_line: int = 1, *, labelled: bool = True
-) -> LongTable:
+def table_of_arrow(table: pyarrow.Table, path: Path | None, names: Columns | None) -> LongTable:
     """Take an Arrow table, with a row for each question if there is a column of observations, or for each report.
 
-    Unless ``labelled``, gold answers and what else is known of questions are not looked at. Raises ObservationError if
-    a value cannot be used, or a column is missing.
+    Raises ObservationError if a value cannot be used, or a column is missing.
     """
-    if not labelled:
-        names = names and replace(names, needs_labels=False)
-        table = table.select(_used(table.column_names, path, names, labelled=False))
-    line = np.arange(table.num_rows) + first_line
+    line = np.arange(table.num_rows) + 1
     if "observations" in table.column_names:
-        questions = _of_nested(table, path, names, line)
-    else:
-        layout = (names or Columns()).layout(table.column_names, path)
-        questions = LongTable.of_rows(layout, lambda name, _: _coded_arrow(table[name], path), path, line, names)
-    return questions if labelled else questions.unlabelled()
+        return _of_nested(table, path, names, line)
+    layout = (names or Columns()).layout(table.column_names, path)
+    return LongTable.of_rows(layout, lambda name, _: _coded_arrow(table[name], path), path, line, names)
 
 
-def _used(header: Sequence[str], path: Path | None, names: Columns | None, *, labelled: bool = True) -> list[str]:
-    """Return which columns are read: without labels, none that holds what is known of a whole question.
+def unlabelled_columns(header: Sequence[str], path: Path | None, names: Columns) -> list[str]:
+    """Return which columns are read where questions are only predicted: none that holds what is known of a question.
 
     Raises ObservationError if a column is missing.
     """
-    chosen = names or Columns()
-    known = chosen.known(header)
+    known = names.known(header)
+    about = {theirs for our, theirs in known.items() if our in OF_QUESTION}
+    return [name for name in _used(header, path, names) if name not in about]
+
+
+def _used(header: Sequence[str], path: Path | None, names: Columns) -> list[str]:
+    """Return which columns are read; raise ObservationError if one is missing."""
     if "observations" in header:
-        used = {"observations", *known.values()}
+        used = {"observations", *names.known(header).values()}
     else:
-        of_reports = chosen.layout(header, path).values()
+        of_reports = names.layout(header, path).values()
         used = {*chain.from_iterable(chain.from_iterable(each.values() for each in of_reports))}
-    left_out = set() if labelled else {theirs for our, theirs in known.items() if our in OF_QUESTION}
-    return [name for name in header if name in used - left_out]
+    return [name for name in header if name in used]
 
 
 def _of_nested(
@@ -140,29 +135,24 @@ def _of_nested(
     )
 
 
-_BUFFER = 1 << 20
+#: No more values a column are read than this many for each byte of a file: its claims may be false.
+_MOST_VALUES = 100
 
 
-def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
-    """Read a Parquet file with a row for each report, or for each question: at once, or in parts without labels.
+def parquet_table(path: Path, names: Columns | None) -> LongTable:
+    """Read a Parquet file with a row for each report, or for each question.
 
-    Parts are of whole questions if the rows of each are adjacent. Raises ObservationError if the file or a value in it
-    cannot be used.
+    Raises ObservationError if the file or a value in it cannot be used.
     """
-    labelled = rows_at_once == math.inf
     try:
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
-            columns = _used(file.schema_arrow.names, path, names, labelled=labelled)
-            if labelled:
-                yield table_of_arrow(file.read(columns=columns), path, names)
-                return
-            names = names and replace(names, needs_labels=False)
-            n_rows = max(int(rows_at_once) // (8 if "observations" in columns else 1), 1)
-            empty, first = file.schema_arrow.empty_table().select(columns), 1
-            batches = (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(n_rows, columns=columns))
-            for part in _whole_questions(chain([empty], batches), (names or Columns()).question, float(n_rows)):
-                yield table_of_arrow(part, path, names, first)
-                first += part.num_rows
+        with parquet.ParquetFile(path) as file:
+            groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+            n_columns = file.metadata.num_columns
+            claimed = max((sum(group.column(k).num_values for group in groups) for k in range(n_columns)), default=0)
+            if claimed > _MOST_VALUES * path.stat().st_size:
+                raise pyarrow.ArrowInvalid(f"it claims to hold {claimed:,} values in {path.stat().st_size:,} bytes")
+            columns = _used(file.schema_arrow.names, path, names or Columns())
+            return table_of_arrow(file.read(columns=columns), path, names)
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",
@@ -172,103 +162,71 @@ def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> It
         ) from error
 
 
-def _whole_questions(tables: Iterator[pyarrow.Table], question: str, n_rows: float) -> Iterator[pyarrow.Table]:
-    """Yield at least n rows at a time, cut where one question ends and the next begins; one table if there is none."""
-    held, n_parts = next(tables), 0
-    for table in tables:
-        held = pyarrow.concat_tables([held, table])
-        if n_whole := _n_of_whole_questions(held, question) if held.num_rows >= n_rows else 0:
-            yield held[:n_whole]
-            held, n_parts = held[n_whole:], n_parts + 1
-    if held.num_rows or not n_parts:
-        yield held
-
-
-def _n_of_whole_questions(table: pyarrow.Table, question: str) -> int:
-    """Return the number of rows without those of the last question, which may go on."""
-    if "observations" in table.column_names:
-        return int(table.num_rows)
-    names = table[question]
-    others = np.flatnonzero(pc.not_equal(names, names[-1]).fill_null(True).to_numpy())
-    return int(others[-1]) + 1 if len(others) else 0
-
-
-def csv_tables(lines: Iterable[str], path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
-    """Take the lines of a CSV file with a row a report or a question, at once or in parts of whole questions.
+def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTable:
+    """Take the lines of a CSV file with a row a report or a question.
 
     Raises ObservationError if the file or a value in it cannot be used.
     """
-    chosen, n_read = names or Columns(), count(1)
-    lines = (line for line, _ in zip(_with_any_end(lines), n_read, strict=False))
-    delimiter, lines = delimited(lines)
-    _, header = next(csv_rows(lines, path, delimiter))
-    layout = chosen.layout(header, path)
-    number = _number if delimiter == "," else lambda cell: _number(cell.replace(",", "."))
+    header, delimiter, cells = csv_cells(lines, path)
+    layout = (names or Columns()).layout([name for name in header if name], path)
+    number = partial(_number, decimal="." if delimiter == "," else ",")
     meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: _flag}
-    n_rows = rows_at_once / 8
-    blocks = _csv_blocks(lines, next(n_read), path, header, delimiter, max(int(min(n_rows, _LINES_AT_ONCE)), 1))
-    empty = pyarrow.table({name: pyarrow.array([], pyarrow.string()) for name in header} | {_LINE: np.arange(0)})
-    for part in _whole_questions(chain([empty], blocks), chosen.question, n_rows):
 
-        def coded(name: str, our: str, part: pyarrow.Table = part) -> Coded:
-            return _coded_arrow(part[name]).changed(meaning[type_of(our)])
+    def coded(name: str, our: str) -> Coded:
+        return _coded_arrow(cells[header.index(name)]).changed(meaning[type_of(our)])
 
-        yield LongTable.of_rows(layout, coded, path, part[_LINE].to_numpy(), names)
+    return LongTable.of_rows(layout, coded, path, cells[-1].to_numpy(), names)
 
 
-def delimited(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """Return all lines, and before them what divides the cells: a comma, or what the header has more of: ; or tabs."""
-    start: list[str] = []
-    while not "".join(start).strip() and (line := next(lines, None)) is not None:
-        start.append(line)
-    return max(",;\t", key="".join(start).count), chain(start, lines)
+def csv_cells(lines: Iterable[str], path: Path) -> tuple[list[str], str, pyarrow.Table]:
+    """Return the header of a CSV file, what divides its cells, and its rows as texts, null if empty, and their lines.
 
-
-#: The number of lines that Arrow reads at once, and the name of a column that no header has.
-_LINES_AT_ONCE, _LINE = 1 << 16, "\n"
-
-
-def _csv_blocks(
-    lines: Iterator[str], first: int, path: Path, header: Sequence[str], delimiter: str, n_lines: int
-) -> Iterator[pyarrow.Table]:
-    """Yield tables of texts, with the line of each row.
-
-    Arrow reads them five times as fast as Python, but up to the first quotation mark, blank line or error alone: it
-    does not say on which lines rows are, nor what is wrong with them.
+    Cells are divided by a comma, or by what the header has more of: semicolons or tabs. Where names in the header are
+    among spaces, those of all cells are removed. Raises ObservationError for a row with more or fewer cells.
     """
+    whole, n_before = [*_with_any_end(lines)], 0
+    while n_before < len(whole) and not whole[n_before].strip():
+        n_before += 1
+    delimiter = max(",;\t", key="".join(whole[n_before : n_before + 1]).count)
+    rows = _csv_rows(whole[n_before:], path, delimiter, n_before + 1)
+    line, spelled = next(rows, (1, [""]))
+    header = [name.strip() for name in spelled]
+    table = None
+    text = "".join(whole[line:])
+    if '"' not in "".join(whole) and "\r" not in text.replace("\r\n", ""):
+        table = _plain_csv(text, len(header), delimiter)
+    if table is None or table.num_rows < len(whole) - line:  # Arrow does not say on which lines rows are
+        numbered = [*rows]
+        columns = zip(*(cells for _, cells in numbered), strict=True) if numbered else [[] for _ in header]
+        texts = [pyarrow.array([cell or None for cell in column], pyarrow.string()) for column in columns]
+        table, number = pyarrow.table(texts, list(map(str, range(len(header))))), [line for line, _ in numbered]
+    else:
+        number = [*range(line + 1, len(whole) + 1)]
+    if spelled != header:
+        trimmed = [pc.utf8_trim_whitespace(column) for column in table.columns]
+        table = pyarrow.table(trimmed, table.column_names)
+    return header, delimiter, table.append_column("line", [np.array(number, int)])
+
+
+def _plain_csv(text: str, width: int, delimiter: str) -> pyarrow.Table | None:
+    """Return the cells of a text without quotation marks, five times as fast as Python does; None if one is wrong."""
+    names = list(map(str, range(width)))
     options = pyarrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(header, pyarrow.string()), null_values=[""], strings_can_be_null=True
+        column_types=dict.fromkeys(names, pyarrow.string()), null_values=[""], strings_can_be_null=True
     )
-    cells = pyarrow_csv.ParseOptions(delimiter=delimiter)
-    while chunk := list(islice(lines, n_lines)):
-        text, table = "".join(chunk), None
-        if '"' not in text and "\r" not in text.replace("\r\n", ""):
-            whole_text = pyarrow_csv.ReadOptions(column_names=header, block_size=min(4 * len(text), 2**31 - 1))
-            with suppress(pyarrow.ArrowInvalid):
-                table = pyarrow_csv.read_csv(pyarrow.BufferReader(text.encode()), whole_text, cells, options)
-        if table is None or table.num_rows < len(chunk):
-            break
-        yield table.append_column(_LINE, [np.arange(first, first + len(chunk))])
-        first += len(chunk)
-    for rows in batched(csv_rows(chain(chunk, lines), path, delimiter, first, len(header)), n_lines):
-        columns = zip(*(cells for _, cells in rows), strict=True)
-        texts = {
-            name: pyarrow.array([cell or None for cell in column], pyarrow.string())
-            for name, column in zip(header, columns, strict=True)
-        }
-        yield pyarrow.table(texts | {_LINE: np.array([line for line, _ in rows])})
+    whole_text = pyarrow_csv.ReadOptions(column_names=names, block_size=min(4 * len(text) + 1, 2**31 - 1))
+    with suppress(pyarrow.ArrowInvalid):
+        return pyarrow_csv.read_csv(
+            pyarrow.BufferReader(text.encode()), whole_text, pyarrow_csv.ParseOptions(delimiter=delimiter), options
+        )
+    return None
 
 
-def csv_rows(
-    lines: Iterable[str], path: Path, delimiter: str = ",", line: int = 1, width: int = 0
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file with their lines; raise ObservationError for one with an error.
-
-    The first of the lines may be another than line 1 of the file, and the number of cells may be known.
-    """
-    limit, n_before = csv.field_size_limit(sys.maxsize), line - 1
+def _csv_rows(lines: Iterable[str], path: Path, delimiter: str, line: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file that are not blank, with their lines; raise ObservationError for a wrong one."""
+    limit, n_before, width = csv.field_size_limit(sys.maxsize), line - 1, 0
     try:
-        reader = csv.reader(_with_any_end(lines), delimiter=delimiter, strict=True)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         for cells in reader:
             width = width or len(cells)
             if cells and len(cells) != width:
@@ -284,7 +242,13 @@ def csv_rows(
                 yield line, cells
             line = n_before + reader.line_num + 1
     except csv.Error as error:
-        raise _not_csv(path, line, str(error)) from error
+        raise ObservationError(
+            f"this is not CSV ({error})",
+            path=path,
+            line=line,
+            expected="cells with commas, semicolons or tabs between them, and paired quotation marks",
+            remedy="Write the table with a CSV library, which adds quotation marks where needed.",
+        ) from error
     finally:
         csv.field_size_limit(limit)
 
@@ -294,25 +258,17 @@ def _with_any_end(lines: Iterable[str]) -> Iterator[str]:
     return chain.from_iterable(io.StringIO(line, newline="") if "\r" in line else (line,) for line in lines)
 
 
-def _not_csv(path: Path, line: int | None, reason: str) -> ObservationError:
-    return ObservationError(
-        f"this is not CSV ({reason})",
-        path=path,
-        line=line,
-        expected="cells with commas, semicolons or tabs between them, and paired quotation marks",
-        remedy="Write the table with a CSV library, which adds quotation marks where needed.",
-    )
-
-
-def _number(cell: str) -> object:
+def _number(cell: str, decimal: str) -> object:
     try:
-        return float(cell)
+        return float(cell.replace(decimal, "."))
     except ValueError:
         return cell
 
 
 def _flag(cell: str) -> object:
-    return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
+    return {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}.get(
+        cell.strip().lower(), cell
+    )
 
 
 def long_frame(table: LongTable) -> "pandas.DataFrame":

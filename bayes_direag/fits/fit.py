@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -259,7 +259,9 @@ class Fit:
             table["few_reports"] = self.enough_reports.few(table["n_used"].to_numpy())
         return table
 
-    def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":
+    def predict_batch(
+        self, table: "pyarrow.Table", *, interval_level: float = 0.9, columns: Columns | None = None
+    ) -> "pyarrow.Table":
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
 
         Parameters
@@ -270,6 +272,8 @@ class Fit:
             Gold answers and other columns are not looked at. It may be empty.
         interval_level
             As in :meth:`predict`.
+        columns
+            How it is read, by default as :attr:`columns`.
 
         Returns
         -------
@@ -283,12 +287,13 @@ class Fit:
         """
         import pyarrow
 
-        from bayes_direag.data.tables import table_of_arrow
+        from bayes_direag.data.tables import table_of_arrow, unlabelled_columns
 
         questions = self.fitted.select(slice(0))
         if table.num_rows:
-            rows = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
-            questions = Observations.of_table(rows, self.answers)
+            names = replace(columns or self.columns or Columns(), needs_labels=False)
+            rows = table.select(unlabelled_columns(table.column_names, None, names))
+            questions = Observations.of_table(table_of_arrow(rows, None, names).unlabelled(), self.answers)
         predicted = self.predict(questions, interval_level=interval_level, warn=False)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 

@@ -1,54 +1,31 @@
-"""From a file of observations to a table of predictions, in bounded memory."""
+"""From a file of observations to a table of predictions: Parquet with a row a question in batches, others at once."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow
 from jaxtyping import Int
+from pyarrow import dataset, parquet
 
-from bayes_direag.data.arrays import Overview
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.files import read_parts, read_table, write_parts
+from bayes_direag.data.files import read_table, write_parts, write_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import ObservationError
+from bayes_direag.data.tables import table_of_arrow
 from bayes_direag.fits.fit import Fit
 
-if TYPE_CHECKING:
-    from bayes_direag.data.long_table import LongTable
-
-#: How many questions of a stream are kept, to be looked at together.
-LARGEST_SAMPLE = 10_000
-#: The rows of a question need not be adjacent in files with at most this many rows.
-LARGEST_REGROUPED = 5_000_000
+#: How many questions are predicted at once, and how many are looked at together.
+BATCH, LARGEST_SAMPLE = 1 << 16, 10_000
 
 
 class Predicted(NamedTuple):
     """Predicted questions: how many usable reports each one has, and :data:`LARGEST_SAMPLE` questions at random."""
 
-    n_reports: Int[np.ndarray, " problem"]
+    n_reports: Int[np.ndarray, "problem"]
     sample: Observations
-
-
-class _Sample:
-    """A random sample of the questions of a stream."""
-
-    def __init__(self, fit: Fit) -> None:
-        self._fit, self._rng, self._rank = fit, np.random.default_rng(0), np.empty(0)
-        self.questions = fit.fitted.select(slice(0))
-
-    def add(self, questions: Observations) -> None:
-        """Draw from further questions."""
-        n, rank = len(self.questions), np.append(self._rank, self._rng.random(len(questions)))
-        kept = np.sort(np.argsort(rank)[:LARGEST_SAMPLE])
-        drawn = self._fit.aligned(questions.select(kept[kept >= n] - n)).of_signals(self.questions.signal_names)
-        self.questions, self._rank = Observations.joined([self.questions.select(kept[kept < n]), drawn]), rank[kept]
-
-
-class _ScatteredError(Exception):
-    """Rows of a question are not adjacent, or it occurs twice."""
 
 
 def predict_file(
@@ -60,66 +37,49 @@ def predict_file(
     interval_level: float = 0.9,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Predicted:
-    """Predict the questions of a file part by part, and write the table of ``Fit.predict``, completely or not at all.
+    """Predict the questions of a file, and write the table of ``Fit.predict``, completely or not at all.
 
-    With columns, or levels that are names, each part is checked by itself; otherwise a level may have its name in any
-    earlier part. ``on_step`` is called with messages on progress. Raises what ``Observations.read`` and ``Fit.predict``
-    do, and ObservationError if rows of a question are not adjacent in a pipe, or in a file of more than
-    :data:`LARGEST_REGROUPED` rows.
+    Parquet with a row a question, one file or a folder of them, is read in batches, each checked by itself: each must
+    name its levels, and a question in two batches goes unseen. ``on_step`` is called with messages on progress. Raises
+    what ``Observations.read`` and ``Fit.predict`` do.
     """
-    n_used: list[np.ndarray] = []
-    sample = _Sample(fit)
+    on_step(f"predicting {source}")
+    if not _has_a_row_a_question(source):
+        questions = Observations.of_table(read_table(source, columns).unlabelled(), fit.answers)
+        table = fit.predict(questions, interval_level=interval_level, warn=False)
+        write_table(table, target)
+        return Predicted(table["n_used"].to_numpy(), questions.select(_drawn(len(questions))))
+    rows, start, n_used = dataset.dataset(source, format="parquet"), monotonic(), list[np.ndarray]()
 
-    def predicted(parts: Iterable["LongTable"]) -> Iterator[pd.DataFrame]:
-        nonlocal sample
-        start, overview = monotonic(), Overview()
-        n_used.clear()
-        sample = _Sample(fit)
-        on_step(f"predicting {source}")
-        for part in parts:
-            questions = Observations.of_table(part, fit.answers, overview=overview if part.names is None else None)
-            table = fit.predict(questions, interval_level=interval_level, warn=False)
-            n_used.append(table["n_used"].to_numpy(np.int32))
-            sample.add(questions)
+    def predicted() -> Iterator[pd.DataFrame]:
+        for batch in rows.to_batches(batch_size=BATCH):
+            part = pyarrow.Table.from_batches([batch])
+            table = fit.predict_batch(part, interval_level=interval_level, columns=columns).to_pandas()
+            n_used.append(table["n_used"].to_numpy())
             n = sum(map(len, n_used))
             on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
             yield table
 
+    write_parts(predicted(), target)
+    n_reports = np.concatenate(n_used)
+    sample = table_of_arrow(rows.take(_drawn(len(n_reports))), source, columns).unlabelled()
+    return Predicted(n_reports, Observations.of_table(sample, fit.answers))
+
+
+def _has_a_row_a_question(source: Path) -> bool:
+    if source.is_dir():
+        return True
+    if not source.is_file():
+        return False
+    with source.open("rb") as file:
+        is_parquet = file.read(4) == b"PAR1"
     try:
-        write_parts(predicted(_adjacent(source, columns)), target)
-    except _ScatteredError:
-        write_parts(predicted([read_table(source, columns).unlabelled()]), target)
-    return Predicted(np.concatenate(n_used), sample.questions)
+        return is_parquet and "observations" in parquet.read_schema(source).names
+    except pyarrow.ArrowInvalid:
+        return False  # which the reader explains
 
 
-def _adjacent(source: Path, columns: Columns | None) -> Iterator["LongTable"]:
-    """Yield the parts of a file in which the rows of each question are adjacent; names are compared by their hashes."""
-    hashes, lines, n_rows = [], [], 0
-    for part in read_parts(source, columns):
-        hashes.append(np.fromiter(map(hash, _names(part)), np.int64))
-        lines.append(part.line[part.start])
-        n_rows += len(part.line) if part.is_long else len(part)
-        yield part
-    _, first = np.unique(np.concatenate(hashes), return_index=True)
-    again = np.delete(np.concatenate(lines), first)
-    if not len(again):
-        return
-    if n_rows <= LARGEST_REGROUPED and source.is_file():
-        raise _ScatteredError
-    names = ((part.line_of(row), name) for part in read_parts(source, columns) for row, name in enumerate(_names(part)))
-    line = int(again[0])
-    reason = f"{n_rows:,} rows are too many to be sorted" if source.is_file() else "a pipe cannot be read again"
-    raise ObservationError(
-        f"rows of this question are not adjacent to its other rows, and {reason}",
-        path=source,
-        line=line,
-        field="problem_id",
-        seen=next(name for at, name in names if at == line) if source.is_file() else ...,
-        expected="adjacent rows for each question",
-        remedy="Sort the file first, for example with DuckDB: COPY (FROM 'in.parquet' ORDER BY problem_id) TO "
-        "'sorted.parquet'.",
-    )
-
-
-def _names(part: "LongTable") -> list[str]:
-    return list(part.texts_of_questions("problem_id").objects())
+def _drawn(n: int) -> Int[np.ndarray, "drawn"]:
+    """Return the places of some questions at random, ascending; all of them if there are few."""
+    order = np.random.default_rng(0).permutation(n) if n > LARGEST_SAMPLE else np.arange(n)
+    return np.sort(order[:LARGEST_SAMPLE])

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.files import read_parts
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.tables import table_of_frame
 from bayes_direag.errors import DirEAGError, ObservationError
@@ -153,8 +152,6 @@ def test_a_row_a_question_in_every_form(tmp_path: Path, suffix: str) -> None:
         source = wide() if suffix == "frame" else pyarrow.Table.from_pandas(wide())
         found = Observations.of_table(table_of_frame(source, columns))
     assert found.fingerprint == ours(theirs()).fingerprint
-    part = next(read_parts(as_file(wide(), tmp_path / "o.parquet"), columns))
-    assert Observations.of_table(part, "numeric").candidates == found.candidates
 
 
 def test_our_own_names_of_a_row_a_question_need_not_be_said(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.data import tables
 from bayes_direag.data.files import as_records, read_questions, write_questions, write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
@@ -199,12 +198,8 @@ def test_cells_of_any_length_and_lines_are_read_and_one_without_its_last_mark_is
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("n_lines", [1, 2, 9])
 @pytest.mark.parametrize(("row", "line"), [('b,0,"9\n",70', 5), ("", 4), ("b,0,9,70", 4)])
-def test_lines_are_counted_whatever_their_ends_and_however_many_are_read_at_once(
-    tmp_path, monkeypatch, end, n_lines, row, line
-):
-    monkeypatch.setattr(tables, "_LINES_AT_ONCE", n_lines)
+def test_lines_are_counted_whatever_their_ends(tmp_path, end, row, line):
     rows = ["problem_id,level,answer,confidence", "a,0,9,80", row, "c,0,9,60"]
     (tmp_path / "o.csv").write_text(end.join(rows), newline="")
     table = Observations.read(tmp_path / "o.csv", "text").table

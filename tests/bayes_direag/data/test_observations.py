@@ -291,13 +291,3 @@ def test_clusters_go_with_their_questions():
     assert without.cluster is None
     assert without.cluster_number is None
     assert without.fingerprint != table.fingerprint
-
-
-def test_parts_of_a_set_are_joined():
-    clustered = [question("d", ("1", 50), gold="1", cluster="x"), question("e", ("2", 50), None, ("3", 40), gold="2")]
-    whole = Observations.from_questions([*SMALL, *clustered])
-    joined = Observations.joined([whole.select(slice(2)), whole.select(slice(2, 2)), whole.select(slice(2, 5))])
-    assert joined.fingerprint == whole.fingerprint
-    assert joined.cluster == (None, None, None, "x", None)
-    np.testing.assert_array_equal(joined.status, whole.status)
-    assert joined.select(np.array([4])).candidates == whole.candidates[4:]

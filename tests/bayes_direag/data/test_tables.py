@@ -1,4 +1,4 @@
-"""Columns say what records say, whole or in parts, and what is wrong with them is said in the words of records."""
+"""Columns say what records say, and what is wrong with them is said in the words of records."""
 
 from pathlib import Path
 
@@ -8,46 +8,27 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from bayes_direag.data import files
-from bayes_direag.data.arrays import Overview
+from bayes_direag.data import tables
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
-FIELDS = ("confidence", "candidate", "status")
-LABELS = ("correct", "labelled", "conflicting")
+FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting", "weight")
 
 
-def in_parts(path: Path, kind: str | None = None) -> list[Observations]:
-    """Read a file in parts, to the end."""
-    overview = Overview()
-    return [Observations.of_table(part, kind, overview=overview) for part in files.read_parts(path)]
-
-
-def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
-    """Compare a file read in one piece, its records, and the same in parts."""
+def assert_arrays_are_those_of_records(path: Path, kind: str | None = None) -> None:
     whole = Observations.read(path, kind)
     records = Observations.from_questions(whole.questions, whole.kind)
     assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
-    parts = in_parts(path, whole.kind)
-    assert (parts[-1].kind, parts[-1].level_names) == (whole.kind, whole.level_names)
-    assert tuple(name for part in parts for name in part.problem_id) == whole.problem_id
-    assert tuple(own for part in parts for own in part.candidates) == whole.candidates
-    for field in FIELDS + LABELS:
-        np.testing.assert_array_equal(getattr(whole, field), getattr(records, field), err_msg=field)
-    aligned = [part.align(whole.level_names) for part in parts]
     for field in FIELDS:
-        seen = np.concatenate([getattr(part, field) for part in aligned])
-        np.testing.assert_array_equal(seen, getattr(whole, field), err_msg=field)
-    assert not any(part.labelled.any() or part.correct.any() for part in parts)
+        np.testing.assert_array_equal(getattr(whole, field), getattr(records, field), err_msg=field)
 
 
 @pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
-@pytest.mark.parametrize(("seed", "rows_at_once"), [(0, 30), (1, 1000), (2, 9)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("form", ["a row a report", "a row a question"])
-def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once, form):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
+def test_columns_say_what_records_say(tmp_path, kind, seed, form):
     table = long_table(kind, seed=seed, flagged=seed % 2 == 0)
     table["level_name"] = table["level"].map({level: f"level {'dcba'[level]}" for level in range(4)})
     path = written(table, tmp_path / "o.parquet")
@@ -56,7 +37,7 @@ def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once, f
         long.write(path)
         assert "observations" in parquet.read_schema(path).names
         assert Observations.read(path, kind).fingerprint == long.fingerprint
-    assert_parts_make_the_whole(path, kind if seed else None)
+    assert_arrays_are_those_of_records(path, kind if seed else None)
 
 
 def test_categories_of_any_type_are_texts():
@@ -98,7 +79,7 @@ def test_foreign_types(tmp_path):
         }
     )
     frame.to_parquet(tmp_path / "o.parquet")
-    assert_parts_make_the_whole(tmp_path / "o.parquet")
+    assert_arrays_are_those_of_records(tmp_path / "o.parquet")
     first, _, last = Observations.read(tmp_path / "o.parquet").questions
     reports = (
         Observation(level=0, level_name="a", answer="9.0", confidence=80.0),
@@ -134,11 +115,7 @@ ROWS = [
         ({6: {"answer": True}, 7: {"confidence": 101.0}}, 7, "field answer"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("read", [Observations.read, in_parts])
-def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, line, said, read):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", 5)
-    if read is in_parts and any(word in said for word in ("gold answer", "gold_answer", "dataset", "correct")):
-        pytest.skip("parts have no labels")
+def test_what_is_wrong_is_said_with_its_line(tmp_path, changes, line, said):
     rows = [row | changes.get(number, {}) for number, row in enumerate(ROWS)]
     types = {"level": pyarrow.float64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
     flags = any(row["answer"] is True for row in rows)
@@ -148,35 +125,35 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, lin
     path = tmp_path / "o.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
     with pytest.raises(ObservationError) as caught:
-        read(path, "numeric")
-    assert str(caught.value).startswith(f"{path}, line {line}, {said}")
-
-
-def test_parts_have_no_labels(tmp_path):
-    path = written(long_table("numeric", seed=1).assign(gold_answer="no number"), tmp_path / "o.parquet")
-    assert in_parts(path, "numeric")
-    with pytest.raises(ObservationError, match="gold answer"):
         Observations.read(path, "numeric")
+    assert str(caught.value).startswith(f"{path}, line {line}, {said}")
 
 
 def test_no_rows_and_no_column(tmp_path):
     path, rows = tmp_path / "o.parquet", pd.DataFrame(ROWS)
-    for read in (Observations.read, in_parts):
-        for table, said in ((rows[:0], "no questions"), (rows.drop(columns="level"), "no column level")):
-            with pytest.raises(ObservationError, match=said):
-                read(written(table, path), "numeric")
-        path.write_bytes(b"PAR1 and no more")
-        with pytest.raises(ObservationError, match="cannot be read"):
-            read(path, "numeric")
+    for table, said in ((rows[:0], "no questions"), (rows.drop(columns="level"), "no column level")):
+        with pytest.raises(ObservationError, match=said):
+            Observations.read(written(table, path), "numeric")
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(ObservationError, match="cannot be read"):
+        Observations.read(path, "numeric")
 
 
-def test_names_that_contradict_those_of_earlier_parts_are_errors(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", 3)
+def test_names_that_contradict_earlier_ones_are_errors(tmp_path):
     table = pd.DataFrame(ROWS).assign(level_name=["low", "mid", "high"] * 3 + ["low", "lower", "high"])
     path = written(table, tmp_path / "o.parquet")
-    for read in (Observations.read, in_parts):
-        with pytest.raises(ObservationError, match=r"line 10, .*level 1 is called 'mid' before; saw 'lower'"):
-            read(path, "numeric")
+    with pytest.raises(ObservationError, match=r"line 10, .*level 1 is called 'mid' before; saw 'lower'"):
+        Observations.read(path, "numeric")
+
+
+def test_a_file_that_claims_to_be_much_larger_is_not_read(tmp_path, monkeypatch):
+    """Runs of one value take no room in Parquet."""
+    monkeypatch.setattr(tables, "_MOST_VALUES", 5)
+    one = {"problem_id": "q", "level": "a", "answer": "7", "confidence": 50.0}
+    rows = pyarrow.table({name: pyarrow.array([value] * 60_000) for name, value in one.items()})
+    parquet.write_table(rows, tmp_path / "o.parquet")
+    with pytest.raises(ObservationError, match=r"it claims to hold 60,000 values in [\d,]+ bytes"):
+        Observations.read(tmp_path / "o.parquet", "numeric")
 
 
 def test_levels_may_be_names_of_which_nothing_is_said(tmp_path):

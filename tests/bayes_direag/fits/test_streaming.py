@@ -14,7 +14,6 @@ import pytest
 from click.testing import Result
 from pyarrow import parquet
 
-from bayes_direag.data import files
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
@@ -61,13 +60,13 @@ def long(observations: Observations) -> pd.DataFrame:
     return observations.to_frame()
 
 
-@pytest.mark.parametrize("rows_at_once", [6, 100_000])
+@pytest.mark.parametrize("batch", [6, 100_000])
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 @pytest.mark.parametrize("form", [*PARQUET, "o.jsonl", "o.csv"])
 def test_the_table_is_that_of_observations_in_memory(
-    tmp_path, monkeypatch, fit, observations, sources, form, rows_at_once, suffix
+    tmp_path, monkeypatch, fit, observations, sources, form, batch, suffix
 ):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(streaming, "BATCH", batch)
     said: list[str] = []
     target = tmp_path / f"p{suffix}"
     n_reports = predict_file(fit, sources[form], target, on_step=said.append).n_reports
@@ -81,11 +80,12 @@ def test_the_table_is_that_of_observations_in_memory(
         assert ours.equals(theirs)
         nulls = parquet.read_table(target)["confidence"].null_count
         assert nulls == parquet.read_table(tmp_path / "theirs.parquet")["confidence"].null_count == 2
-        assert parquet.read_metadata(target).num_row_groups == (1 if rows_at_once > 1000 else len(said) - 1)
     else:
         found = pd.read_csv(target, dtype={"answer": str})
         np.testing.assert_allclose(found["confidence"], expected["confidence"], rtol=1e-14)
-    assert "predicted 62 questions, " in said[-1]
+    if form == "o.parquet":
+        assert len(said) == 1 + (11 if batch == 6 else 1)
+        assert "predicted 62 questions, " in said[-1]
 
 
 def test_a_posterior_has_its_intervals(tmp_path, nuts, labelled):
@@ -111,8 +111,7 @@ def test_levels_go_by_name(tmp_path, fit, long):
     assert str(caught.value) == str(known.value)
 
 
-def test_fractions_are_refused_and_nothing_is_written(tmp_path, fit, long, monkeypatch):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
+def test_fractions_are_refused_and_nothing_is_written(tmp_path, fit, long):
     long["confidence"] /= 100
     long.to_parquet(tmp_path / "o.parquet")
     with pytest.raises(ObservationError, match=r"o\.parquet, .*confidences are at most 1, so they look like fractions"):
@@ -120,40 +119,16 @@ def test_fractions_are_refused_and_nothing_is_written(tmp_path, fit, long, monke
     assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
 
 
-@pytest.mark.parametrize("rows_at_once", [7, 100_000])
-def test_rows_apart_are_put_together_or_refused_where_they_are_too_many(tmp_path, monkeypatch, fit, long, rows_at_once):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
-    path = tmp_path / "o.parquet"
-    mixed = long.sort_values("level", kind="stable")
-    mixed.to_parquet(path)
-    predict_file(fit, path, tmp_path / "p.parquet")
-    expected = fit.predict(Observations.read(path, "numeric"))
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, rtol=1e-14)
-    (tmp_path / "p.parquet").unlink()
-    if rows_at_once == 7:
-        monkeypatch.setattr(streaming, "LARGEST_REGROUPED", 59)
-        with pytest.raises(ObservationError) as caught:
-            predict_file(fit, path, tmp_path / "p.parquet")
-        apart = mixed["problem_id"].tolist()
-        assert apart.index(caught.value.seen) < caught.value.line - 1
-        assert apart[caught.value.line - 1] == caught.value.seen
-        assert "ORDER BY problem_id" in str(caught.value)
-        assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_question_that_occurs_twice_is_named(tmp_path, monkeypatch, fit, observations):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", 160)
-    path = tmp_path / "o.parquet"
-    observations.write(path)
-    table = parquet.read_table(path)
-    parquet.write_table(pyarrow.concat_tables([table, table.slice(7, 1)]), path)
-    with pytest.raises(ObservationError, match=r"o\.parquet, line 63, .*occurs twice, first on line 8"):
-        predict_file(fit, path, tmp_path / "p.parquet")
+def test_a_folder_is_one_table(tmp_path, fit, observations):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        observations.select(slice(31 * number, 31 * number + 31)).write(tmp_path / "in" / f"{number}.parquet")
+    predict_file(fit, tmp_path / "in", tmp_path / "p.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), fit.predict(observations), rtol=1e-14)
 
 
 @pytest.mark.parametrize(("suffix", "level"), [("csv", "prompt"), ("jsonl", "prompt"), ("csv", "level")])
-def test_levels_that_are_names_may_come_in_any_order(tmp_path, monkeypatch, long, suffix, level):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
+def test_levels_that_are_names_may_come_in_any_order(tmp_path, long, suffix, level):
     table = long.drop(columns="level").rename(columns={"level_name": level})
     mixed = table.groupby("problem_id", sort=False).sample(frac=1, random_state=1)
     path, columns = tmp_path / f"o.{suffix}", None if level == "level" else Columns(level=level)
@@ -163,16 +138,15 @@ def test_levels_that_are_names_may_come_in_any_order(tmp_path, monkeypatch, long
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), fit.predict(mixed), rtol=1e-14)
 
 
-@pytest.mark.parametrize("rows_at_once", [20, 100_000])
-def test_a_sample_is_kept_as_if_read_at_once(tmp_path, monkeypatch, fit, observations, sources, rows_at_once):
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
+@pytest.mark.parametrize("form", ["o.parquet", "o.jsonl"])
+def test_a_sample_is_kept_as_if_read_at_once(tmp_path, monkeypatch, fit, observations, sources, form):
     whole = fit.aligned(observations)
-    sample = predict_file(fit, sources["o.jsonl"], tmp_path / "p.csv").sample
+    sample = fit.aligned(predict_file(fit, sources[form], tmp_path / "p.csv").sample)
     assert sample.problem_id == whole.problem_id
     np.testing.assert_array_equal(sample.candidate, whole.candidate)
     np.testing.assert_array_equal(sample.confidence, whole.confidence)
     monkeypatch.setattr(streaming, "LARGEST_SAMPLE", 9)
-    drawn = predict_file(fit, sources["o.jsonl"], tmp_path / "p.csv").sample
+    drawn = fit.aligned(predict_file(fit, sources[form], tmp_path / "p.csv").sample)
     place = [whole.problem_id.index(name) for name in drawn.problem_id]
     assert len(place) == 9
     assert place == sorted(place) != list(range(9))
@@ -205,15 +179,10 @@ class TestPipes:
         assert done.exit_code == 0, done.output
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), fit.predict(observations), rtol=1e-14)
 
-    def test_what_must_be_read_twice_is_refused_in_one_line(self, monkeypatch, sources, predicted):
+    def test_parquet_is_refused_in_one_line(self, sources, predicted):
         done = predicted(sources["o.parquet"].read_bytes())
         assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
         assert "Parquet cannot be read from a pipe" in done.stderr
-        monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
-        header, *rows = sources["o.csv"].read_bytes().splitlines()
-        done = predicted(b"\n".join([header, *rows, rows[10]]))
-        assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
-        assert "not adjacent to its other rows, and a pipe cannot be read again" in done.stderr
 
 
 class TestBatches:
