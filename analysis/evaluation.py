@@ -17,15 +17,11 @@ from analysis.display.folders import ResultFolder, unreadable, versions, write_r
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
-from analysis.learned import LabelledReports
 from analysis.methods.direag import (
     FitLearner,
     Fold,
-    after_calibration,
-    before_calibration,
     deal,
     learn_each,
-    methods_of,
 )
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
@@ -33,7 +29,7 @@ from analysis.methods.rules import VANILLA, vanilla_method
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.paired import PairedDifference, paired_table
-from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, score, scored_rows
+from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.columns import Columns
@@ -299,6 +295,13 @@ class Evaluation(Result):
         return DIREAG if DIREAG in methods else str(methods[-1])
 
     @property
+    def rival(self) -> str:
+        """The simple method of greatest benefit that learns from labels, else the best other one, else nothing."""
+        others = self.metrics.set_index("method")["benefit"].drop(self.method).dropna()
+        learning = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
+        return str((learning if len(learning) else others).idxmax()) if len(others) else ""
+
+    @property
     def own(self) -> pd.DataFrame:
         """What that method says of every question."""
         return self.predictions[self.predictions["method"] == self.method]
@@ -364,16 +367,6 @@ class Evaluation(Result):
         return pd.concat(tables, ignore_index=True) if tables else empty
 
     @cached_property
-    def reports(self) -> LabelledReports | None:
-        """The reports on the labelled questions: of the observations, else of the fits of a cross-fit."""
-        if self.observations is not None:
-            return LabelledReports.of_observations(self.observations)
-        if self.settings.n_folds is None or not self.fits:
-            return None
-        first = next(iter(self.fits))[0]
-        return LabelledReports.of_fits([self.fits[key] for key in self.fits if key[0] == first])
-
-    @cached_property
     def convergence(self) -> pd.DataFrame:
         """The fits by ``variant``: their number, how many converged, and the worst of them in words."""
         rows = []
@@ -413,44 +406,6 @@ def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
 
 def _unreadable(path: Path, error: Exception) -> DirEAGError:
     return unreadable(path, f"{type(error).__name__} {error}", "direag evaluate", "Evaluate again.")
-
-
-def evaluate_fit(fit: Fit, observations: Observations, name: str) -> Evaluation:
-    """Evaluate a fit, before and after its calibration, on the labelled questions that it has not learned from.
-
-    Nor from others of their cluster. ``name``: of the observations, for errors.
-    """
-    seen = fit.has_seen(observations)
-    learned = set(fit.fitted.cluster or ()) - {None}
-    seen |= np.array([name in learned for name in observations.cluster or [None] * len(observations)], bool)
-    unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())
-    if not len(unseen):
-        raise DirEAGError(
-            f"{name}: saw {len(observations)} questions, {int(observations.labelled.sum())} of them labelled, "
-            f"{n_seen} of them learned from; expected labelled ones that the fit has not seen. Give others."
-        )
-    kept = fit.aligned(observations.select(unseen))
-    stages = {"support": before_calibration(fit, kept), "confidence": after_calibration(fit, kept)}
-    methods, fold = methods_of(fit.variant), pd.Series("test", range(len(kept)))
-    tables = []
-    for method, column in methods.items():
-        table = _answer_table(stages[column], kept)
-        table["answer_as_given"] = as_given(kept, table["answer"])
-        tables.append(_completed(table, method, fold, kept))
-    predictions = pd.concat(tables, ignore_index=True)
-    settings = EvaluationSettings(
-        fit_method=fit.method,
-        preset=fit.preset,
-        sampling=None,
-        methods=tuple(methods),
-        vanilla_level=VANILLA,
-        n_folds=None,
-        seed=0,
-        n_resamples=1000,
-        interval_level=0.95,
-    )
-    record = EvaluationRecord.of(settings, observations=fit.fitted, test=kept)
-    return Evaluation(predictions, score(predictions, seed=0), _parameter_table({}), record, {}, kept)
 
 
 def evaluate(

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.commands.options import ListMethodsOption, ResamplesOption, named_list, read_observations
+from analysis.commands.options import (
+    ListMethodsOption,
+    PlotOption,
+    ResamplesOption,
+    check_pictures,
+    named_list,
+    read_observations,
+    write_pictures,
+)
 from bayes_direag.commands import options
 from bayes_direag.commands.quality import show_remarks
-from bayes_direag.model.settings import FitMethod
 
 if TYPE_CHECKING:
     from analysis.evaluation import Evaluation
@@ -22,7 +29,7 @@ _METHODS = "Methods"
 
 def evaluate_command(
     observations: options.ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
+    target: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
     test: Annotated[Path | None, typer.Option(help="Evaluate on these instead of cross-fitting.")] = None,
     samples: Annotated[
         Path | None,
@@ -33,14 +40,12 @@ def evaluate_command(
     topk: Annotated[
         Path | None, typer.Option(help="One list of guesses a question, for topk.", rich_help_panel=_METHODS)
     ] = None,
-    fit_method: Annotated[
-        FitMethod, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
-    ] = "map",
+    fit_method: options.MethodOption = "map",
     preset: options.PresetOption = "bayes",
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names, separated by commas. Left out: one of each kind.", rich_help_panel=_METHODS),
+        typer.Option(help="Names, separated by commas. Left out: all.", rich_help_panel=_METHODS),
     ] = None,
     vanilla_level: Annotated[
         str | None, typer.Option(help="Level of method vanilla, if not the one so called.", rich_help_panel=_METHODS)
@@ -56,6 +61,7 @@ def evaluate_command(
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.98,
     allow_weighted: options.WeightedOption = False,
+    plot: PlotOption = None,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
     everything: options.AllOption = False,
@@ -64,19 +70,19 @@ def evaluate_command(
 ) -> None:
     """Score every method on questions it has not seen, by cross-fitting or on a test set.
 
-    Methods are ranked by benefit; --list-methods says what each does. By default one of each kind is scored: a single
-    level, votes and confidences as they are and recalibrated, classifiers of the votes, models of the levels' accuracy,
-    and DirEAG with its variants.
+    Methods are ranked by benefit; --list-methods says what each does: a single level, votes and confidences as they are
+    and recalibrated, classifiers of the votes, and DirEAG with its variants.
 
     The folder, which replaces an earlier evaluation, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
     evaluation.json with the settings and versions.
 
-    Example: direag evaluate observations.jsonl --out results --folds 5
+    Example: direag evaluate observations.jsonl
     """
     from analysis.evaluation import EVALUATION_FOLDER, evaluate
 
     settings = options.chosen_preset(preset, overrides)
     EVALUATION_FOLDER.check(target)
+    check_pictures(plot)
     columns = options.chosen_columns(column, scale, groups)
     read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)
     labelled = read(observations, answers, labels=labels)
@@ -103,6 +109,11 @@ def evaluate_command(
             on_step=step,
         )
         evaluation.write(target, shlex.join(["direag", *sys.argv[1:]]))
+        if plot is not None:
+            from analysis.pictures import evaluation_pictures
+
+            step("drawing")
+            write_pictures(evaluation_pictures(evaluation), plot)
     show_evaluation(evaluation, target, everything=everything, as_json=as_json)
     if not as_json:
         options.out.print()
@@ -114,21 +125,16 @@ def evaluate_command(
 def show_evaluation(evaluation: "Evaluation", folder: Path, *, everything: bool = False, as_json: bool = False) -> None:
     """Print the result of an evaluation, or the same as JSON."""
     from analysis import report
-    from analysis.display.document import Paragraph
+    from analysis.display.folders import jsonable
     from analysis.display.terminal import shown
-    from bayes_direag.data.files import as_records
 
     if as_json:
-        answer, metrics = report.sentences(evaluation), as_records(evaluation.metrics)
-        options.out.print_json(data={"out": str(folder), "answer": answer, "metrics": metrics}, allow_nan=False)
+        record = {"out": str(folder), "answer": [f"{report.title(evaluation)}.", *report.sentences(evaluation)]}
+        record |= {"metrics": evaluation.metrics, "method": evaluation.method, "differences": evaluation.differences}
+        record |= {"calibration": evaluation.calibration}
+        options.out.print_json(data=jsonable(record), allow_nan=False)
         return
-    blocks = report.first_screen(evaluation)
-    if everything:
-        blocks = (
-            Paragraph(f"{report.title(evaluation)}.", "title"),
-            *report.answer_blocks(evaluation, report.cautions(evaluation)),
-            *report.method_blocks(evaluation),
-        )
+    blocks = report.every_method(evaluation) if everything else report.first_screen(evaluation)
     options.out.print(shown(blocks))
     options.out.print(
         f"Every figure: {folder / 'metrics.csv'}\nAs a page to read and to send: direag report {folder}",

@@ -12,12 +12,15 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from analysis.display.document import LeftOut, Picture
     from bayes_direag.data.observations import Observations
 
 
 def _require_probability(level: float) -> float:
     if not 0 < level < 1:
-        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
+        raise DirEAGError(f"--interval {level}: expected a probability between 0 and 1, such as 0.95.")
     return level
 
 
@@ -33,7 +36,7 @@ def _list_methods(wanted: bool) -> bool:
 
 
 LevelOption = Annotated[
-    float, typer.Option("--level", callback=_require_probability, help="Probability of the intervals and bands.")
+    float, typer.Option("--interval", callback=_require_probability, help="Probability of the intervals and bands.")
 ]
 ListMethodsOption = Annotated[
     bool, typer.Option("--list-methods", callback=_list_methods, help="Say what each method does.")
@@ -41,6 +44,39 @@ ListMethodsOption = Annotated[
 ResamplesOption = Annotated[
     int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")
 ]
+
+
+ResamplesOption = Annotated[
+    int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FOLDER", help="Also draw the pictures into this folder, with their numbers."),
+]
+
+
+def write_pictures(pictures: "Iterable[Picture | LeftOut]", folder: Path) -> None:
+    """Write each picture as PNG, and the numbers in it as CSV, into a folder; those that are left out are named."""
+    from analysis.display.document import LeftOut
+    from analysis.display.style import save_figure
+    from bayes_direag.data.files import write_table
+
+    folder.mkdir(exist_ok=True)
+    for picture in pictures:
+        if isinstance(picture, LeftOut):
+            options.out.print(picture.text, soft_wrap=True)
+            continue
+        save_figure(picture.figure, folder / f"{picture.name}.png")
+        for name, table in picture.tables.items():
+            write_table(table, folder / f"{name}.csv")
+
+
+def check_pictures(folder: Path | None) -> None:
+    """Raise DirEAGError unless pictures can be added to a folder that is no evaluation."""
+    if folder is not None:
+        from analysis.evaluation import EVALUATION_FOLDER
+
+        EVALUATION_FOLDER.check_apart(folder)
 
 
 def read_observations(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.commands.options import PlotOption, check_pictures, write_pictures
 from bayes_direag.commands import options
 
 
@@ -28,7 +29,7 @@ def report_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    as_json: options.JsonOption = False,
+    plot: PlotOption = None,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
 
@@ -41,11 +42,12 @@ def report_command(
 
     target = target or folder / REPORT
     options.require_suffix(target, ".html", ".htm")
+    check_pictures(plot)
     with options.progress() as step:
         step("reading")
         from analysis import report
-        from analysis.display.folders import jsonable
         from analysis.evaluation import Evaluation
+        from analysis.pictures import evaluation_pictures
         from bayes_direag.fits.fit import Fit
 
         folder, fit, observations = report.with_parts(folder, fit, observations)
@@ -53,11 +55,8 @@ def report_command(
         evaluation = Evaluation.read(folder, observations, columns)
         options.check_file(target, *(path for path in (fit, observations) if path is not None))
         report.write_report(evaluation, target, None if fit is None else Fit.load(fit), str(fit), step)
-    answer = report.sentences(evaluation)
-    if as_json:
-        record = {"out": str(target), "method": evaluation.method, "answer": answer}
-        record |= {"calibration": evaluation.calibration, "differences": evaluation.differences}
-        options.out.print_json(data=jsonable(record), allow_nan=False)
-        return
-    options.out.print("\n".join(answer))
+        if plot is not None:
+            step("drawing")
+            write_pictures(evaluation_pictures(evaluation), plot)
+    options.out.print(f"{report.title(evaluation)}.", *report.sentences(evaluation), sep="\n")
     options.out.print(f"\n{target}: open it in a browser.", soft_wrap=True)

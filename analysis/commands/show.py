@@ -1,9 +1,10 @@
 """The command ``direag show``: what a fit is, whether it has converged, and what it has learned."""
 
+from analysis.commands.options import PlotOption, check_pictures, write_pictures
 from bayes_direag.commands.options import FitFile, JsonOption, out, progress
 
 
-def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
+def show_command(fit: FitFile, plot: PlotOption = None, as_json: JsonOption = False) -> None:
     """Show what a fit has learned, level by level, and whether it converged.
 
     Example: direag show fit.nc
@@ -11,9 +12,15 @@ def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
     from bayes_direag.commands.fit import fit_record
     from bayes_direag.fits.fit import Fit
 
+    check_pictures(plot)
     with progress() as step:
         step(f"reading {fit}")
         learned = Fit.load(fit)
+        if plot is not None:
+            from analysis.learned import fit_pictures
+
+            step("drawing")
+            write_pictures(fit_pictures(learned), plot)
     if as_json:
         out.print_json(data=fit_record(learned, fit), allow_nan=False)
         return

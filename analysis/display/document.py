@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pandas as pd
 
 from analysis.display.glossary import PICTURE_WORDS
-from analysis.display.text import number, percent
+from analysis.display.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,52 +34,11 @@ class Paragraph(NamedTuple):
     role: Literal["", "title", "note", "fine", "warning", "failure"] = ""
 
 
-class Bullets(NamedTuple):
-    """Sentences in no order."""
-
-    items: tuple[str, ...]
-
-
 class Terms(NamedTuple):
     """Names and what they mean."""
 
     title: str
     items: tuple[tuple[str, str], ...]
-
-
-class Dot(NamedTuple):
-    """Answers with similar probabilities: the mean probability, the share right with its interval, and their number."""
-
-    said: float
-    right: float
-    low: float
-    high: float
-    n: int
-
-
-class Chart(NamedTuple):
-    """The share of right answers by their probability, which a page draws in its colours."""
-
-    title: str
-    caption: str
-    dots: tuple[Dot, ...]
-
-    @property
-    def table(self) -> "Table":
-        """The same in numbers."""
-        columns: dict[Column, Callable[[Dot], Cell | str]] = {
-            Column("probability given", holds="name"): lambda dot: percent(dot.said),
-            Column("right"): lambda dot: Cell(percent(dot.right), f"{percent(dot.low, 0)} to {percent(dot.high, 0)}"),
-            Column("answers"): lambda dot: f"{dot.n:,}",
-        }
-        return Table.of(self.title, self.dots, columns, self.caption)
-
-
-class Explorer(NamedTuple):
-    """All questions, each a dictionary as ``explorer.js`` reads it, and the names of their levels."""
-
-    levels: tuple[str, ...]
-    questions: tuple[dict[str, object], ...]
 
 
 class Cell(NamedTuple):
@@ -150,16 +109,19 @@ class Picture(NamedTuple):
     name: str
     figure: "Figure"
     tables: Mapping[str, pd.DataFrame] = MappingProxyType({})
+    caption: str = ""
 
     @property
     def words(self) -> tuple[str, str]:
         """Its title and how to read it."""
-        return PICTURE_WORDS.get(self.name, (self.name, ""))
+        title, meaning = PICTURE_WORDS.get(self.name, (self.name, ""))
+        return title, f"{meaning} {self.caption}".strip()
 
     @property
     def alt(self) -> str:
         """The figure's own title and caption on one line."""
-        return " ".join(f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()}".replace("\\$", "$").split())
+        texts = f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()} {self.caption}"
+        return " ".join(texts.replace("\\$", "$").split())
 
 
 class LeftOut(NamedTuple):
@@ -180,13 +142,7 @@ class Verdict(NamedTuple):
     items: tuple[tuple[Severity, str], ...]
 
 
-class Command(NamedTuple):
-    """Commands to type."""
-
-    text: str
-
-
-Block = Statements | Paragraph | Bullets | Terms | Chart | Table | Explorer | Picture | LeftOut | Verdict | Command
+Block = Statements | Paragraph | Terms | Table | Picture | LeftOut | Verdict
 
 
 class Section(NamedTuple):

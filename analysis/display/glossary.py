@@ -104,31 +104,14 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "reliability": (
             "Are answers right as often as stated?",
             "Of the answers that are given 80%, are 80% right? Then a mark lies on the dashed line. Marks below it: "
-            "too sure; above it: not sure enough. A bar that reaches the line, or a curve inside the grey band, "
-            "gives no reason to doubt. Places with few questions (bottom) say little.",
-        ),
-        "base_rate": (
-            "Does a method know more than how often it is right?",
-            "A method that gave every answer the same probability, its own share of right ones, would lie on the "
-            "line at 0. To the right of it probabilities are worth something; a filled mark means that chance does "
-            "not explain it.",
+            "too sure; above it: not sure enough. A bar that reaches the line gives no reason to doubt. Places with "
+            "few answers (bottom) say little.",
         ),
         "risk_coverage": (
             "What if only the surest answers are used?",
             "From right to left the least sure answers are left out. A good curve falls to the left: what remains "
             "has fewer errors. One that stays level does not know which of its answers are wrong. The far left rests "
             "on few questions.",
-        ),
-        "null_state": (
-            "Does it notice when no answer is right?",
-            "DirEAG also gives a probability that none of the model's answers is right. If that works, the bottom "
-            "histogram, of questions without a right answer, lies farther to the right than the top one.",
-        ),
-        "stated_confidence": (
-            "What the model itself stated",
-            "This is what goes in, not what comes out: how often each level stated which confidence. Were it honest, "
-            "the solid part would fill the bars at 100 and hardly show at the left. Bars that are half solid "
-            "everywhere mean that stated confidence says little.",
         ),
         "levels": (
             "How much does each level count?",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 
-from analysis.display.document import Block, Chart, Paragraph, Severity, Statements, Table, Terms, Verdict
+from analysis.display.document import Block, Paragraph, Severity, Statements, Table, Terms, Verdict
 from bayes_direag.commands.console import visible_text
 from bayes_direag.commands.options import plain_table, titled
 
@@ -42,8 +42,6 @@ def _shown(block: Block) -> RenderableType:
             return titled(title, grid) if title else Group(grid, "")
         case Table():
             return _ShownTable(block)
-        case Chart():
-            return _ShownTable(block.table)
         case Verdict(items):
             grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(no_wrap=True)

@@ -67,16 +67,15 @@ def difference_in_words(name: str, difference: float, low: float, high: float, *
     Examples
     --------
     >>> difference_in_words("DirEAG", 0.03, 0.01, 0.05, n=300, level=0.95)
-    'The difference is +0.030 [95%: +0.010, +0.050]: DirEAG is better.'
+    'DirEAG is better: +0.030 [95%: +0.010, +0.050].'
     >>> difference_in_words("DirEAG", 0.03, 0.0, 0.07, n=300, level=0.95)
-    '300 questions show no clear difference: it is +0.030 [95%: 0.000, +0.070]. That does not mean that there is none.'
+    'On 300 questions neither is clearly better: +0.030 [95%: 0.000, +0.070].'
     """
     ends = ", ".join(number(end, signed=True) for end in (low, high))
     size = f"{number(difference, signed=True)} [{percent(level, 0)}: {ends}]"
     if low > 0 or high < 0:
-        return f"The difference is {size}: {name} is {'better' if difference > 0 else 'worse'}."
-    none = "That does not mean that there is none."
-    return f"{counted(n, 'question')} show no clear difference: it is {size}. {none}"
+        return f"{name} is {'better' if difference > 0 else 'worse'}: {size}."
+    return f"On {counted(n, 'question')} neither is clearly better: {size}."
 
 
 def probability(value: float) -> str:

@@ -77,5 +77,7 @@ def _softmax(
 
 
 CONDITIONAL_LOGIT = Method(
-    conditional_logit, words="the product of what levels say, with learned weights (log-linear pooling)"
+    conditional_logit,
+    words="the product of what levels say, with learned weights (log-linear pooling)",
+    spoken="conditional logit",
 )

@@ -23,27 +23,40 @@ class FittedMethod(NamedTuple):
 
     variant: Variant
     column: Literal["support", "confidence"]
+    spoken: str
     words: str
 
 
 FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
     {
-        "count": FittedMethod("count", "support", "DirEAG from votes alone: each level's vote has a learned weight"),
-        "count_calibrated": FittedMethod("count", "confidence", "count, with the final calibration"),
+        "count": FittedMethod(
+            "count",
+            "support",
+            "DirEAG from votes, raw",
+            "DirEAG from votes alone: each level's vote has a learned weight",
+        ),
+        "count_calibrated": FittedMethod(
+            "count", "confidence", "DirEAG from votes", "count, with the final calibration"
+        ),
         "level": FittedMethod(
             "level",
             "support",
+            "DirEAG without confidences, raw",
             "DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
         ),
-        "level_calibrated": FittedMethod("level", "confidence", "level, with the final calibration"),
+        "level_calibrated": FittedMethod(
+            "level", "confidence", "DirEAG without confidences", "level, with the final calibration"
+        ),
         "confidence": FittedMethod(
             "confidence",
             "support",
+            "DirEAG, raw",
             "DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
         ),
         "direag": FittedMethod(
             "confidence",
             "confidence",
+            "DirEAG",
             "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
         ),
     }
@@ -54,16 +67,6 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
 SHARED_AGREEMENT = (
     "How often levels agree with each other comes from the reports to all questions, without looking at a label."
 )
-
-
-def methods_of(variant: Variant) -> dict[str, str]:
-    """Return the methods of a variant, each with the column of predictions that is its confidence."""
-    return {name: method.column for name, method in FITTED_METHODS.items() if method.variant == variant}
-
-
-def calibrated_method(variant: Variant) -> str:
-    """Return the method of a variant with its final calibration."""
-    return next(name for name, column in methods_of(variant).items() if column == "confidence")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def _with_platt(name: str, method: Method) -> dict[str, Method]:
         method,
         learn=Calibrated(method.learn),
         words=f"{name}, recalibrated on labelled questions by Platt scaling",
-        spoken=f"{method.spoken} with Platt scaling" if method.spoken else "",
+        spoken=f"{method.spoken} with Platt scaling",
     )
     return {name: method, f"{name}_platt": calibrated}
 
@@ -47,10 +47,17 @@ SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
 EVALUATED_METHODS = tuple(dict.fromkeys((VANILLA, *SAMPLED_METHODS, *SIMPLE_METHODS, *FITTED_METHODS)))
 
 
+_NAMED = (SIMPLE_METHODS, SAMPLED_METHODS, FITTED_METHODS)
+
+
+def spoken(name: str) -> str:
+    """Return the name of a method of an evaluation in a sentence."""
+    return next((group[name].spoken for group in _NAMED if name in group), f"method {name}")
+
+
 def method_words(name: str) -> str:
     """Say what a method of an evaluation does."""
-    groups = (SIMPLE_METHODS, SAMPLED_METHODS, FITTED_METHODS)
-    return next((group[name].words for group in groups if name in group), "not known to this report")
+    return next((group[name].words for group in _NAMED if name in group), "not known to this report")
 
 
 def fitted_methods(

@@ -132,25 +132,28 @@ def best_level(labelled: Observations, _: int) -> Answerer:
 def vanilla_method(level_name: str = VANILLA) -> Method:
     """Return the method that takes the answer and confidence of one level."""
     rule = FixedRule(partial(vanilla, level_name=level_name))
-    return Method(
-        rule, words="the answer and the confidence of one prompt, as stated", spoken="a single answer as stated"
-    )
+    return Method(rule, words="the answer and the confidence of one prompt, as stated", spoken="single level as stated")
 
 
 MAJORITY = Method(
     FixedRule(majority),
     words="the commonest answer over all levels; its share of them",
-    spoken="the majority vote",
+    spoken="majority vote",
 )
 MEAN_CONFIDENCE = Method(
     FixedRule(mean_confidence),
     words="the answer with the largest summed confidence; its share of the sum",
-    spoken="the mean confidence",
+    spoken="mean confidence",
     needs_confidences=True,
 )
 STEERCONF = Method(
     FixedRule(steerconf),
     words="SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
+    spoken="SteerConf",
     needs_confidences=True,
 )
-BEST_LEVEL = Method(best_level, words="the level that was right most often on the labelled questions, as stated")
+BEST_LEVEL = Method(
+    best_level,
+    words="the level that was right most often on the labelled questions, as stated",
+    spoken="best single level",
+)

@@ -58,17 +58,20 @@ SAMPLED_METHODS: Mapping[str, Method] = MappingProxyType(
         "self_consistency": Method(
             FixedRule(self_consistency),
             words="the commonest of several samples of one prompt; its share of them",
+            spoken="self-consistency",
             elicitation="samples",
         ),
         "answer_entropy": Method(
             FixedRule(answer_entropy),
             words="the same answer; how far the samples agree (1 minus their entropy, unreadable samples each an "
             "answer)",
+            spoken="answer entropy",
             elicitation="samples",
         ),
         "topk": Method(
             FixedRule(top_k),
             words="the likeliest answer on the model's own list of guesses, with the probability that the list gives",
+            spoken="top-k list",
             elicitation="topk",
         ),
     }

@@ -140,9 +140,12 @@ def _votes_and_levels(observations: Observations) -> _Features:
 
 #: The settings of the two classifiers are fixed, and were chosen without looking at data.
 VOTE_LOGISTIC = Method(
-    MajorityClassifier(_votes, _logistic), words="the majority's answer; a logistic regression on how the votes fell"
+    MajorityClassifier(_votes, _logistic),
+    words="the majority's answer; a logistic regression on how the votes fell",
+    spoken="regression on votes",
 )
 BOOSTED_STACK = Method(
     MajorityClassifier(_votes_and_levels, _boosting),
     words="the majority's answer; boosted trees on how the votes fell and who agreed",
+    spoken="boosted trees",
 )

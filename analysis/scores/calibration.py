@@ -81,23 +81,22 @@ class Calibration(NamedTuple):
         return "too high" if self.stated > self.right else "too low"
 
     def sentence(self, name: str = "probabilities") -> str:
-        """Return the verdict on the probabilities of that name in a sentence or two."""
-        points = f"{100 * self.size:.1f} points [{INTERVAL:.0%}: {100 * self.low:.1f} to {100 * self.high:.1f}]"
+        """Return the verdict on the probabilities of that name."""
+        size = f"{100 * self.size:.1f} points [{INTERVAL:.0%}: {100 * self.low:.1f} to {100 * self.high:.1f}]"
+        least = f"{100 * self.smallest_found:.1f} points or more"
         if self.verdict == "off":
             low, high, stated, right = self.worst
             return (
-                f"Miscalibration of the {name} was found: {points}, {self.direction}. The largest part is between "
-                f"{low:.0%} and {high:.0%}: {stated:.1%} stated, {right:.1%} right."
+                f"The {name} are {self.direction}: calibration error {size}. The largest part is between {low:.0%} and "
+                f"{high:.0%}: {stated:.1%} given, {right:.1%} right."
             )
-        answers = f"{self.n:,} answer{'' if self.n == 1 else 's'}"
-        least = f"{100 * self.smallest_found:.1f} points"
         if self.verdict == "none found":
             return (
-                f"No miscalibration of the {name} was found: {points}. With {answers}, one below {least} could "
-                "have been missed."
+                f"The {name} look right: calibration error {size}, which chance explains. One of {least} would have "
+                "shown."
             )
-        found = f"only a miscalibration of {least} or more" if np.isfinite(self.smallest_found) else "none"
-        return f"Too few answers to judge the {name}: with {answers}, {found} would be found reliably."
+        found = f"only a calibration error of {least}" if np.isfinite(self.smallest_found) else "no calibration error"
+        return f"Too few answers to judge the {name}: with {self.n:,}, {found} would show."
 
 
 def judge_calibration(

@@ -26,7 +26,7 @@ def test_the_commands():
         {"elicit", "import", "label", "paper", "simulate"},
         {"fit", "policy", "predict", "export", "show", "quickstart"},
     )
-    judging = {"evaluate", "diagnose", "compare", "drift", "explain", "plot", "report"}
+    judging = {"evaluate", "diagnose", "compare", "drift", "explain", "report"}
     assert set(COMMANDS) == asking | learning | judging
 
 

@@ -27,8 +27,9 @@ def test_an_evaluation_and_what_reads_it(table, observations, tmp_path):
     pd.testing.assert_frame_equal(found, known)
     assert "no column problem_id" in refuse("report", tmp_path / "theirs", "--obs", table)
     columns = Columns(question="id", level="prompt")
-    reports = Evaluation.read(tmp_path / "theirs", observations=table, columns=columns).reports
-    assert reports.problem_id == Evaluation.read(tmp_path / "ours", observations=observations).reports.problem_id
+    theirs = Evaluation.read(tmp_path / "theirs", observations=table, columns=columns).observations
+    ours = Evaluation.read(tmp_path / "ours", observations=observations).observations
+    assert theirs.problem_id == ours.problem_id
 
 
 def test_an_explanation(table, observations, tmp_path):

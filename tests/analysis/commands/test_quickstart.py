@@ -31,9 +31,9 @@ def test_it_writes_all_of_the_main_job_and_says_what_came_out(made):
     ]
     attributes = Fit.load(folder / "fit.nc").tree.attrs
     assert (attributes["dataset"], attributes["model"]) == ("svamp", "Qwen2.5-Coder-1.5B-Instruct")
-    assert re.match(r"\d\d% of these answers are right, ", printed)
+    assert re.match(r"\d\d\.\d% of the answers of DirEAG are right ", printed)
     asked = "svamp, Qwen2.5-Coder-1.5B-Instruct: 300 questions, 5-fold cross-fit"
-    assert all(words in printed for words in ("What to do: accept answers", asked, f"cd {folder}"))
+    assert all(words in printed for words in ("Accept answers of 90% or more", asked, f"cd {folder}"))
     assert SHARED_AGREEMENT in (folder / "report.html").read_text(encoding="utf-8")
     assert printed.splitlines()[-1].endswith(f"on one page, to open in a browser: {folder / 'report.html'}")
 

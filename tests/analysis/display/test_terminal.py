@@ -5,7 +5,7 @@ import re
 
 from rich.console import Console
 
-from analysis.display.document import Cell, Chart, Column, Dot, Paragraph, Statements, Table, Terms, Verdict
+from analysis.display.document import Cell, Column, Paragraph, Statements, Table, Terms, Verdict
 from analysis.display.terminal import shown
 
 COLUMNS = Column("method", holds="name"), Column("log score"), Column("accuracy")
@@ -40,12 +40,6 @@ def test_details_stand_below_their_cells_while_there_is_room():
     narrow = printed(table, width=24)
     assert "[0.400" not in narrow
     assert re.search(r"log +\n.*score", narrow)
-
-
-def test_a_chart_is_its_numbers():
-    text = printed(Chart("a chart", "how to read it", (Dot(0.71, 0.8, 0.5, 0.93, 12),)))
-    assert re.search(r"^71\.0% +80\.0% +12$", text, re.MULTILINE)
-    assert "50% to 93%" in text
 
 
 def test_nothing_is_wider_than_the_terminal_and_nothing_is_cut_off():

@@ -15,8 +15,6 @@ class Page(HTMLParser):
         Every element and its attributes.
     text : str
         All text but that of head and scripts.
-    script : str
-        The data that the explorer reads.
     sections : dict of str
         The text of each section by its id.
     tables : dict of list
@@ -26,7 +24,7 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str]]] = []
-        self.text, self.style, self.title, self.script = "", "", "", ""
+        self.text, self.style, self.title = "", "", ""
         self.sections: dict[str, str] = {}
         self.tables: dict[str, list[list[str]]] = {}
         self._open: list[tuple[str, dict[str, str]]] = []
@@ -66,9 +64,6 @@ class Page(HTMLParser):
         assert opened == tag, f"{opened} is closed by {tag}"
 
     def handle_data(self, data: str) -> None:
-        if self._within("script"):
-            self.script += data if self._open[-1][1] else ""
-            return
         if self._within("style"):
             self.style += data
         elif self._within("title"):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from analysis.display.document import Paragraph
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
@@ -22,8 +23,10 @@ METHODS = ("majority", "mean_confidence", "confidence", "direag")
 
 def draw_nothing(patch: pytest.MonkeyPatch) -> None:
     """Leave the pictures of a report out, which take longer than all the rest."""
-    for drawn in ("evaluation_pictures", "fit_pictures", "_drawn"):
-        patch.setattr(f"analysis.report.{drawn}", lambda *_, **__: ())
+    patch.setattr("analysis.report.fit_pictures", lambda *_, **__: ())
+    patch.setattr("analysis.report._drawn", lambda *_, **__: ())
+    for drawn in ("reliability_picture", "benefit_picture", "risk_coverage_picture"):
+        patch.setattr(f"analysis.report.{drawn}", lambda _: Paragraph(""))
 
 
 @cache

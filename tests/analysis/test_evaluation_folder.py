@@ -2,14 +2,20 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evaluation import MANIFEST, Evaluation
+from analysis.evaluation import MANIFEST, Evaluation, StoredFits
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.convergence import sampler_summary
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import predictions, write_run
+from tests.analysis.report.runs import small_observations
 
 SAID = {
     "vanilla": [(0.9, True), (None, False), (0.25, False), (0.6, None)],
@@ -61,6 +67,11 @@ class TestRead:
 
 
 class TestRefuse:
+    def test_other_observations(self, folder, tmp_path):
+        simulate_observations(30, seed=4).write(tmp_path / "other.jsonl")
+        with pytest.raises(DirEAGError, match=r"saw other observations \(SHA-256 [0-9a-f]{16}\) than those that"):
+            Evaluation.read(folder, tmp_path / "other.jsonl")
+
     def test_another_folder(self, tmp_path):
         for folder, seen in ((tmp_path / "nowhere", "no such folder"), (tmp_path, r"no evaluation\.json there")):
             with pytest.raises(DirEAGError, match=f"saw {seen}; expected a folder written by direag evaluate"):
@@ -97,3 +108,51 @@ class TestRefuse:
         path.unlink()
         with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*No such file"):
             Evaluation.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "about"), [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "run")]
+)
+def test_what_it_is_about(tmp_path, dataset, model, about):
+    folder = write_run(tmp_path / "run", {"majority": [(0.5, True)]}, dataset=dataset, model=model)
+    assert Evaluation.read(folder).name == about
+
+
+@pytest.mark.parametrize(
+    ("gradient", "n_converged", "reached"), [(1e-9, 2, "1e-09"), (1.5e-6, 1, "2e-06"), (np.nan, 1, "nan")]
+)
+def test_a_map_is_judged_by_its_gradient(tmp_path, gradient, n_converged, reached):
+    parameters = pd.DataFrame(
+        {"variant": "level", "fold": ["0", "0", "1"], "projected_gradient": [1e-12, 1e-12, gradient]}
+    )
+    made = Evaluation.read(write_run(tmp_path / "run", {"majority": [(0.5, True)]}))
+    (found,) = replace(made, parameters=parameters).convergence.itertuples()
+    assert (found.variant, found.n_fits, found.n_converged) == ("level", 2, n_converged)
+    assert found.worst == f"gradient {reached} (at most 1e-06 is fine)"
+
+
+def test_nuts_is_judged_by_its_chains(tmp_path):
+    observations = small_observations().select(slice(10, 40))
+    (tmp_path / "fits").mkdir()
+    summaries = []
+    for fold in (0, 1):
+        fit = made_posterior(observations, gaussian_draws(fold, n_chains=2, n_draws=40))
+        fit.save(tmp_path / "fits" / f"confidence-{fold}.nc")
+        summaries.append(sampler_summary(fit))
+    parameters = pd.DataFrame({"variant": "confidence", "fold": ["0", "0", "1"]})
+    made = Evaluation.read(write_run(tmp_path / "run", {"majority": [(0.5, True)]}))
+    settings = made.settings.model_copy(update={"fit_method": "nuts"})
+    record = made.record.model_copy(update={"settings": settings})
+    made = replace(made, parameters=parameters, record=record, fits=StoredFits(tmp_path / "fits"))
+    (found,) = made.convergence.itertuples()
+    assert (found.n_fits, found.n_converged) == (2, 0)
+    worst = max(one.largest_rhat for one in summaries)
+    assert found.worst.startswith(f"R-hat at most {worst:.3f} (up to 1.02")
+    assert found.worst.endswith("0 divergences (none)")
+
+
+def test_levels_keep_names_that_look_missing(tmp_path):
+    rows = {"fold": ["0"], "variant": ["count"], "parameter": ["weight"], "level": ["NA"], "relative": [0.5]}
+    folder = write_run(tmp_path / "run", {"majority": [(0.5, True)]})
+    pd.DataFrame(rows).to_csv(folder / "parameters.csv", index=False)
+    assert Evaluation.read(folder).parameters["level"].tolist() == ["NA"]
