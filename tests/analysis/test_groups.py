@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.display.document import LeftOut
-from analysis.evaluation import Evaluation, evaluate, evaluate_fit
+from analysis.evaluation import Evaluation, evaluate
 from analysis.explanation import explain
 from analysis.learned import LabelledReports, calibration_curves, fit_pictures, fitted_support, stated_confidences
 from bayes_direag.data.observations import Observations
@@ -46,5 +46,3 @@ def test_what_is_said_of_a_fit(found: Evaluation, observations: Observations) ->
         name: int(fit.fitted.usable[:, np.array(fit.fitted.groups) == name].sum()) for name in fit.level_names
     }
     assert [picture.name for picture in fit_pictures(fit) if not isinstance(picture, LeftOut)]
-    unseen = evaluate_fit(fit, observations, "set").predictions
-    assert unseen["problem_id"].nunique() == (observations.labelled[60:]).sum()

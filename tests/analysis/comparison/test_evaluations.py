@@ -59,7 +59,7 @@ def test_each_is_compared_with_the_first_on_what_is_labelled_in_all(
     benefits = table[table["metric"] == "benefit"]
     for said, row in zip(verdict, benefits.to_dict("records"), strict=True):
         assert f"{row['model']} has a benefit of {row['second']:.3f}, first of {row['first']:.3f}" in said
-        assert ("show no clear difference" in said) == (row["low"] <= 0 <= row["high"])
+        assert ("neither is clearly better" in said) == (row["low"] <= 0 <= row["high"])
     (axes,) = next(found.pictures()).figure.axes
     np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], table["difference"])
 
