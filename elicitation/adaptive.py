@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, TypeAdapter
@@ -42,6 +42,10 @@ class Spending:
     price: float
     full_price: float
     handed_over: tuple[str, ...]
+
+    def record(self) -> dict[str, JsonValue]:
+        """Return the numbers as JSON values."""
+        return {**asdict(self), "handed_over": list(self.handed_over)}
 
     @property
     def text(self) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ import httpx2
 
 from elicitation.engines import Engine, EngineError, EngineInfo
 from elicitation.generation import (
+    NOT_SENT,
     TOO_LONG,
     ChatRequest,
     Generation,
@@ -25,8 +27,6 @@ from elicitation.generation import (
     too_long,
 )
 
-# The parameters by which vLLM constrains a reply, from 0.12 on and before; it silently ignores the other one.
-_CONSTRAINTS = ("structured_outputs", "guided_regex")
 # What to change in a request for JSON if a server refuses it.
 _JSON_FORMATS: tuple[Mapping[str, object], ...] = (
     {},
@@ -92,8 +92,8 @@ class ChatEngine(Engine):
         self._patience, self._timeout = patience, timeout
         self._clients: list[httpx2.AsyncClient] = []
         self._stack = AsyncExitStack()
-        self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to work
-        self._json_formats: dict[int, int] = {}  # likewise
+        self._constrained: set[int] = set()  # the endpoints that have been seen to hold a reply to a pattern
+        self._json_formats: dict[int, int] = {}  # of each endpoint, once it has been seen to work
         self._route = list(range(self.lanes))  # the current endpoint of each lane
 
     async def __aenter__(self) -> EngineInfo:
@@ -119,13 +119,14 @@ class ChatEngine(Engine):
         except RequestError as error:
             if error.status == 400 and too_long(str(error)):
                 return TOO_LONG
-            raise self._refused(error) from None
+            raise self._refused(error, body=request.sampling.body) from None
 
     async def _ask(self, request: ChatRequest, lane: int) -> Generation:
         place = self._route[lane]
         try:
-            constraint = _CONSTRAINTS[0] if request.pattern is None else await self._constraint(place)
-            body = request.body(self.model, constraint)
+            body = request.body(self.model)
+            if request.pattern is not None:
+                await self._check_constraint(place, body)
             if "response_format" in body:
                 return await self._complete_json(place, body)
             return await self._complete(place, body)
@@ -193,31 +194,24 @@ class ChatEngine(Engine):
             kind = "a page, " if text.lstrip().startswith("<") else ""
             raise RequestError(place, f"{kind}{self._without_keys(text)[:80]!r} for JSON") from None
 
-    async def _constraint(self, place: int) -> str:
-        """Return the parameter by which an endpoint constrains a reply to a pattern, tested once.
-
-        Raises EngineError if none works.
-        """
+    async def _check_constraint(self, place: int, body: Mapping[str, object]) -> None:
+        """Raise EngineError if an endpoint does not hold a reply to a pattern, which it may ignore; tested once."""
         async with self._probing:
-            if place not in self._constraints:
-                messages = [{"role": "user", "content": "Say hello."}]
-                question = {"model": self.model, "messages": messages, "max_tokens": 32}
-                for parameter in _CONSTRAINTS:
-                    try:
-                        reply = await self._complete(place, question | constrained(_PROBE, parameter))
-                    except RequestError as error:
-                        if error.status == 400:
-                            continue
-                        raise
-                    if re.fullmatch(_PROBE, reply.text):
-                        self._constraints[place] = parameter
-                        break
-                else:
-                    raise EngineError(
-                        f"{_public(self.urls[place])}: saw replies that do not match a pattern; expected a server that "
-                        "constrains them to one, such as vLLM 0.12 or later. Update it, or leave out --structured."
-                    )
-            return self._constraints[place]
+            if place in self._constrained:
+                return
+            greeting = {"messages": [{"role": "user", "content": "Say hello."}]}
+            try:
+                reply = (await self._complete(place, {**body, **greeting, **constrained(_PROBE)})).text
+            except RequestError as error:
+                if error.is_transient or "structured_outputs" not in str(error):
+                    raise
+                reply = str(error)
+            if not re.fullmatch(_PROBE, reply):
+                raise EngineError(
+                    f"{_public(self.urls[place])}: saw {reply[:200]!r}, which does not match a pattern; expected a "
+                    "server that holds replies to one, such as vLLM. Leave out --set structured=true."
+                )
+            self._constrained.add(place)
 
     def _client(self, url: str) -> httpx2.AsyncClient:
         # requests to loopback must not go through a proxy of the environment
@@ -273,14 +267,15 @@ class ChatEngine(Engine):
             text = text.replace(secret, "***") if len(secret) >= shortest else text
         return text
 
-    def _refused(self, error: RequestError, expected: str = "a reply") -> EngineError:
+    def _refused(
+        self, error: RequestError, expected: str = "a reply", body: Mapping[str, object] = MappingProxyType({})
+    ) -> EngineError:
         url, seen = self.urls[error.place], str(error)
-        parameter = None if error.is_transient else _parameter(seen)
+        setting = None if error.is_transient else _refused_setting(seen, body)
         if error.status is not None and 300 <= error.status < 400:
             remedy = "Give the new address with --base-url, if you trust it."
-        elif parameter is not None:
-            further = " --set max_completion_tokens=4096" if parameter == "max_tokens" else ""
-            remedy = f"Leave out what it refuses: --set {parameter}=none{further}."
+        elif setting is not None:
+            remedy = f"Leave out what it refuses: {setting}."
         elif expected != "a reply" and not url.rstrip("/").endswith("/v1"):
             remedy = "Does the URL end in /v1?"
         else:
@@ -304,13 +299,16 @@ async def _patiently[Result](attempt: Callable[[], Awaitable[Result]], patience:
         longest = min(2 * longest, _LONGEST_WAIT)
 
 
-def _parameter(message: str) -> str | None:
-    """Return the parameter that a server says it does not support, None if the message says something else."""
+def _refused_setting(message: str, body: Mapping[str, object]) -> str | None:
+    """Return the setting that mends a refusal, None if the message names none: one of ours, or a field of the body."""
+    words = re.findall(r"\w+", message)
+    if (field := next((word for word in words if word in body), None)) is not None:
+        return f"--set body.{field}, or correct its value"
     if not re.search(r"supported|permitted|unknown|unrecognized|unexpected", message, re.IGNORECASE):
         return None
-    names = Sampling.model_fields.keys() - {"repairs", "structured", "lenient"}
-    words = re.findall(r"\w+", message)
-    return next((word for word in words if word in names), None)
+    name = next((word for word in words if word in Sampling.model_fields.keys() - {"body", *NOT_SENT}), None)
+    further = " --set max_completion_tokens=4096" if name == "max_tokens" else ""
+    return None if name is None else f"--set {name}=none{further}"
 
 
 def _public(url: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,6 @@ import typer
 
 from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
-from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
 from elicitation.frame import tell_unknown
 from elicitation.journal import recorded_revision
@@ -20,10 +18,17 @@ from elicitation.models import choose_sampling, find_preset, released_seed
 from elicitation.parsing import count_words
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
-from elicitation.run import RunSummary, elicit
+from elicitation.run import elicit
+from elicitation.tally import Tally
 
 if TYPE_CHECKING:
     from elicitation.server import ServedEngine
+
+_TELL_REASONING = (
+    "Replies that were cut off while the model was still reasoning, and have no answer: {n}. In a new folder, give "
+    "more room (--set max_tokens=8192), a budget (--set body.thinking_token_budget=2048), or switch reasoning off "
+    "(--set 'body.chat_template_kwargs={{\"enable_thinking\": false}}')."
+)
 
 # Options by their group in the help of a command.
 _which = partial(typer.Option, rich_help_panel="Which questions")
@@ -31,23 +36,25 @@ _how = partial(typer.Option, rich_help_panel="How they are asked")
 _server = partial(typer.Option, rich_help_panel="The server")
 _instead = partial(typer.Option, rich_help_panel="Instead of a server")
 
-StructuredOption = Annotated[
-    bool, _how(help="Force the form of the final line (vLLM); not comparable with unconstrained replies.")
-]
 LenientOption = Annotated[bool, _how(help="Without a final line, guess as the released code does: the last number.")]
 PromptsFromOption = Annotated[
     Path | None, _how(metavar="FOLDER", help="A checkout of the paper's released code: ask in its own words.")
 ]
 OverridesOption = Annotated[
     list[str] | None,
-    _how("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
+    _how(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Override a setting: temperature=0.2, top_k=none, structured=true (hold replies to the form of the last "
+        "line, vLLM only). body.NAME=JSON adds a field to the body of each request.",
+    ),
 ]
 ConcurrencyOption = Annotated[
     int | None,
     _server(
         min=1,
-        help="Number of concurrent requests at each server. By default what a server that is started here takes, at "
-        "most 256, and 64 at a running one.",
+        help="Number of concurrent requests at each server. By default as many as a server that is started here takes, "
+        "and 64 at a running one.",
     ),
 ]
 VllmPythonOption = Annotated[
@@ -55,9 +62,6 @@ VllmPythonOption = Annotated[
 ]
 VllmArgsOption = Annotated[
     str, _server(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
-]
-ReadyWithinOption = Annotated[
-    float, _server(help="Seconds to wait for a started server to be ready, after the download.")
 ]
 
 
@@ -71,12 +75,6 @@ def elicit_command(
         list[str] | None, typer.Option(metavar="URL", help="A running server, as http://127.0.0.1:8000/v1; repeatable.")
     ] = None,
     replay: Annotated[Path | None, _instead(help="Use the replies of this journal instead of asking a model.")] = None,
-    batch: Annotated[
-        Path | None, _instead(help="Write the requests to this file, for a batch service, instead of asking.")
-    ] = None,
-    results: Annotated[
-        list[Path] | None, _instead(help="With --batch: a file of results from the service; repeatable.")
-    ] = None,
     protocol: Annotated[
         ProtocolName, _how(metavar="NAME", help="steered: five levels. samples: five samples. topk: one list of five.")
     ] = "steered",
@@ -101,7 +99,6 @@ def elicit_command(
     ] = None,
     examples: Annotated[Path | None, _how(help="TOML file with example turns to show first.")] = None,
     overrides: OverridesOption = None,
-    structured: StructuredOption = False,
     policy: Annotated[
         Path | None, typer.Option(help="Ask level by level, while it is worth the price, by a file of `direag policy`.")
     ] = None,
@@ -117,14 +114,15 @@ def elicit_command(
             min=0, help="Seed of the run, from which those of requests are derived. By default 0, or the model's."
         ),
     ] = None,
+    reproducible: Annotated[
+        bool, _server(help="Have a server that is started here repeat its replies by --seed, which takes longer.")
+    ] = False,
     concurrency: ConcurrencyOption = None,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     key_variable: Annotated[
         str, _server(help="Environment variable with the API key for --base-url.")
     ] = "OPENAI_API_KEY",
-    ready_within: ReadyWithinOption = 1800.0,
-    patience: Annotated[float, _server(help="Seconds to retry a request after it has failed.")] = 120.0,
     timeout: Annotated[float, _server(help="Seconds that one reply may take in all.")] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -161,29 +159,28 @@ def elicit_command(
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
     prompts = load_protocol(protocol, levels, examples, wording, form, prompts_from)
-    sampling = choose_sampling(preset, wording, overrides or (), structured=structured, lenient=lenient)
+    sampling = choose_sampling(preset, wording, overrides or (), lenient=lenient, reproducible=reproducible)
     of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
-    served = model is not None and not base_url and batch is None
-    engines = [served, bool(base_url), batch is not None, replay is not None]
-    mixed = sum(engines) > 1 or (batch is not None and of_levels) or (results and batch is None)
-    if mixed or not (any(engines) or of_levels):
+    served = model is not None and not base_url
+    engines = [served, bool(base_url), replay is not None]
+    if sum(engines) > 1 or not (any(engines) or of_levels):
         raise DirEAGError(
             "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
-            "there), --batch with --model (and --results), or --replay; or, without --batch, models in --levels. "
-            "Choose one."
+            "there), --replay, or models in --levels. Choose one."
+        )
+    if sampling.reproducible and replay is None and (not served or of_levels):
+        raise DirEAGError(
+            "--reproducible: saw a server that was not started here; expected one that is, as replies depend on how a "
+            "server was started. Leave out --base-url and the models in --levels, or leave out --reproducible."
         )
     engine: Engine
     if replay is not None:
         engine = CannedEngine.replay(replay)
-    elif batch is not None:
-        if model is None:
-            raise DirEAGError("--batch: saw no --model; expected the name of the model there. Add it.")
-        engine = BatchEngine(model, batch, results or ())
     else:
         from elicitation.panel import connect
 
         here = (
-            serve(str(model), vllm_args, target, vllm_python, ready_within, patience, timeout)
+            serve(str(model), vllm_args, target, vllm_python, timeout, reproducible=sampling.reproducible)
             if served and not all(level.is_asked_elsewhere for level in prompts.levels)
             else None
         )
@@ -193,10 +190,9 @@ def elicit_command(
             model,
             served=here,
             key_variable=key_variable,
-            patience=patience,
             timeout=timeout,
         )
-    summary = elicit(
+    tally = elicit(
         asked,
         prompts,
         engine,
@@ -208,9 +204,7 @@ def elicit_command(
         policy=decider,
         ask_at_once=ask_at_once,
     )
-    _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
-    if isinstance(engine, BatchEngine) and not as_json:
-        _tell_batch(engine, summary.waiting)
+    _show(tally, target, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
 
 
 def serve(
@@ -218,17 +212,16 @@ def serve(
     vllm_args: str,
     folder: Path,
     interpreter: Path | None,
-    ready_within: float = 1800.0,
-    patience: float = 120.0,
     timeout: float = 900.0,
     journal: Path | None = None,
     *,
+    reproducible: bool = False,
     keep: bool = False,
 ) -> "ServedEngine":
     """Return an engine that serves a model by its preset, with its log in a folder; it is not started yet.
 
-    The commit of the model is that in the ``journal``, by default the one in the folder, if it exists. ``keep`` is that
-    of ServedEngine.
+    The commit of the model is that in the ``journal``, by default the one in the folder, if it exists. ``reproducible``
+    and ``keep`` are those of ServedEngine.
     """
     from elicitation.server import ServedEngine, launch_command, python_of
 
@@ -249,9 +242,8 @@ def serve(
         arguments=arguments,
         fetcher=fetcher,
         revision=revision,
-        ready_within=ready_within,
-        patience=patience,
         timeout=timeout,
+        reproducible=reproducible,
         keep=keep,
     )
     if fetcher is not None and engine.revision is None:  # it is part of the run's identity
@@ -267,40 +259,28 @@ def _tell_odd_rows(questions: QuestionSet) -> None:
         err.print(f"... and {len(questions.odd_rows) - 5} more odd rows; manifest.json lists them all.")
 
 
-def _tell_batch(engine: BatchEngine, waiting: int) -> None:
-    if engine.failed:
-        err.print(f"{len(engine.failed)} requests have failed, the first with {engine.failed[0][:300]}")
-    if waiting:
-        out.print(
-            f"{waiting} replies are open; their requests are in {engine.requests}. Submit it to the service, and give "
-            "the same command with --results FILE.",
-            soft_wrap=True,
-        )
-
-
-def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
+def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
     if as_json:
-        levels = [level.record() for level in summary.levels]
-        values = asdict(summary) | {"folder": str(summary.folder), "levels": levels}
-        out.print_json(data=values, allow_nan=False)
+        out.print_json(data={"folder": str(folder), **tally.record()}, allow_nan=False)
         return
-    if summary.levels:
-        out.print(levels_table(summary.levels, title))
-    replies = count_words(summary.statuses) or "none"
-    seconds, hours = max(summary.seconds, 1e-9), summary.seconds / 3600
-    pace = f", {summary.asked / seconds:.2f} and {summary.tokens / seconds:.0f} tokens a second, {hours:.2f} hours"
+    if tally.levels:
+        out.print(levels_table(tally.levels, title))
+    replies = count_words(tally.statuses) or "none"
+    seconds, hours = max(tally.seconds, 1e-9), tally.seconds / 3600
+    pace = f", {tally.asked / seconds:.2f} and {tally.tokens / seconds:.0f} tokens a second, {hours:.2f} hours"
     out.print(
-        f"{summary.n_questions} questions, {summary.n_unanswered} unanswered; {summary.generations} generations, "
-        f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {replies}.",
+        f"{tally.n_questions} questions, {tally.n_unanswered} unanswered; {tally.generations} generations, "
+        f"{tally.asked} of them now{pace if tally.asked else ''}; replies: {replies}.",
         soft_wrap=True,
     )
-    if summary.unknown_reasons:
-        err.print(tell_unknown(summary.unknown_reasons), soft_wrap=True)
-    if not summary.waiting:
-        written = summary.folder / "observations.jsonl"
-        out.print(
-            f"{written} is ready for direag evaluate and direag fit."
-            if summary.spending is None
-            else f"{summary.spending.text} {written} has the decision on each question.",
-            soft_wrap=True,
-        )
+    if tally.unknown_reasons:
+        err.print(tell_unknown(tally.unknown_reasons), soft_wrap=True)
+    if tally.n_in_reasoning:
+        err.print(_TELL_REASONING.format(n=tally.n_in_reasoning), soft_wrap=True, markup=False)
+    written = folder / "observations.jsonl"
+    out.print(
+        f"{written} is ready for direag evaluate and direag fit."
+        if tally.spending is None
+        else f"{tally.spending.text} {written} has the decision on each question.",
+        soft_wrap=True,
+    )

@@ -1,4 +1,4 @@
-"""Engines, which draw replies: their interface, and one with canned replies. Others ask servers or batch services."""
+"""Engines, which draw replies: their interface, and one with canned replies. Others ask servers."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
@@ -17,10 +17,6 @@ class EngineError(DirEAGError):
     """An engine that cannot be reached, has stopped, or refuses a request."""
 
 
-class Deferred(Exception):  # noqa: N818 (nothing is wrong)
-    """Raised if the reply to a request comes later: the run continues with other requests, and stays incomplete."""
-
-
 @dataclass(frozen=True)
 class EngineInfo:
     """The description of an engine in a manifest.
@@ -28,7 +24,7 @@ class EngineInfo:
     Attributes
     ----------
     kind : str
-        ``openai``, ``vllm`` (started by the run), ``batch``, ``canned`` or ``panel``.
+        ``openai``, ``vllm`` (started by the run), ``canned`` or ``panel``.
     endpoints : tuple of str
         Its addresses, without user names and passwords; empty for a server started by the run.
     server_version, context
@@ -85,7 +81,7 @@ class Engine(Protocol):
         """Release the resources of the engine; by default there are none."""
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
-        """Draw one reply; raise Deferred if it comes later."""
+        """Draw one reply."""
         ...
 
     async def watch(self) -> None:

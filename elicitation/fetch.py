@@ -13,13 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SHARE, RESERVE = 0.9, 2e9
-"""The share of a GPU that vLLM takes, and the bytes of it that it is assumed to need beside weights and cache."""
-
-MOST_SEQUENCES = 256
-"""The number of sequences that vLLM is asked to serve at once, if they fit."""
-
-_TOKENS = 1000  # usual length of a sequence, prompt and reply
 _NOT_SERVED = ["consolidated*", "original/*", "*.pth", "*.gguf", "*.msgpack", "*.h5", "*.onnx"]
 
 
@@ -34,38 +27,19 @@ class Request(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A model that is ready to be served: commit, folder, GPU, and number of sequences that fit (None if unknown)."""
+    """A model that is ready to be served: commit, folder and GPU."""
 
     revision: str
     path: str
     device: str | None
-    sequences: int | None
 
 
 class RefusedError(Exception):
     """A model that cannot be served here; the message says why, and what to do."""
 
 
-def sequences(memory: float, weights: float, cache: float) -> int:
-    """Return the number of sequences of usual length that fit beside the weights, 0 to :data:`MOST_SEQUENCES`.
-
-    In bytes, ``memory`` is that of all GPUs over which the model is split, and ``cache`` that of one token.
-    """
-    return max(0, min(MOST_SEQUENCES, int((SHARE * memory - weights - RESERVE) / (_TOKENS * cache))))
-
-
-def cache_of_token(config: dict[str, Any]) -> float:
-    """Return the bytes of the keys and values of one token in 16 bits, by ``config.json``; 1 if unknown."""
-    try:
-        heads = config["num_attention_heads"]
-        size = config.get("head_dim") or config["hidden_size"] / heads
-        return float(4 * config["num_hidden_layers"] * config.get("num_key_value_heads", heads) * size)
-    except KeyError:
-        return 1.0
-
-
 def fetch(request: Request) -> Fetched:
-    """Check the GPU, the licence, and whether the model fits on GPU and disk, and then download it.
+    """Check the GPU, the licence, and whether the weights fit into free memory and on the disk; then download it.
 
     Without a connection, files from an earlier download are used. Raises RefusedError if a check fails, or the hub has
     no such model.
@@ -75,25 +49,21 @@ def fetch(request: Request) -> Fetched:
     about = _about(hub, request)
     if about is None:
         path = hub.snapshot_download(request.repository, revision=request.revision, local_files_only=True)
-        return Fetched(Path(path).name, path, gpu and gpu[0], None)
-    room = None
-    if gpu is not None and request.whole:
-        weights = sum(file.size or 0 for file in about.siblings if _is_weight(file.rfilename))
-        config = Path(hub.hf_hub_download(request.repository, "config.json", revision=about.sha)).read_text("utf-8")
-        room = sequences(gpu[1], weights, cache_of_token(json.loads(config)))
-        if room == 0:
-            raise RefusedError(
-                f"{request.repository}: saw {gpu[1] / 1e9:.0f} GB on {gpu[0]}; expected room for "
-                f"{weights / 1e9:.1f} GB of weights and their cache. Take a larger GPU, or split the model over two "
-                "with --vllm-args '--tensor-parallel-size 2'. Nothing was downloaded."
-            )
+        return Fetched(Path(path).name, path, gpu and gpu[0])
+    weights = sum(file.size or 0 for file in about.siblings if _is_weight(file.rfilename))
+    if gpu is not None and request.whole and weights >= gpu[1]:
+        raise RefusedError(
+            f"{request.repository}: saw {gpu[1] / 1e9:.1f} GB free on {gpu[0]}; expected more than the "
+            f"{weights / 1e9:.1f} GB of the weights. End what else uses the GPU (nvidia-smi lists it), take a larger "
+            "one, or split the model over two with --vllm-args '--tensor-parallel-size 2'. Nothing was downloaded."
+        )
     _check_disk(hub, request.repository, about)
     path = hub.snapshot_download(request.repository, revision=about.sha, ignore_patterns=_NOT_SERVED)
-    return Fetched(about.sha, path, gpu and gpu[0], room)
+    return Fetched(about.sha, path, gpu and gpu[0])
 
 
 def _gpu(request: Request) -> tuple[str, float] | None:
-    """Return name and memory of the GPUs, None on a CPU; RefusedError if one is missing or lacks bfloat16."""
+    """Return name and free memory of the GPUs, None on a CPU; RefusedError if one is missing or lacks bfloat16."""
     try:
         torch = import_module("torch")
     except ImportError:
@@ -112,7 +82,8 @@ def _gpu(request: Request) -> tuple[str, float] | None:
             "RTX 30 and later), because the paper's models run in bfloat16. Take such a GPU, or --vllm-args "
             "'--dtype half', whose replies are not the paper's. Nothing was downloaded."
         )
-    return about.name, float(about.total_memory) * request.gpus
+    present = range(min(request.gpus, torch.cuda.device_count()))
+    return about.name, float(sum(torch.cuda.mem_get_info(number)[0] for number in present))
 
 
 def _about(hub: Any, request: Request) -> Any:

@@ -5,11 +5,12 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from bayes_direag.errors import DirEAGError
+from elicitation.frame import is_cut_off, reply_of
 
 Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""
@@ -35,8 +36,6 @@ class Sampling(BaseModel):
         second, which includes the reasoning and is not sent by default.
     reasoning_effort : str, optional
         How much a reasoning model reasons (``low``, ``high`` ...); not sent by default.
-    seed : "derived", optional
-        Whether requests contain their seed (:func:`request_seed`).
     frequency_penalty, presence_penalty : float, optional
         0 means no penalty.
     top_k : int, optional
@@ -49,6 +48,11 @@ class Sampling(BaseModel):
     logprobs : bool, optional
         Whether the server returns the log-probability of each token, which gives the signal ``logprob`` of the answer;
         not sent by default.
+    body : dict
+        Further fields of the body of each request, as JSON values, unchanged (``chat_template_kwargs`` of vLLM ...).
+    reproducible : bool
+        Whether requests contain their seed (:func:`request_seed`), so that a server that does not let replies depend
+        on the other requests repeats them.
     repairs : int
         How often an unreadable reply is asked for again.
     structured : bool
@@ -66,7 +70,6 @@ class Sampling(BaseModel):
     max_tokens: Annotated[int, Field(ge=1)] | None = 1024
     max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_is_default(None))] = None
     reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_is_default(None))] = None
-    seed: Annotated[Literal["derived"] | None, Field(exclude_if=_is_default("derived"))] = "derived"
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     top_k: Annotated[int, Field(ge=0)] | None = 0
@@ -74,6 +77,8 @@ class Sampling(BaseModel):
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
     add_special_tokens: Annotated[bool | None, Field(exclude_if=_is_default(None))] = None
     logprobs: Annotated[bool | None, Field(exclude_if=_is_default(None))] = None
+    body: Annotated[dict[str, JsonValue], Field(exclude_if=_is_default({}))] = Field(default_factory=dict)
+    reproducible: Annotated[bool, Field(exclude_if=_is_default(default=False))] = False
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
     lenient: Annotated[bool, Field(exclude_if=_is_default(default=False))] = False
@@ -81,29 +86,71 @@ class Sampling(BaseModel):
     @property
     def parameters(self) -> dict[str, object]:
         """The settings that are sent."""
-        return self.model_dump(exclude={"repairs", "structured", "lenient", "seed"}, exclude_none=True)
+        own = self.model_dump(exclude={"body", *NOT_SENT}, exclude_none=True)
+        return own | self.body
 
     def override(self, settings: Mapping[str, object]) -> "Sampling":
         """Replace some settings, given by name, with values as in a text; ``none`` means None.
 
-        Raises DirEAGError if there is no such field, or it does not take the value.
+        ``body.NAME`` adds a field to the body of each request, a JSON value or its text. Raises DirEAGError if there is
+        no such field, or it does not take the value.
 
         Examples
         --------
         >>> Sampling().override({"temperature": 0.2, "top_k": "none"}).temperature
         0.2
+        >>> Sampling().override({"body.chat_template_kwargs": '{"enable_thinking": false}'}).body
+        {'chat_template_kwargs': {'enable_thinking': False}}
         """
-        given = {name: str(value) for name, value in settings.items()}
+        body = dict(self.body)
+        given: dict[str, str] = {}
+        for name, value in settings.items():
+            if name == "body" and isinstance(value, Mapping):  # of a TOML file
+                body |= {_body_name(str(field)): content for field, content in value.items()}
+            elif name.startswith("body."):
+                body[_body_name(name.removeprefix("body."))] = _json(name, value)
+            else:
+                given[name] = str(value)
         values = {name: None if value.lower() == "none" else value for name, value in given.items()}
         try:
-            return Sampling.model_validate(self.model_dump() | values)
+            return Sampling.model_validate(self.model_dump() | ({"body": body} if body else {}) | values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            name = first["loc"][0]
+            wrong = str(first["loc"][0])
             raise DirEAGError(
-                f"sampling {name}: saw {given.get(str(name))!r} ({first['msg']}); expected FIELD=VALUE with one of "
+                f"sampling {wrong}: saw {given.get(wrong)!r} ({first['msg']}); expected FIELD=VALUE with one of "
                 f"{', '.join(Sampling.model_fields)}. Correct the setting."
             ) from error
+
+
+#: The settings that say how replies are asked for and read, and are no part of a request.
+NOT_SENT = frozenset({"reproducible", "repairs", "structured", "lenient"})
+_JSON = TypeAdapter[JsonValue](JsonValue)
+#: The fields of a request that the run itself fills.
+_FILLED = frozenset({"model", "messages", "seed", "response_format", "structured_outputs", "stream", "n"})
+
+
+def _body_name(name: str) -> str:
+    """Return the name of a further field of the body; DirEAGError if the run fills it."""
+    if not name or name in _FILLED or name in Sampling.model_fields:
+        remedy = f"Set {name} itself." if name in Sampling.model_fields else "Leave it out."
+        raise DirEAGError(f"sampling body.{name}: saw a field that the run fills; expected another. {remedy}")
+    return name
+
+
+def _json(setting: str, value: object) -> JsonValue:
+    """Return the JSON value in a text, or the value itself; DirEAGError if it is none."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    try:
+        return json.loads(value, parse_constant=refuse) if isinstance(value, str) else _JSON.validate_python(value)
+    except (ValueError, RecursionError):
+        raise DirEAGError(
+            f"sampling {setting}: saw {str(value)[:80]!r}; expected JSON, as true, 512, "
+            f"{json.dumps({'enable_thinking': False})}, or a text in double quotation marks. Correct the value."
+        ) from None
 
 
 class Key(NamedTuple):
@@ -138,13 +185,13 @@ class ChatRequest:
     pattern: str | None = None
     schema: Mapping[str, JsonValue] | None = None
 
-    def body(self, model: str, constraint: str = "structured_outputs") -> dict[str, object]:
-        """Return the request in the form of the OpenAI chat protocol; ``constraint`` is vLLM's word for a pattern."""
+    def body(self, model: str) -> dict[str, object]:
+        """Return the request in the form of the OpenAI chat protocol; only vLLM knows patterns."""
         body: dict[str, object] = {"model": model, "messages": list(self.messages), **self.sampling.parameters}
-        if self.sampling.seed is not None:
+        if self.sampling.reproducible:
             body["seed"] = self.seed
         if self.pattern is not None:
-            body |= constrained(self.pattern, constraint)
+            body |= constrained(self.pattern)
         elif self.schema is not None:
             schema = {"name": "reply", "schema": self.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -156,9 +203,9 @@ class ChatRequest:
         return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
 
 
-def constrained(pattern: str, constraint: str) -> dict[str, object]:
-    """Return the parameter of a request by which a version of vLLM constrains the reply to a pattern."""
-    return {constraint: pattern if constraint == "guided_regex" else {"regex": pattern}}
+def constrained(pattern: str) -> dict[str, object]:
+    """Return the parameter of a request by which vLLM holds the reply to a pattern."""
+    return {"structured_outputs": {"regex": pattern}}
 
 
 @dataclass(frozen=True)
@@ -170,7 +217,8 @@ class Generation:
     text : str
         As the model wrote it.
     finish_reason : str
-        ``stop``; ``length`` if it was truncated; ``context`` if the prompt did not fit into the model's context.
+        ``stop``; ``length`` if it was truncated; :data:`REASONING` if that was before the end of its reasoning;
+        ``context`` if the prompt did not fit into the model's context.
     prompt_tokens, completion_tokens : int
         As counted by the server; 0 if it does not count.
     final_tokens : tuple
@@ -193,9 +241,11 @@ def generation_of(reply: object) -> Generation | None:
         case {"choices": [{"message": {**message}, **choice}, *_], **about}:
             text = message.get("content") or ""
             if isinstance(text, str):
+                reason = _writable(str(choice.get("finish_reason") or "stop")[:40])
+                in_reasoning = is_cut_off(reason) and not reply_of(text)
                 return Generation(
                     text=_writable(text),
-                    finish_reason=_writable(str(choice.get("finish_reason") or "stop")[:40]),
+                    finish_reason=REASONING if in_reasoning and "length" in reason else reason,
                     prompt_tokens=_count(about.get("usage"), "prompt_tokens"),
                     completion_tokens=_count(about.get("usage"), "completion_tokens"),
                     final_tokens=final_tokens(choice.get("logprobs")),
@@ -250,6 +300,8 @@ def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> floa
     return min(100 * math.exp(sum(logprobs) / len(logprobs)), 100.0) if logprobs else None
 
 
+#: The finish reason of a reply that was truncated in its reasoning, so that nothing of it can be read.
+REASONING = "length, in the reasoning"
 #: The reply to a prompt that is longer than the model's context.
 TOO_LONG = Generation("", "context")
 

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from elicitation.parsing import count_words
+from elicitation.slots import READABLE
 from elicitation.tally import LevelSummary, Tally
 
 
@@ -52,14 +53,14 @@ class LiveView:
     def _line(self, tally: Tally) -> None:
         self._last_line = time.monotonic()
         facts = "; ".join(f"{name} {value}" for name, value in facts_of(tally))
-        self._console.print(f"{tally.questions_done}/{tally.n_questions} questions; {facts}", soft_wrap=True)
+        self._console.print(f"{tally.n_done}/{tally.n_questions} questions; {facts}", soft_wrap=True)
 
     def _panel(self) -> Table:
         rows = Table.grid(padding=(0, 2))
         if self._tally is None:
             rows.add_row(self._message)
             return rows
-        self._bar.update(self._task, completed=self._tally.questions_done, total=self._tally.n_questions)
+        self._bar.update(self._task, completed=self._tally.n_done, total=self._tally.n_questions)
         rows.add_row(self._bar)
         facts = Table.grid(padding=(0, 2))
         for name, value in facts_of(self._tally):
@@ -71,11 +72,14 @@ class LiveView:
 def facts_of(tally: Tally) -> list[tuple[str, str]]:
     """Return the state of a run in progress, as pairs of name and value."""
     left = tally.seconds_left
+    failures = {status: n for status, n in tally.statuses.items() if status not in READABLE}
     facts = [
-        ("replies", f"{tally.settled}/{tally.n_total}"),
+        ("replies", f"{tally.settled}/{tally.n_slots}"),
         ("tokens/s", f"{tally.tokens / tally.seconds:.0f}" if tally.seconds > 0 else "-"),
-        ("unreadable", count_words(tally.failures) or "none"),
+        ("unreadable", count_words(failures) or "none"),
     ]
+    if tally.n_in_reasoning:
+        facts.append(("cut off in the reasoning", str(tally.n_in_reasoning)))
     if not math.isnan(tally.accuracy):
         facts.append(("accuracy", f"{tally.accuracy:.3f}"))
     return [*facts, ("time left", "-" if left is None else _clock(left))]

@@ -27,7 +27,7 @@ class Session(BaseModel):
     engine: EngineInfo | None = None  # None if nothing was asked
     generations: int | None = None
     models: list[str] = Field(default_factory=list)  # that replies named
-    outcome: str = "running"  # complete, waiting (for a batch service), killed, or the type of the error
+    outcome: str = "running"  # complete, killed, or the type of the error
     versions: dict[str, str] = Field(default_factory=lambda: installed_versions())
 
 

@@ -84,8 +84,8 @@ def choose_sampling(
     wording: Wording,
     overrides: Iterable[str] = (),
     *,
-    structured: bool = False,
     lenient: bool = False,
+    reproducible: bool = False,
 ) -> Sampling:
     """Return the sampling settings of a run: the defaults, ``overrides`` (FIELD=VALUE), and what the flags turn on.
 
@@ -96,5 +96,5 @@ def choose_sampling(
     else:
         sampling = Sampling() if preset is None else PAPER
     sampling = sampling.override(dict(override.partition("=")[::2] for override in overrides))
-    flags = {"structured": structured or sampling.structured, "lenient": lenient or sampling.lenient}
+    flags = {"lenient": lenient or sampling.lenient, "reproducible": reproducible or sampling.reproducible}
     return sampling.model_copy(update=flags)

@@ -60,7 +60,6 @@ def connect(
     *,
     served: Engine | None = None,
     key_variable: str,
-    patience: float,
     timeout: float,
 ) -> Engine:
     """Return the engine that asks each level's model at its endpoints, for which those of the run stand in.
@@ -83,6 +82,6 @@ def connect(
             )
         place = name, endpoints, key
         if place not in engines:
-            engines[place] = ChatEngine(endpoints, name, key_variable=key, patience=patience, timeout=timeout)
+            engines[place] = ChatEngine(endpoints, name, key_variable=key, timeout=timeout)
         panel[level.name] = engines[place]
     return Panel(panel) if len({*panel.values()}) > 1 else next(iter(panel.values()))

@@ -15,8 +15,8 @@ from pydantic import JsonValue, TypeAdapter
 from bayes_direag.data.files import write_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
-from elicitation.adaptive import Adaptive, Spending
-from elicitation.engines import Deferred, Engine
+from elicitation.adaptive import Adaptive
+from elicitation.engines import Engine
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
 from elicitation.live import LiveView
@@ -24,48 +24,10 @@ from elicitation.manifest import Manifest, Session, earlier_sessions, now, quest
 from elicitation.prompts import Protocol, prompt_hash
 from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task
-from elicitation.tally import LevelSummary, Tally
+from elicitation.tally import Tally
 
 if TYPE_CHECKING:
     from bayes_direag.fits.policy import Policy
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """The results of a run.
-
-    Attributes
-    ----------
-    folder : Path
-        The folder of the run.
-    n_questions, n_unanswered : int
-        The number of questions, and of those without any answer.
-    generations, asked : int
-        The number of generations, format repairs included, and of those of this session.
-    statuses, levels
-        Settled replies by parse status, and the summary by level.
-    unknown_reasons : dict of str to int
-        Settled replies by finish reasons that are not known; they count as whole.
-    seconds, tokens
-        The duration of this session, without the start of the engine, and its completion tokens.
-    waiting : int
-        The number of replies that come later (batch services); the observations are written when it is 0.
-    spending : Spending, optional
-        What was asked and spent by a policy, if there was one.
-    """
-
-    folder: Path
-    n_questions: int
-    n_unanswered: int
-    generations: int
-    asked: int
-    statuses: dict[str, int]
-    unknown_reasons: dict[str, int]
-    levels: tuple[LevelSummary, ...]
-    seconds: float
-    tokens: int
-    waiting: int
-    spending: Spending | None
 
 
 def elicit(
@@ -80,8 +42,8 @@ def elicit(
     *,
     policy: "Policy | None" = None,
     ask_at_once: int = 1,
-) -> RunSummary:
-    """Ask a model all questions under a protocol; resume the run if the folder contains its beginning.
+) -> Tally:
+    """Ask a model all questions under a protocol, and return the counts; resume the run that the folder contains.
 
     Writes ``journal.jsonl``, ``manifest.json`` and, at the end, ``observations.jsonl`` to the folder. Every observation
     also has ``raw_output``, ``parse_status``, ``finish_reason``, ``attempts`` and ``seed``:
@@ -133,18 +95,16 @@ def elicit(
         run = _Run(questions, task, engine, folder, adaptive, journal, view)
         run.write_manifest()
         try:
-            if run.waiting:
+            if any(course.open_slots for course in run.courses.values()):
                 asyncio.run(run.fill(concurrency))
-            run.session.outcome = "waiting"
-            if not run.waiting:
-                write_questions(run.records(), folder / "observations.jsonl")
-                run.session.outcome, run.manifest.complete = "complete", True
+            write_questions(run.records(), folder / "observations.jsonl")
+            run.session.outcome, run.manifest.complete = "complete", True
         except BaseException as error:
             run.session.outcome = type(error).__name__
             raise
         finally:
             run.close()
-    return run.summary()
+    return run.tally
 
 
 def _claim(folder: Path) -> None:
@@ -245,13 +205,9 @@ class _Run:
             course.open_slots = [slot for slot in turn if self._advance(slot) is not None]
             if course.open_slots:
                 return [*course.open_slots]
-        self.tally.finish_question(sum(slot not in self.outcomes for slot in course.slots))
+        n_spared = sum(slot not in self.outcomes for slot in course.slots)
+        self.tally.finish_question(self._observations(course), n_spared)
         return []
-
-    @property
-    def waiting(self) -> int:
-        """The number of open slots."""
-        return sum(len(course.open_slots) for course in self.courses.values())
 
     async def fill(self, concurrency: int | None) -> None:
         """Settle the open slots."""
@@ -275,20 +231,14 @@ class _Run:
                 raise _first(errors) from None
 
     async def _work(self, lane: int, ready: deque[Slot], waiting: Iterator[list[Slot]]) -> None:
-        """Settle one slot after another of those that are ready in the lane, or of the next question for all lanes.
-
-        A slot whose reply comes later stays open.
-        """
+        """Settle one slot after another of those that are ready in the lane, or of the next question for all lanes."""
         while ready or (slots := next(waiting, [])):
             if not ready:
                 ready.extend(slots)
             slot = ready.popleft()
             while (request := self._advance(slot)) is not None:
                 began = time.monotonic()
-                try:
-                    reply = await self.engine.generate(request, lane)
-                except Deferred:
-                    break
+                reply = await self.engine.generate(request, lane)
                 entry = Entry(
                     **request.key._asdict(),
                     **asdict(reply),
@@ -300,11 +250,10 @@ class _Run:
                 self.tally.add_generation(entry)
                 if self.view is not None:
                     self.view.show(self.tally)
-            else:
-                course = self.courses[slot.problem.problem_id]
-                course.open_slots.remove(slot)
-                if not course.open_slots:
-                    ready.extendleft(self._go_on(course))
+            course = self.courses[slot.problem.problem_id]
+            course.open_slots.remove(slot)
+            if not course.open_slots:
+                ready.extendleft(self._go_on(course))
 
     def _observations(self, course: _Course) -> tuple[Observation, ...]:
         """Return the observations of a question so far, in the order of the levels."""
@@ -329,35 +278,16 @@ class _Run:
 
     def close(self) -> None:
         """Record the results of the session in the manifest; a full disk does not replace an error of the session."""
-        self.manifest.counts = {
-            "generations": len(self.journal.entries),
-            "settled": self.tally.settled,
-            **self.tally.by_status,
-        }
-        self.manifest.levels = [level.record() for level in self.tally.levels()]
+        tally = self.tally
+        tally.end()
+        tally.spending = None if self.adaptive is None else self.adaptive.spending(self.outcomes)
+        self.manifest.counts = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
+        self.manifest.levels = [level.record() for level in tally.levels]
         self.session.ended = now()
-        self.session.generations = len(self.journal.entries) - self.tally.resumed
+        self.session.generations = tally.asked
         self.session.models = sorted(self.engine.replied_by)
         with suppress(OSError) if self.session.outcome != "complete" else nullcontext():
             self.write_manifest()
-
-    def summary(self) -> RunSummary:
-        """Return the summary of the finished run."""
-        done = [self._observations(course) for course in self.courses.values() if not course.open_slots]
-        return RunSummary(
-            folder=self.folder,
-            n_questions=len(self.courses),
-            n_unanswered=sum(all(report.answer is None for report in reports) for reports in done),
-            generations=self.tally.resumed + self.tally.asked,
-            asked=self.tally.asked,
-            statuses=self.tally.by_status,
-            unknown_reasons=dict(self.tally.unknown_reasons),
-            levels=self.tally.levels(),
-            seconds=self.tally.seconds,
-            tokens=self.tally.tokens,
-            waiting=self.waiting,
-            spending=None if self.adaptive is None else self.adaptive.spending(self.outcomes),
-        )
 
 
 def _first(error: BaseException) -> BaseException:

@@ -28,11 +28,12 @@ GRACE = 15.0
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = ("--api-key", "--hf-token")
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+_MOST_SEQUENCES = 1024  # of vLLM's own limits the largest; a server that takes fewer at a time lets the others wait
 _SHORT = {"-q": "--quantization", "-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size"}
 # Arguments that affect the speed and memory of a server, but not its replies.
 _OF_SPEED = frozenset(
     {
-        *("--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--swap-space", "--download-dir"),
+        *("--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--download-dir"),
         *("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--cpu-offload-gb"),
         *("--enforce-eager", "--enable-prefix-caching", "--enable-chunked-prefill", "--no-enable-chunked-prefill"),
     }
@@ -53,7 +54,7 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
     if command is None:
         raise EngineError(
             "saw no vllm command; expected one to start a server. Install it in a separate environment "
-            "(python3 -m venv ../vllm && ../vllm/bin/pip install 'vllm>=0.12'), name its Python with --vllm-python, or "
+            "(python3 -m venv ../vllm && ../vllm/bin/pip install 'vllm>=0.14'), name its Python with --vllm-python, or "
             "connect to a running server with --base-url."
         )
     return (command, "serve")
@@ -114,6 +115,8 @@ class ServedEngine(ChatEngine):
         The number of seconds to wait for the server after the download; loading a large model takes minutes.
     patience, timeout : float
         See :class:`~elicitation.chat_engine.ChatEngine`.
+    reproducible : bool
+        Have replies not depend on the other requests (``VLLM_BATCH_INVARIANT``), which takes longer.
     keep : bool
         Leave the server running after a run without an error; the caller must then stop it.
     """
@@ -131,6 +134,7 @@ class ServedEngine(ChatEngine):
         ready_within: float = 1800.0,
         patience: float = 120.0,
         timeout: float = 900.0,
+        reproducible: bool = False,
         keep: bool = False,
     ) -> None:
         for argument in arguments:
@@ -147,6 +151,9 @@ class ServedEngine(ChatEngine):
         super().__init__([url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
         _check_log(self.log)
         self._launch, self._fetcher, self._ready_within, self._keep = tuple(launch), fetcher, ready_within, keep
+        self._reproducible = reproducible
+        most = self._given.get("--max-num-seqs", "")
+        self.takes = int(most) if most.isdecimal() else _MOST_SEQUENCES
         self._fetched: Fetched | None = None
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -161,8 +168,6 @@ class ServedEngine(ChatEngine):
         """Fetch the model, start the server, and wait until it serves the model."""
         try:
             fetched = await self.fetch()  # not limited by --ready-within, which is for loading
-            most = self._given.get("--max-num-seqs", "")
-            self.takes = int(most) if most.isdecimal() else (fetched and fetched.sequences) or fetch.MOST_SEQUENCES
             if not self.running:
                 self.start()
             info = await self._connect()
@@ -191,7 +196,7 @@ class ServedEngine(ChatEngine):
         except TimeoutError:
             raise EngineError(
                 f"saw no server at {self.urls[0]} within {self._ready_within:g} s; expected it to be ready. See "
-                f"{self.log}, or wait longer with --ready-within."
+                f"{self.log}."
             ) from None
 
     async def fetch(self) -> Fetched | None:
@@ -245,18 +250,19 @@ class ServedEngine(ChatEngine):
     def start(self) -> None:
         """Start the process, without waiting until it is ready; the model must have been fetched."""
         source = self.source if self._fetched is None else self._fetched.path
-        room = None if self._fetched is None else self._fetched.sequences
-        limit = () if room is None else ("--max-num-seqs", str(room))
+        length = () if "--max-model-len" in self._given else ("--max-model-len", "auto")  # what fits into memory
         fixed = ("--served-model-name", self.model, "--host", "127.0.0.1", "--port", str(self._port))
-        command = (*self._launch, source, *fixed, "--generation-config", "vllm", *limit, *self.arguments)
-        offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(source).is_dir() else {}
+        command = (*self._launch, source, *fixed, "--generation-config", "vllm", *length, *self.arguments)
+        chosen = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(source).is_dir() else {}
+        if self._reproducible:
+            chosen["VLLM_BATCH_INVARIANT"] = "1"
         with self._logged(command) as log:
             self._process = subprocess.Popen(  # noqa: S603 (what the user asked for)
                 [sys.executable, "-I", guard.__file__, str(GRACE), *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | _SILENT | offline,
+                env=os.environ | _SILENT | chosen,
                 start_new_session=True,
             )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
-from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
+from elicitation.generation import REASONING, ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import Entry, JournalError
 from elicitation.parsing import ParseStatus, read_guesses, read_last_number, read_reply
 from elicitation.prompts import Protocol, messages, repair_messages
@@ -54,8 +54,9 @@ class Task:
     def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Outcome:
         """Return the next request of a slot, or its outcome if it is settled.
 
-        A slot is settled by a readable reply, by the last repair, or by a prompt that is too long for the model. Raises
-        JournalError if a recorded reply answers a prompt other than the one that would be sent.
+        A slot is settled by a readable reply, by the last repair, or by what a repair does not change: a prompt that is
+        too long, or reasoning that is. Raises JournalError if a recorded reply answers a prompt other than the one that
+        would be sent.
         """
         attempts: list[Entry] = []
         for attempt in range(self.sampling_by_level[slot.level].repairs + 1):
@@ -70,7 +71,7 @@ class Task:
                     "folder."
                 )
             attempts.append(entry)
-            if entry.finish_reason == "context" or self._read(slot, entry.generation)[0] in READABLE:
+            if entry.finish_reason in ("context", REASONING) or self._read(slot, entry.generation)[0] in READABLE:
                 break
         return self._outcome(slot, attempts)
 

@@ -1,15 +1,18 @@
-"""Running counts of a run, for the live view and the summary."""
+"""The counts of a run: for the live view, the manifest and the results."""
 
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.records import Observation
+from elicitation.adaptive import Spending
 from elicitation.frame import is_unknown
+from elicitation.generation import REASONING
 from elicitation.journal import Entry
 from elicitation.parsing import ParseStatus
 from elicitation.slots import READABLE, Outcome, Slot
@@ -70,23 +73,46 @@ class LevelSummary:
 
 
 class Tally:
-    """The counts of one run, updated as its slots are settled."""
+    """The counts of one run, updated as its slots are settled, and its results at the end.
 
-    def __init__(self, n_total: int, n_questions: int, kind: AnswerKind) -> None:
-        self.n_total, self.n_questions = n_total, n_questions  # slots, at most, and questions
-        self._n_spared, self._n_slots = 0, n_total / max(n_questions, 1)  # of a question
-        self.settled = self.questions_done = 0
-        self.resumed = self.asked = self.tokens = 0  # generations of the journal and of this session, with its tokens
-        self.statuses: Counter[ParseStatus] = Counter()
+    Attributes
+    ----------
+    n_questions, n_done, n_unanswered : int
+        The number of questions, of those that are done, and of those without any answer.
+    n_slots, settled : int
+        The number of replies that are wanted, at most, and of those that are settled.
+    resumed, asked, tokens : int
+        The number of generations, format repairs included, in the journal and of this session, and the completion
+        tokens of the latter.
+    by_status, unknown_reasons : Counter
+        Settled replies by parse status, and by finish reasons that are not known, which count as whole.
+    n_in_reasoning : int
+        The number of replies that were cut off before the model's reasoning had ended.
+    spending : Spending, optional
+        What a policy has asked and spent, if there is one.
+    """
+
+    def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:
+        self.n_slots, self.n_questions = n_slots, n_questions
+        self.settled = self.n_done = self.n_unanswered = self.n_in_reasoning = 0
+        self.resumed = self.asked = self.tokens = 0
+        self.by_status: Counter[ParseStatus] = Counter()
         self.unknown_reasons: Counter[str] = Counter()
+        self.spending: Spending | None = None
+        self._of_question = n_slots / max(n_questions, 1)  # slots
+        self._n_spared = 0
         self._kind: AnswerKind = kind
         self._levels: dict[int, LevelSummary] = {}
-        self._settled_before = 0
-        self._began = time.monotonic()
+        self._settled_before, self._began = 0, time.monotonic()
+        self._seconds: float | None = None
 
     def begin(self) -> None:
         """Start the clock of this session."""
         self._settled_before, self._began = self.settled, time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._seconds = self.seconds
 
     def add_generation(self, entry: Entry) -> None:
         """Count a generation of this session."""
@@ -96,8 +122,9 @@ class Tally:
     def add_outcome(self, slot: Slot, outcome: Outcome) -> None:
         """Count a settled slot."""
         self.settled += 1
-        self.statuses[outcome.status] += 1
+        self.by_status[outcome.status] += 1
         reason = str((outcome.observations[0].model_extra or {}).get("finish_reason") or "")
+        self.n_in_reasoning += reason == REASONING
         if is_unknown(reason):
             self.unknown_reasons[reason] += 1
         for report in outcome.observations:
@@ -105,16 +132,22 @@ class Tally:
             level = self._levels.setdefault(report.level, level)
             level.count(report, outcome.status, slot.problem.gold_answer, self._kind)
 
-    def finish_question(self, n_spared: int) -> None:
-        """Count a question that is done, although this many of its slots were not asked."""
-        self.questions_done += 1
-        self.n_total -= n_spared
+    def finish_question(self, reports: Sequence[Observation], n_spared: int) -> None:
+        """Count a question that is done, with its reports, although this many of its slots were not asked."""
+        self.n_done += 1
+        self.n_unanswered += all(report.answer is None for report in reports)
+        self.n_slots -= n_spared
         self._n_spared += n_spared
 
     @property
+    def generations(self) -> int:
+        """The number of generations of all sessions."""
+        return self.resumed + self.asked
+
+    @property
     def seconds(self) -> float:
-        """The time since the session began."""
-        return time.monotonic() - self._began
+        """The duration of this session, without the start of the engine."""
+        return time.monotonic() - self._began if self._seconds is None else self._seconds
 
     @property
     def seconds_left(self) -> float | None:
@@ -123,28 +156,42 @@ class Tally:
         As large a share of the slots will be spared as in the questions that are done.
         """
         done = self.settled - self._settled_before
-        spared = self._n_spared / (self.questions_done * self._n_slots) if self.questions_done else 0.0
-        return self.seconds / done * (1 - spared) * (self.n_total - self.settled) if done else None
+        spared = self._n_spared / (self.n_done * self._of_question) if self.n_done else 0.0
+        return self.seconds / done * (1 - spared) * (self.n_slots - self.settled) if done else None
 
     @property
     def accuracy(self) -> float:
         """The current accuracy over all levels, NaN without gold answers."""
-        levels = list(self._levels.values())  # a copy, as the live view reads in another thread
-        return _share(sum(level.n_right for level in levels), sum(level.n_labelled for level in levels))
+        return _share(sum(level.n_right for level in self.levels), sum(level.n_labelled for level in self.levels))
 
     @property
-    def by_status(self) -> dict[str, int]:
+    def statuses(self) -> dict[str, int]:
         """The number of settled replies by status."""
-        return {str(status): n for status, n in sorted(dict(self.statuses).items())}
+        return {str(status): n for status, n in sorted(dict(self.by_status).items())}
 
     @property
-    def failures(self) -> dict[str, int]:
-        """The number of unreadable replies by status."""
-        return {status: n for status, n in self.by_status.items() if status not in READABLE}
-
     def levels(self) -> tuple[LevelSummary, ...]:
-        """Return the counts by level."""
-        return tuple(level for _, level in sorted(self._levels.items()))
+        """The counts by level."""
+        return tuple(level for _, level in sorted(dict(self._levels).items()))  # a copy: a view reads in its own thread
+
+    def record(self) -> dict[str, JsonValue]:
+        """Return the counts at the end of a run as JSON values."""
+        names = (
+            "n_questions",
+            "n_unanswered",
+            "generations",
+            "asked",
+            "statuses",
+            "n_in_reasoning",
+            "seconds",
+            "tokens",
+        )
+        return {
+            **{name: getattr(self, name) for name in names},
+            "unknown_reasons": dict(self.unknown_reasons),
+            "levels": [level.record() for level in self.levels],
+            "spending": None if self.spending is None else self.spending.record(),
+        }
 
 
 def _share(part: int | float, whole: int) -> float:

@@ -30,7 +30,7 @@ reply_pattern = 'Answer and Confidence \(0-100\): [0-9]{1,3}, [1-9]?[0-9]%'
 """
 #: The settings of the two runs of `elicit`: held to the form of the last line, and free.
 RUNS = {
-    "held": ("--levels", "levels.toml", "--structured", "--set", "max_tokens=64"),
+    "held": ("--levels", "levels.toml", "--set", "structured=true", "--set", "max_tokens=64"),
     "free": ("--set", "max_tokens=32", "--set", "repairs=0"),
 }
 

@@ -35,8 +35,8 @@ def test_from_questions_to_a_table(tmp_path: Path) -> None:
     (tmp_path / "levels.toml").write_text(ONE_LINE + "\n")
     elicit = (
         "elicit", "--questions", SUMS, "--limit", 20, "--model", model, "--vllm-python", interpreter,
-        "--vllm-args", FOR_A_CPU, "--levels", "levels.toml", "--structured", "--set", "max_tokens=64", "--seed", 3,
-        "--out", "run",
+        "--vllm-args", FOR_A_CPU, "--levels", "levels.toml", "--set", "structured=true", "--set", "max_tokens=64",
+        "--seed", 3, "--out", "run",
     )  # fmt: skip
     direag(*elicit, folder=tmp_path)
     found = Observations.read(tmp_path / "run" / "observations.jsonl")

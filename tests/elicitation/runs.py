@@ -16,7 +16,8 @@ from elicitation.generation import ChatRequest, Generation, Sampling
 from elicitation.journal import read_journal
 from elicitation.prompts import ProtocolName, load_protocol
 from elicitation.questions import Problem, QuestionSet
-from elicitation.run import RunSummary, elicit
+from elicitation.run import elicit
+from elicitation.tally import Tally
 from tests.elicitation.stub_server import Stub, solve
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SUMS = Path(__file__).with_name("sums.csv")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
-ONCE = Sampling(max_tokens=64, repairs=0)
+SEEDED = Sampling(max_tokens=64, reproducible=True)  # the stub server draws its replies by the seeds of requests
+ONCE = SEEDED.model_copy(update={"repairs": 0})
 CLIENT = """
 import sys
 from tests.elicitation import runs
@@ -62,8 +64,8 @@ def chat(*urls: str, patience: float = 20.0) -> ChatEngine:
     return ChatEngine(urls, "stub", patience=patience, timeout=20.0)
 
 
-def ask(n: int, engine: Any, folder: str | Path, protocol: Any = "steered", **settings: Any) -> RunSummary:
-    settings = {"sampling": Sampling(max_tokens=64), "seed": 7} | settings
+def ask(n: int, engine: Any, folder: str | Path, protocol: Any = "steered", **settings: Any) -> Tally:
+    settings = {"sampling": SEEDED, "seed": 7} | settings
     return elicit(questions(n), PROTOCOLS[protocol], engine, folder, **settings)
 
 

@@ -21,7 +21,6 @@ RULES = {
     "vllm": set[str](),
     "hosted": _OWN,
     "reasoning": _OWN | {"max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty"},
-    "no seed": _OWN | {"seed", "max_completion_tokens", "reasoning_effort"},
 }
 
 LONG = "This model's maximum context length is 2048 tokens. However, you requested 4096."

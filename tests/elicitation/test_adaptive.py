@@ -12,7 +12,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.policy import Policy
-from elicitation.engines import CannedEngine, Deferred
+from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Key
 from elicitation.journal import JournalError, read_journal
 from elicitation.prompts import load_protocol
@@ -86,7 +86,7 @@ def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_pat
     assert 0 < len(people) < N
     assert spending.handed_over == tuple(people)
     assert sum(level.n for level in summary.levels) == len(asked)
-    assert (summary.n_questions, summary.waiting) == (N, 0)
+    assert summary.n_questions == N
     nobody = ask(tmp_path, replace(policy, factor=100.0)).spending
     assert (nobody.reports, len(nobody.handed_over)) == (0, 0)
     assert nobody.text == "The policy asked 0 of 150 reports (0%) at 0% of their price."
@@ -145,25 +145,6 @@ def test_more_questions_go_on_in_the_same_run(policy: Policy, adaptive: Path, tm
 
 def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path) -> None:
     runs.kill_and_resume(tmp_path / "run", N, 1, by_policy=True)
-
-
-def test_replies_that_come_later_are_asked_for_in_rounds(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
-    known: set[Key] = set()
-
-    class Later(CannedEngine):
-        async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
-            if request.key in known:
-                return await super().generate(request, lane)
-            known.add(request.key)
-            raise Deferred
-
-    waiting = []
-    while not waiting or waiting[-1]:
-        waiting.append(ask(tmp_path, policy, Later(runs.canned(GARBAGE)._reply, "stub")).waiting)
-    assert waiting[0] == N
-    assert waiting == sorted(waiting, reverse=True)
-    assert 2 < len(waiting) < 7
-    assert runs.observations(tmp_path) == runs.observations(adaptive)
 
 
 def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> None:

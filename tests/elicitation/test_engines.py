@@ -1,4 +1,5 @@
 import asyncio
+import json
 import re
 import time
 from dataclasses import replace
@@ -7,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from bayes_direag.errors import DirEAGError
 from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine, EngineError, EngineInfo
-from elicitation.generation import ChatRequest, Generation, Key, Sampling
+from elicitation.generation import REASONING, ChatRequest, Generation, Key, Sampling
 from tests.elicitation import runs
-from tests.elicitation.stub_server import RULES, Stub
+from tests.elicitation.stub_server import Stub
 
 
 def request(number: int = 0, **sampling: Any) -> ChatRequest:
@@ -35,7 +37,6 @@ def test_every_parameter_is_sent_and_the_reply_comes_back() -> None:
     assert (reply.finish_reason, reply.prompt_tokens, reply.completion_tokens) == ("stop", 50, 12)
     expected = {
         "model": "stub",
-        "seed": 11,
         "temperature": 0.3,
         "top_p": 1.0,
         "max_tokens": 1024,
@@ -55,11 +56,10 @@ LEFT_OUT = {
         *("top_k", "min_p", "repetition_penalty"),
         *("max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty"),
     ],
-    "no seed": ["top_k", "min_p", "repetition_penalty", "seed"],
 }
 
 
-@pytest.mark.parametrize("rules", list(RULES))
+@pytest.mark.parametrize("rules", list(LEFT_OUT))
 def test_what_a_server_refuses_can_be_left_out_one_by_one(rules: str) -> None:
     """Each refusal names the setting that mends it; with all of them the server answers."""
     sampling, left_out = Sampling(), list[str]()
@@ -74,7 +74,7 @@ def test_what_a_server_refuses_can_be_left_out_one_by_one(rules: str) -> None:
         (sent,) = stub.requests
     assert sorted(left_out) == sorted(LEFT_OUT[rules])
     assert not set(left_out) & sent.keys()
-    assert {"temperature", "top_k", "seed", "max_tokens"} - set(left_out) <= sent.keys()
+    assert {"temperature", "top_k", "max_tokens"} - set(left_out) <= sent.keys()
 
 
 def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
@@ -86,7 +86,6 @@ def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
     assert sent == {
         "model": "stub",
         "messages": list(request().messages),
-        "seed": 11,
         "max_completion_tokens": 4096,
         "reasoning_effort": "low",
     }
@@ -95,21 +94,65 @@ def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
     assert str(error.value).endswith("--set max_tokens=none --set max_completion_tokens=4096.")
 
 
-@pytest.mark.parametrize(("obeys", "sent"), [("structured_outputs", {"regex": "[0-9]+"}), ("guided_regex", "[0-9]+")])
-def test_a_pattern_is_sent_in_the_word_that_the_server_obeys(obeys: str, sent: object) -> None:
-    with Stub(obeys=obeys) as stub:
-        generate(runs.chat(stub.url), replace(request(), pattern="[0-9]+"))
-        assert stub.requests[-1][obeys] == sent
-        assert len(stub.requests) == (2 if obeys == "structured_outputs" else 3)  # one probe a word
+def test_further_fields_go_into_the_body_as_they_are_and_a_refusal_says_which() -> None:
+    kept = {"chat_template_kwargs": {"enable_thinking": False}, "thinking_token_budget": 512, "tags": ["a", None, "é"]}
+    sampling = Sampling().override({f"body.{name}": json.dumps(value) for name, value in kept.items()})
+    assert sampling == Sampling().override({"body": kept})  # of a TOML file
+    with Stub() as stub:
+        generate(runs.chat(stub.url), replace(request(), sampling=sampling))
+        assert {name: stub.requests[0][name] for name in kept} == kept
+        stub.refused = {"thinking_token_budget"}
+        with pytest.raises(
+            EngineError, match=r"'thinking_token_budget' is not supported.*Leave out.*--set body\.think"
+        ):
+            generate(runs.chat(stub.url), replace(request(), sampling=sampling))
 
 
-@pytest.mark.parametrize(("obeys", "rules"), [("nothing", "vllm"), ("guided_regex", "hosted")])
-def test_a_server_that_obeys_no_pattern_is_told_at_the_start(obeys: str, rules: str) -> None:
-    asked = replace(request(), pattern="[0-9]+", sampling=Sampling(top_k=None, min_p=None, repetition_penalty=None))
-    with Stub(obeys=obeys, rules=rules) as stub:
-        stub.refused = stub.refused | {"guided_regex"} if rules == "hosted" else stub.refused
-        with pytest.raises(EngineError, match=r"do not match a pattern.*vLLM 0\.12.*leave out --structured"):
-            generate(runs.chat(stub.url), asked)
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        *((f"body.{name}", "1", "a field that the run fills; expected another") for name in ("model", "messages", "")),
+        ("body.temperature", "1", "a field that the run fills; expected another. Set temperature itself"),
+        *(("body.x", value, "expected JSON") for value in ("{", "no", "NaN", "", "[" * 100_000)),
+        ("body", "{}", "expected FIELD=VALUE"),
+    ],
+)
+def test_a_field_that_is_none_is_refused(name: str, value: str, message: str) -> None:
+    with pytest.raises(DirEAGError, match=message):
+        Sampling().override({name: value})
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": None, "reasoning": "Adding"}, ""),
+        ({"content": "", "reasoning_content": "Adding"}, ""),
+        ({"content": "<think>Adding 7"}, "<think>Adding 7"),
+        ({"content": "Adding 7"}, None),
+    ],
+)
+def test_reasoning_that_is_cut_off_is_told_and_not_asked_for_again(
+    tmp_path: Path, message: dict[str, Any], text: str | None
+) -> None:
+    with Stub() as stub:
+        stub.choice = {"message": message, "finish_reason": "length"}
+        tally = runs.ask(2, runs.chat(stub.url), tmp_path)
+    assert tally.statuses == {"truncated": 10}
+    assert (tally.n_in_reasoning, tally.asked) == ((0, 30) if text is None else (10, 10))
+    report = runs.records(tmp_path)[0]["observations"][0]
+    assert (report["finish_reason"] == REASONING) is (text is not None)
+    assert report["raw_output"] == ("Adding 7" if text is None else text)
+
+
+def test_a_server_is_tested_once_before_it_holds_replies_to_a_pattern() -> None:
+    asked = replace(request(), pattern="[0-9]+")
+    with Stub() as stub:
+        generate(runs.chat(stub.url), asked, asked)
+        assert [one["structured_outputs"]["regex"] for one in stub.requests[1:]] == ["[0-9]+"] * 2
+    for stub in (Stub(obeys="nothing"), Stub(rules="hosted")):
+        left = {} if stub.obeys == "nothing" else {"top_k": None, "min_p": None, "repetition_penalty": None}
+        with stub, pytest.raises(EngineError, match=r"does not match a pattern.*Leave out --set structured=true"):
+            generate(runs.chat(stub.url), replace(asked, sampling=Sampling(**left)))
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,23 @@ def tally() -> Tally:
     counts.add_outcome(Slot(problem, 0, 0), Outcome(ParseStatus.REPAIRED, (good,)))
     counts.begin()
     counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
-    counts.finish_question(0)
+    counts.finish_question([good, bad], 0)
     counts.asked, counts.tokens = 1, 100
     return counts
 
 
 def test_the_counts_are_those_of_the_replies() -> None:
     counts = tally()
-    assert (counts.settled, counts.n_total, counts.questions_done) == (2, 4, 1)
-    assert counts.failures == {ParseStatus.NO_ANSWER: 1}
+    assert (counts.settled, counts.n_slots, counts.n_done) == (2, 4, 1)
+    assert (counts.statuses, counts.n_unanswered) == ({"no_answer": 1, "repaired": 1}, 0)
     assert counts.accuracy == 0.5
-    low, high = counts.levels()
+    low, high = counts.levels
     assert (low.name, low.parsed, low.accuracy, low.mean_confidence) == ("low", 1, 1, 0.8)
     assert (high.parsed, high.accuracy, math.isnan(high.mean_confidence)) == (0, 0, True)
     unlabelled = replace(runs.questions(1).problems[0], gold_answer=None)
     told = Observation(level=0, level_name="low", answer="9", confidence=50)
     counts.add_outcome(Slot(unlabelled, 0, 0), Outcome(ParseStatus.OK, (told,)))
-    assert (counts.levels()[0].n, counts.levels()[0].accuracy) == (2, 1)
+    assert (counts.levels[0].n, counts.levels[0].accuracy) == (2, 1)
 
 
 def test_without_gold_answers_accuracy_is_undefined_and_not_shown() -> None:
@@ -75,7 +75,7 @@ def test_slots_that_are_spared_are_neither_waited_for_nor_expected(monkeypatch: 
     report = Observation(level=0, answer="4", confidence=80)
     for level in range(2):
         counts.add_outcome(Slot(problem, level, 0), Outcome(ParseStatus.OK, (report,)))
-    counts.finish_question(3)  # of five
+    counts.finish_question([report], 3)  # of five
     facts = dict(facts_of(counts))
     assert (facts["replies"], facts["time left"]) == ("2/12", "1:00")
 
@@ -112,7 +112,7 @@ def test_a_terminal_gets_a_panel_that_is_cleared_at_the_end() -> None:
 
 
 def test_the_table_of_levels_shows_what_is_undefined_as_a_dash() -> None:
-    text = shown(lambda console: console.print(levels_table(tally().levels(), "sums")), terminal=False)
+    text = shown(lambda console: console.print(levels_table(tally().levels, "sums")), terminal=False)
     assert text.splitlines()[0].strip() == "sums"
     assert text.splitlines()[-1].split() == ["1", "high", "1", "0.000", "0.000", "-", "-"]
 
@@ -129,6 +129,23 @@ def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Pat
     replayed = succeed(*asked, "--out", tmp_path / "again", "--replay", journal, "--json")
     assert json.loads(replayed)["statuses"] == {"ok": 20}
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
+
+
+def test_fields_of_the_body_are_part_of_the_run_and_what_a_cut_off_means_is_said_once(tmp_path: Path) -> None:
+    asked = ("elicit", "--questions", runs.SUMS, "--limit", 2, "--out", tmp_path / "run", "--model", "stub")
+    with Stub() as stub:
+        stub.choice = {"message": {"content": None}, "finish_reason": "length"}
+        result = direag(*asked, "--base-url", stub.url, "--set", 'body.chat_template_kwargs={"enable_thinking": true}')
+        assert {json.dumps(one["chat_template_kwargs"]) for one in stub.requests} == {'{"enable_thinking": true}'}
+        assert not any("seed" in one for one in stub.requests)
+    assert "10 generations" in result.stdout, result.output
+    assert result.stderr.count("still reasoning, and have no answer: 10. In a new folder") == 1
+    sampling = runs.manifest(tmp_path / "run")["identity"]["sampling"]
+    assert sampling["body"] == {"chat_template_kwargs": {"enable_thinking": True}}
+    with Stub() as stub:
+        stub.refused = {"budget"}
+        further = ("--out", tmp_path / "other", "--set", "body.budget=9", "--base-url", stub.url)
+        assert direag(*asked, *further).stderr.count("Leave out what it refuses: --set body.budget") == 1
 
 
 def test_json_is_asked_for_and_an_unknown_finish_reason_is_named_once(tmp_path: Path) -> None:
@@ -188,6 +205,9 @@ def test_a_reply_without_its_final_line_is_guessed_only_if_asked_for(tmp_path: P
         ([], "saw no engine"),
         (["--model", "m", "--replay", "x"], "saw no engine, or several"),
         (["--base-url", "http://127.0.0.1:1/v1"], "saw no --model"),
+        (["--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--reproducible"], "that was not started here"),
+        (["--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--set", "reproducible=true"], "--reproducible: saw"),
+        (["--model", "m", "--set", "body.messages=[]"], "sampling body.messages: saw a field that the run fills"),
         (["--model", "m", "--set", "temprature=1"], "temprature"),
         (["--model", "m", "--set", "temperature=warm"], "saw 'warm'"),
         (["--model", "m", "--vllm-python", "p", "--vllm-args", "--api-key sk-1"], "saw --api-key"),

@@ -4,6 +4,7 @@ import pytest
 
 from elicitation.models import MODELS, PAPER, choose_sampling, find_preset
 from elicitation.server import parsed
+from tests.elicitation.runs import ROOT
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,12 @@ def test_the_released_code_samples_by_the_generation_config_of_the_model(
     ],
 )
 def test_a_model_is_found_by_hub_name_and_by_folder(models: tuple[str, ...], name: str | None) -> None:
-    assert {find_preset(model) for model in models} == {None if name is None else MODELS[name]}
+    assert [find_preset(model) for model in models] == [None if name is None else MODELS[name]] * len(models)
+
+
+def test_the_page_gives_the_commits_that_are_served() -> None:
+    page = (ROOT / "docs" / "reproduce-the-paper.md").read_text()
+    assert all(f"| `{preset.repository}` | `{preset.revision}` |" in page for preset in MODELS.values())
 
 
 def test_the_papers_mistral_is_served_from_its_files_of_hugging_face() -> None:

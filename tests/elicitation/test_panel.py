@@ -28,7 +28,7 @@ def write_levels(folder: Path, text: str) -> str:
 
 
 def command(folder: Path, levels: str, *arguments: str) -> tuple[str, ...]:
-    asked = ("elicit", "--questions", runs.SUMS, "--limit", 4, "--out", str(folder / "run"), "--patience", "0.1")
+    asked = ("elicit", "--questions", runs.SUMS, "--limit", 4, "--out", str(folder / "run"))
     return (*asked, "--levels", levels, *arguments)
 
 
@@ -123,7 +123,6 @@ def test_an_engine_that_ends_ends_the_run(tmp_path: Path) -> None:
         ('[levels.a]\nmodel = "m"', [], "level 'a': saw no --base-url, and no base_url of its own; expected"),
         ('[levels.a]\nmodel = "m"', ["--model", "n"], "level 'a': saw no --base-url, and no base_url of its own"),
         ('[levels.a]\nbase_url = "http://127.0.0.1:1/v1"', [], "level 'a': saw no --model, and no model of its own"),
-        ('[levels.a]\nmodel = "m"', ["--model", "m", "--batch", "b.jsonl"], "or, without --batch, models in --levels"),
     ],
 )
 def test_a_level_without_model_or_endpoint(tmp_path: Path, text: str, arguments: list[str], message: str) -> None:

@@ -171,11 +171,11 @@ def test_other_prompts_and_other_words_of_a_question_are_refused(tmp_path: Path)
     frame = runs.PROTOCOLS["steered"].frame + "\nThink twice."
     other = replace(runs.PROTOCOLS["steered"], frame=frame)
     with pytest.raises(JournalError, match="prompts: "):
-        elicit(runs.questions(2), other, runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
+        elicit(runs.questions(2), other, runs.canned(), tmp_path, runs.SEEDED, 7)
     first, second = runs.questions(2).problems
     changed = QuestionSet("sums", (first, replace(second, question="What is 2 and 2?")), "numeric")
     with pytest.raises(JournalError, match=r"question 'sum-001'.*another prompt"):
-        elicit(changed, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
+        elicit(changed, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, runs.SEEDED, 7)
 
 
 def test_the_set_does_not_depend_on_order_or_concurrency(tmp_path: Path) -> None:

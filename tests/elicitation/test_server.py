@@ -167,7 +167,7 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
         "--model",
     )
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"pip install .vllm>=0\.12"):
+    with pytest.raises(EngineError, match=r"pip install .vllm>=0\.14"):
         launch_command()
     (tmp_path / "vllm").touch(0o755)
     interpreter = tmp_path / "python3"
@@ -179,10 +179,21 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
 
 
 def test_as_many_requests_are_in_flight_as_the_server_takes(tmp_path: Path) -> None:
-    for arguments, expected in (((), 256), (("--max-num-seqs", "8"), 8)):
+    for arguments, expected in (((), 1024), (("--max-num-seqs", "8"), 8)):
         engine = served(tmp_path, vllm=arguments)
         runs.ask(1, engine, tmp_path / f"run-{expected}")
         assert engine.takes == expected
+
+
+def test_replies_do_not_depend_on_the_batch_where_that_is_asked_for(tmp_path: Path) -> None:
+    say = "import os; print(os.environ.get('VLLM_BATCH_INVARIANT'))"
+    for asked, said in ((True, "1"), (False, "None")):
+        server = served(tmp_path, launch=(sys.executable, "-c", say), reproducible=asked)
+        server.start()
+        assert server._process is not None
+        server._process.wait(20)
+        server.stop()
+        assert (tmp_path / "server.log").read_text().splitlines()[-1] == said
 
 
 def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None:
