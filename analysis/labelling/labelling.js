@@ -55,14 +55,14 @@
     scrollTo({top: 0, behavior: "instant"});
   }
 
-  function button(number, text, isPressed, act) {
+  function button(key, text, isPressed, act) {
     const made = document.createElement("button"), name = document.createElement("span");
     made.type = "button";
     made.setAttribute("aria-pressed", String(isPressed));
     name.textContent = text;
     const sign = document.createElement("kbd");
-    sign.textContent = number;
-    sign.hidden = number === "";
+    sign.textContent = key;
+    sign.hidden = key === "";
     made.append(sign, name);
     made.onclick = act;
     return made;
@@ -87,7 +87,7 @@
     part("text").textContent = one.text || one.title;
     part("title").textContent = one.text ? one.title : "";
     const buttons = one.answers.map((answer, place) =>
-      button(place < 9 ? String(place + 1) : "", one.shown[place], chosen.includes(answer), () => choose(answer)));
+      button(one.keys[place], one.shown[place], chosen.includes(answer), () => choose(answer)));
     const none = button("0", "None of these", same(right[at], []), chooseNone);
     none.className = "none";
     part("answers").replaceChildren(...buttons, none);
@@ -128,8 +128,8 @@
     if (event.key === "ArrowLeft") go(at - 1);
     if (at === questions.length || event.repeat) return;
     if (event.key === "0") chooseNone();
-    const answer = questions[at].answers[Number(event.key) - 1];
-    if (/^[1-9]$/.test(event.key) && answer !== undefined) choose(answer);
+    const place = questions[at].keys.indexOf(event.key.toUpperCase());
+    if (place >= 0) choose(questions[at].answers[place]);
   };
   show();
 })();

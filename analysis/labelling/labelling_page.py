@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from analysis.display.page import filled_page
 from bayes_direag.commands.console import visible
 from bayes_direag.data.answers import canonical
@@ -21,7 +23,8 @@ class Screen(NamedTuple):
     """A question as ``labelling.js`` reads it.
 
     ``name``, ``answers``: as the table has them. ``title``, ``text``, ``shown``: the name, the question and the answers
-    for people. ``rows``: its rows in the table. ``right``: its right answers so far; None if it is not labelled.
+    for people. ``keys``: the key of each answer, its letter or a number; "" for none. ``rows``: its rows in the table.
+    ``right``: its right answers so far; None if it is not labelled.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Screen(NamedTuple):
     text: str
     answers: list[str]
     shown: list[str]
+    keys: list[str]
     rows: list[int]
     right: list[str] | None
 
@@ -53,6 +57,7 @@ def write_labelling_page(
         "labelling.css",
         "labelling.js",
         by_answer=labels.column == "correct",
+        by_letter=observations.kind == "choice",
         file=visible(file),
         then=visible(then),
         data={
@@ -89,11 +94,17 @@ def screens(labels: Labels, observations: Observations) -> list[Screen]:
         answers = [labels.rows[number].answer or "" for number in numbers]
         if labels.column == "gold_answer":
             answers = list(map(inert, answers_as_given(observations, place[name])))
+        keys = [*map(str, range(1, 10)), *[""] * len(answers)][: len(answers)]
+        if observations.kind == "choice":
+            keys = [canonical(answer, "choice") or "" for answer in answers]
+            order = np.argsort(keys)
+            keys, answers = ([given[k] for k in order] for given in (keys, answers))
+            numbers = [numbers[k] for k in order] if labels.column == "correct" else numbers
         right = None
         if name in known:
             right = [text for text in answers if canonical(text, observations.kind) in known[name].right]
             right = right or [text for text in [known[name].gold_answer] if text]
         text = observations.table.record(int(observations.row[place[name]])).question or ""
         shown = [visible(answer).strip() for answer in answers]
-        found.append(Screen(name, visible(name), visible(text), answers, shown, numbers, right))
+        found.append(Screen(name, visible(name), visible(text), answers, shown, keys, numbers, right))
     return found

@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from analysis.labelling import labelling_page
 from analysis.labelling.labelling_page import fingerprint
-from bayes_direag import questions_to_label
-from tests.analysis.labelling.pages import THEN, hostile, numbers, written
+from bayes_direag import Observations, questions_to_label
+from tests.analysis.labelling.pages import THEN, hostile, numbers, question, written
 from tests.analysis.report.pages import Page
 
 
@@ -29,6 +30,17 @@ def test_what_it_holds(tmp_path):
     dogs = next(one for one in data["questions"] if one["name"] == "dogs")
     assert (dogs["answers"], dogs["shown"]) == ([" -1", "2", "4"], ["-1", "2", "4"])
     assert THEN in Page.read(path).text
+
+
+def test_choices_stand_under_their_letters(tmp_path):
+    choices = Observations.from_questions([question("q", "C", "(c)", "B", "a"), question("r", "D")], "choice")
+    table = questions_to_label(choices, 2)
+    assert set(table["answers"]) == {"(c) | a | B", "D"}
+    first = next(one for one in data_of(written(choices, tmp_path, table)[0])["questions"] if one["name"] == "q")
+    assert (first["keys"], first["answers"]) == (["A", "B", "C"], ["a", "B", "(c)"])
+    by_answer = pd.DataFrame({"problem_id": "q", "answer": ["C", "B", "a"], "correct": ["true", "false", "false"]})
+    (judged,) = data_of(written(choices, tmp_path, by_answer)[0])["questions"]
+    assert (judged["answers"], judged["rows"], judged["right"]) == (["a", "B", "C"], [2, 1, 0], ["C"])
 
 
 def test_it_goes_on_where_the_table_is(tmp_path):
