@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from elicitation.frame import PLACEHOLDER, next_question
@@ -21,6 +23,7 @@ class Field(NamedTuple):
     text: str
     scale: Scale = "percent"  # of a confidence without a unit
     rank: int | None = None  # the number of a guess
+    more: str = ""  # the next line, if it is no field
 
 
 _MAX_LINES = 12  # over which a field may be broken
@@ -39,7 +42,7 @@ _LABEL = re.compile(
     rf"""
     (?:
       ^ (?:(?P<heading>{_S}*\#{{1,6}}{_D}) | {_M}) (?:(?:step{_S}*)?\d{{1,3}}{_S}*[.):]{_M})?
-      | (?P<inline>[,;.!?(|\[]{_D} | {_S}[-\u2013\u2014]{_D} | (?<![\s*_`"']){_S}{_D})
+      | (?P<inline>[,;.!?(|\[]{_D} | {_S}[-\u2013\u2014]{_D} | (?<![\s*_`"'])(?<!\bof){_S}{_D})
     )
     (?:(?:so|thus|hence|therefore|and|with|my|the|your|best|correct|corrected|overall|stated|final),?{_S}+){{0,4}}
     (?:
@@ -53,12 +56,24 @@ _LABEL = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
+_SAYS_SCALE = re.compile(
+    r"(?:[\s\d,.:;=%\u2013-]|\b(?:to|in|on|an?|the|scale|of|from|out|between|and|percent(?:age)?|is|as|where|being"
+    r"|fully|completely|certain(?:ty)?|sure|confident|correct|right|probability|that|my|this|answer|it|i|am)\b)*",
+    re.IGNORECASE,
+)
 OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}:")
 _ITEM = re.compile(rf"^{_M}(?P<rank>\d{{1,3}}){_D}[.)](?!\d)(?={_D}\S)", re.MULTILINE)
 _TAG = re.compile(r"<(?P<tag>[A-Za-z][\w-]{0,20})>(?P<text>[^<]*)</(?P=tag)>")
 _OBJECT = re.compile(r'\{\s*"[^"\n]{1,40}"\s*:')
 _ESCAPE = re.compile(r'\\(?:["\\/]|u[0-9a-fA-F]{4}|[nrt](?![a-zA-Z]{1,20}\{))|\\')
 _LATEX = re.compile(r"\\[()\[\]]|(?<!\\)\\++(?=[%$#])|^[^\S\n]*(?:```|~~~)\w*", re.MULTILINE)  # and fences
+_BRACKETED = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)  # fields of DSPy
+# What the model does not say itself: comments and quoted lines; quotations, if there is a label or a box in them.
+_COMMENT = re.compile(r"<!--(?:(?!-->)[\s\S])*+(?:-->)?|^[^\S\n]*>.*", re.MULTILINE)
+_QUOTATION = re.compile(
+    '(?<![\\w.])(?:["\u201c\u00ab](?=\\S)[^"\u201c\u201d\u00ab\u00bb]{1,600}["\u201d\u00bb]'
+    "|['\u2018](?=\\S)[^'\u2018\u2019]{1,600}['\u2019])(?!\\w)"
+)
 _BOX = re.compile(r"\\f?boxed\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}")
 _LAST_LINE = re.compile(rf"^####{_S}*([^\n]*\w[^\n]*)\Z", re.MULTILINE)
 _BARE_CONFIDENCE = re.compile(r"\W*(?:\d{1,3}(?:\.\d+)?\s*%|[01]?\.\d+)\W*")
@@ -73,7 +88,8 @@ def find_answers(reply: str, scale: Scale = "percent") -> list[tuple[Field, list
     ``scale`` is that of a confidence whose label does not say.
     """
     found: list[Field] = []
-    text = _take_tags(_take_objects(reply, scale, found), scale, found)
+    text = _take_objects(_COMMENT.sub(_hidden, reply), scale, found)
+    text = _BRACKETED.sub(_heading, _QUOTATION.sub(_hidden, _take_tags(text, scale, found)))
     text = _LATEX.sub(lambda match: " " * len(match[0]), text)
     found = sorted([*found, *_lines(text, scale)], key=lambda field: field.start)
     if (end := next_question(text, found[0].end if found else len(text))) is not None:
@@ -105,14 +121,24 @@ def find_items(reply: str, scale: Scale) -> list[Field]:
     """Return the numbered lines of a reply, as answers and confidences in one."""
     return [
         Field(item.start(), end, "both", "item", text, scale, int(item["rank"]))
-        for item, text, end in _contents(reply, list(_ITEM.finditer(reply)))
+        for item, text, end, _ in _contents(reply, list(_ITEM.finditer(reply)))
     ]
+
+
+def _hidden(said: re.Match[str]) -> str:
+    """Return spaces for a comment or a quoted line, and for a quotation with a label or a box in it."""
+    is_said = said.re is _QUOTATION and not any(found.search(said[0][1:-1]) for found in (_LABEL, _BOX))
+    return said[0] if is_said else re.sub(r"[^\n]", " ", said[0])
+
+
+def _heading(field: re.Match[str]) -> str:
+    return f"## {field[1].replace('_', ' ')}".ljust(len(field[0]))
 
 
 def _take_objects(reply: str, scale: Scale, found: list[Field]) -> str:
     """Find the members of JSON objects, and return the reply without these objects; one cut off ends the reply."""
     text = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else _BACKSLASH, reply)
-    decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str)
+    decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, object_pairs_hook=_unique)
     pieces, kept, place, broken = [], 0, 0, 0
     while broken < _MAX_BROKEN and (brace := _OBJECT.search(text, place)) is not None:
         start, members, cut_off = brace.start(), [], False
@@ -135,12 +161,30 @@ def _take_objects(reply: str, scale: Scale, found: list[Field]) -> str:
     return "".join([*pieces, text[kept:]]).replace(_BACKSLASH, "\\")
 
 
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object whose members of the same name are missing."""
+    count = Counter(name.lower() for name, _ in pairs)
+    return {name: item if count[name.lower()] == 1 else None for name, item in pairs}
+
+
+def _alone(item: object) -> object:
+    """Return the value of a list of one, or of an object with one member or a ``value``."""
+    if isinstance(item, dict) and item:
+        item = [item["value"]] if "value" in item else [*item.values()]
+    return item[0] if isinstance(item, list) and len(item) == 1 and not isinstance(item[0], list | dict) else item
+
+
 def _members(value: object, rank: int | None) -> Iterator[tuple[re.Match[str], int | None, str]]:
     """Yield the labelled members of an object and of objects in it, with the number of a guess."""
     items = enumerate(value, 1) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
     for key, item in items:
         label = None if isinstance(key, int) else _key(key)
         number = key if isinstance(key, int) else rank or (None if label is None else _rank(label))
+        if label is not None and not (isinstance(item, dict) and any(map(_key, item))):
+            item = _alone(item)
+        elif key == "arguments" and isinstance(item, str):
+            with suppress(json.JSONDecodeError, RecursionError):
+                item = json.loads(item, parse_float=str, parse_int=str, object_pairs_hook=_unique)
         if isinstance(item, list | dict):
             yield from _members(item, number)
         elif label is not None and item is not None and PLACEHOLDER.sub("", str(item)).strip():
@@ -167,28 +211,41 @@ def _lines(text: str, scale: Scale) -> list[Field]:
     for label in _LABEL.finditer(text):
         inline, measure = label["inline"], label["measure"]
         mathematics = measure and measure[0] in "PpLl" and label[0].endswith("=")
-        if mathematics or (inline and (0 <= stop < label.start() if measure else not inline.strip())):
+        if (
+            mathematics
+            or len(re.findall("[\"']", label[0])) % 2
+            or (inline and (0 <= stop < label.start() if measure else not inline.strip()))
+        ):
             continue
         labels.append(label)
         if not measure and 0 <= stop < label.end():
             stop = text.find("\n", label.end())
-    return [_field(label, label.start(), end, content, scale) for label, content, end in _contents(text, labels)]
+    return [
+        _field(label, label.start(), end, content, scale)._replace(more=more)
+        for label, content, end, more in _contents(text, labels)
+    ]
 
 
-def _contents(text: str, labels: list[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, int]]:
-    """Yield each label, the rest of its line or, if that is empty, the next line (after a comma both), and its end."""
+def _contents(text: str, labels: list[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, int, str]]:
+    """Yield each label, the rest of its line or, if that is empty, the next line (after a comma both), and its end.
+
+    Behind these comes a further line that follows at once and is no field.
+    """
     for label, following in zip(labels, [*labels[1:], None], strict=False):
         rest = text[label.end() : following.start() if following else None].split(_TAKEN)[0]
         content, *lines = rest.split("\n")
         end = place = label.end() + len(content)
+        more = ""
         for line in lines[:_MAX_LINES]:
-            if (re.search(r"\w", content) and not content.rstrip().endswith(",")) or OTHER_LABEL.match(line):
+            is_label = OTHER_LABEL.match(line) is not None
+            if is_label or (re.search(r"\w", content) and not content.rstrip().endswith(",")):
+                more = "" if is_label or not re.search(r"\w", line) else line.strip()
                 break
             place += 1 + len(line)
             if line.strip():
                 content, end = f"{content} {line}", place
         if re.search(r"\w", PLACEHOLDER.sub("", content)):
-            yield label, content, end
+            yield label, content, end, more
 
 
 def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
@@ -217,7 +274,9 @@ def _key(name: str) -> re.Match[str] | None:
 def _field(label: re.Match[str], start: int, end: int, text: str, scale: Scale, *, marked: bool = False) -> Field:
     measure = label["measure"] or label["second"] or ""
     if stated := label["range"] or label["bounds"]:
-        if re.search(r"%|percent|100", stated):
+        if not _SAYS_SCALE.fullmatch(stated):
+            scale = "unknown"
+        elif re.search(r"%|percent|100", stated):
             scale = "percent"
         elif re.search(r"\d", stated):
             scale = "fraction" if re.fullmatch(r"\s*0(\.0)?\s*(-|\u2013|to)\s*1(\.0)?\s*", stated) else "unknown"

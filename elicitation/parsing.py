@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.answers import AnswerKind, canonical, without_lead
 from elicitation.fields import OTHER_LABEL, Field, Scale, find_answers, find_items
 from elicitation.frame import PLACEHOLDER, next_question, plain_characters, reply_of
 
@@ -75,7 +75,7 @@ _SPACE = re.compile(r"\s*:\s+|\s+[-\u2013\u2014]\s+|\s+")
 _HEDGE = (
     r"\b(?:and|with|i(?:'m|'d)?|am|say|my|an?|the|in|this|that|answer|is|of|about|around|roughly|approximately|approx"
     r"|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty|extremely|high(?:ly)?|medium|moderate(?:ly)?"
-    r"|low|confidence|confident|certainty|certain|sure|probability|likelihood|likely|level|score|guess|think|estimate"
+    r"|low|confidence|confident|certainty|certain|sure|probability|likelihood|likely|guess|think|estimate"
     r"|would|it|as|at(?!\s+(?:least|most)))\b\.?|[\s*_$\"'`~\u2248:=]|\\boxed(?=\{)"
 )
 _BOUND = (
@@ -85,7 +85,7 @@ _BOUND = (
 _NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?!\w|,\d)"
 _UNIT = r"[\])}*_$]*\s*(?:%|percent\b|per\s?cent\b)"
 _SURE = r"(?:confiden|certain|sure|likel|probab)\w*"
-_CLOSE = r"[\s)\]}*_`\"'$.,;:!%|]*+"
+_CLOSE = r"[\s)\]}*_`\"'$.,;:!%|\u3002\uff61\u0964\u0965\u06d4\u0589\u1362]*+"  # full stops of other scripts too
 _CONFIDENCE = re.compile(
     rf"""
     (?P<before>(?:{_HEDGE}|[(\[{{,;]|(?P<bound>{_BOUND}))*+)
@@ -95,7 +95,7 @@ _CONFIDENCE = re.compile(
     (?P<range>(?:(?:[-\u2013\u2014/]|(?<=[%t])\s*[-\u2013\u2014]\s*|\s*\b(?:to|and|or)\b\s*){_NUMBER}(?:{_UNIT})?|\+)*)
     {_CLOSE}(?P<sure>{_SURE})?{_CLOSE}
     (?P<remark>
-      (?:(?:because|since|as|given|based|level|score)\b|\(|(?<=\s)[-\u2013\u2014]|-ish|(?<=[.!]\s)[^\W\d])[^\d+]*
+      (?:(?:because|since|as|given|based)\b|\(|(?<=\s)[-\u2013\u2014]|-ish|(?<=[.!]\s)[^\W\d])[^\d+]*
     )?
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -105,6 +105,14 @@ _SPOKEN = re.compile(
     r"|\bi(?:'m|'d)?\s+(?:am|think|know|believe|guess|would|say|feel|suppose)\b|\bas far as\b",
     re.IGNORECASE,
 )
+_CORRECTED = re.compile(
+    r"(?<![\w,;] )(?<![\w'-])(?:correction|actually|wait|oops|sorry|hmm+|scratch that|edit|update|no(?=[,.!:])"
+    r"|apologies|on (?:second thoughts?|reflection)|my mistake|i (?:was wrong|mis\w+|made an?)"
+    r"|let me (?:correct|fix|re\w+))\b|\bthat(?:'s| is| was) (?:wrong|incorrect|not (?:right|correct))"
+    r"|\b(?:it|that|answer) should (?:be|have been)\b|\b(?:correct|right|real|actual|true) answer (?:is|was)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"\w{3}[.!?]\s+(?:I|It|This|That|The|They|These|He|She|We|You|Because|Since|So)\b")
 _LAST_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s*/\s*\d+)?")
 _PERCENTAGE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)")
 
@@ -160,6 +168,8 @@ def read_reply(
     if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     last, stated = answers[-1]
+    if _CORRECTED.search(reply[last.end : next_question(reply, last.end)]):
+        return Reading(None, None, ParseStatus.AMBIGUOUS)
     alternatives = [field.text for field, _ in answers if field.word == last.word in ("guess", "box")]
     if len({canonical(text, kind) for text in alternatives}) > 1:
         return Reading(None, None, ParseStatus.AMBIGUOUS)
@@ -275,9 +285,11 @@ def _is_doubtful(field: Field, pair: _Pair | None, kind: AnswerKind) -> bool:
     if field.word == "line" and re.search(r"\bnot\b" if kind != "text" else r"\b(?:not|answer)\b", field.text, re.I):
         return True
     if kind != "text":
-        return False
-    if field.word == "is":
+        return all(re.match(r"\s*(?:[-*+\u2022]|\d+[.)])\s", line) for line in (field.text, field.more))
+    if field.word == "is" or without_lead(field.text.strip()) != field.text.strip():
         return re.search(r"[.!?]\s", field.text) is not None
+    if (field.word and field.more) or _SENTENCE.search(field.text):
+        return True
     value = "" if pair is None or not field.word else pair.stated["percent"] or pair.stated["number"]
     labelled = field.word == "line" and OTHER_LABEL.match(field.text) is not None
     return labelled or "%" in value or value.startswith("0.")
@@ -359,13 +371,13 @@ def _confidence(text: str, scale: Scale) -> _Value:
 def _percent(stated: re.Match[str], scale: Scale) -> _Value:
     number, total = Decimal(stated["number"]), int(stated["total"] or 0)
     point = "." in stated["number"]
-    if stated["bound"] or stated["range"] or total not in (0, 5, 10, 100):
+    if stated["bound"] or stated["range"] or total not in (0, 5, 10, 100) or scale == "unknown":
         return None, ParseStatus.AMBIGUOUS
     if total:
         number *= 100 // total
     elif not stated["percent"] and (scale == "fraction" or (scale == "probability" and point and number <= 1)):
         number *= 100
-    elif 0 < number < 1 or (number == 1 and (point or not stated["percent"])) or scale == "unknown":
+    elif 0 < number < 1 or (number == 1 and (point or not stated["percent"])):
         return None, ParseStatus.AMBIGUOUS
     if not 0 <= number <= 100:
         return None, ParseStatus.OUT_OF_RANGE

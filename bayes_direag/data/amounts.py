@@ -91,6 +91,6 @@ def _value(side: str) -> Fraction | None:
     number = Fraction(top.replace(",", ""))
     if not bottom or (match["whole"] and number >= bottom) or abs(exponent) > MAX_SIZE:
         return None
-    scales = re.findall("|".join(_SCALES), match["scales"].lower())
-    number = (int(match["whole"] or 0) + number / bottom) * Fraction(10) ** (exponent + sum(map(_SCALES.get, scales)))
+    power = exponent + sum(_SCALES[scale] for scale in re.findall("|".join(_SCALES), match["scales"].lower()))
+    number = (int(match["whole"] or 0) + number / bottom) * Fraction(10) ** power
     return -number if match["minus1"] or match["minus2"] else number

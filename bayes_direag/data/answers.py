@@ -101,8 +101,8 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     bare = without_lead(unmarked(text))
     if kind == "numeric":
         return _spell(amount(bare))
-    letters = [_letter(bare)] if kind == "choice" else _letters(bare) or [_letter(bare)]
-    return None if None in letters else ",".join(sorted({letter for letter in letters if letter}))
+    letters = _letters(bare) if kind == "choices" else []
+    return ",".join(sorted({*letters})) if letters else _letter(bare)
 
 
 def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool:

@@ -47,7 +47,7 @@ FORMS = (
     Form("4. **Answer**: {}\n5. **Confidence**: {}".format),
     Form("(1) Final answer: {}\n(2) Confidence level: {}".format),
     Form("- Answer: {}\n- Confidence: {}".format),
-    Form("> **Answer:** {}  \n> **Certainty:** {}".format),
+    Form("[[ ## answer ## ]]\n{}\n\n[[ ## confidence ## ]]\n{}\n\n[[ ## completed ## ]]".format),
     Form("### Answer\n{}\n\n### Confidence\n{}".format),
     Form("Answer:\n\n{}\n\nConfidence:\n\n{}".format),
     Form("Answer: {}, Confidence: {}".format),
@@ -165,6 +165,7 @@ AFTER = (
     "\n\nQ: How many are left?\nAnswer: 7\nConfidence: 10%",
     "\n\nQuestion: Next?\nA: 7\nAnswer and Confidence (0-100): 7, 10%",
     "\n\nProblem 2: Next?\nGuess: 7\nProbability: 0.1",
+    *("\n\n> Answer: 7\n> Confidence: 10%", "\n\n<!-- Answer: 7, Confidence: 10% -->", '\n\nHe said "Answer: 7, 10%".'),
 )
 SCRIPTS: tuple[dict[int, int], ...] = (
     {},
