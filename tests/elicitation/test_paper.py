@@ -18,10 +18,11 @@ import pytest
 from analysis.paper.printed import PRINTED_TABLES
 from bayes_direag.errors import DirEAGError
 from elicitation.journal import read_journal
-from elicitation.paper import EVALUATED_BY, METHODS, PAPER_MODELS, RECORD, paper_command
+from elicitation.paper import EVALUATED_BY, EVALUATION, METHODS, PAPER_MODELS, RECORD, _tabulate, paper_command
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.workload import PLANNED_RUNS, PlannedRun, estimate, planned_runs
+from tests.analysis.made_runs import write_run
 from tests.command_line import contents
 from tests.elicitation.checkout import write_checkout
 from tests.elicitation.rehearsal import write_questions, write_vllm
@@ -98,6 +99,19 @@ def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path)
     train, test = (parts[k].questions.problems for k in (0, 1))
     assert (len(train), {problem.dataset for problem in train + test}) == (5, {"gsm8k"})
     assert not {problem.problem_id for problem in train} & {problem.problem_id for problem in test}
+
+
+def test_tables_are_made_of_all_evaluations_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for model in MODELS:
+        folder = tmp_path / model / "svamp" / EVALUATION / "paper"
+        folder.parent.mkdir(parents=True)
+        write_run(folder, {"direag": [(0.9, True), (0.8, False)] * 5}, model=model)
+    _tabulate(tmp_path, "Prompts: my own.", seed=0)
+    assert {"figure2.png", "table1.html", "table2.tex"} <= {*os.listdir(tmp_path / "tables")}
+    said = capsys.readouterr().out
+    assert said.startswith("Methods, as in the paper's Table 1. Prompts: my own.\n\nQwen2.5-7B, SVAMP\n")
+    assert "Gemma-2-9B-it, SVAMP" in said
+    assert pd.read_csv(tmp_path / "tables" / "table1.csv")["run"].nunique() == 2
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
