@@ -18,6 +18,7 @@ from bayes_direag.commands.options import err, out, require_parent
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
+from bayes_direag.packages import take
 from elicitation.command import LenientOption, PromptsFromOption, VllmArgsOption, VllmPythonOption, serve
 from elicitation.parsing import count_words
 from elicitation.prompts import ProtocolName, load_protocol, prompt_hash
@@ -246,6 +247,7 @@ def _direag(*arguments: str, folder: Path) -> None:
 def _tabulate(target: Path, prompts: str, seed: int) -> None:
     """Make tables and figures of all evaluations in the folder, replacing earlier ones."""
     (tables,) = entry_points(group="direag.paper", name="tables")
+    take(tables.module.partition(".")[0])
     with chdir(target):
         evaluations = sorted(path.parent for path in Path().glob(f"*/*/{EVALUATION}/*/evaluation.json"))
         typer.echo(tables.load()(evaluations, Path("tables"), prompts, seed))
