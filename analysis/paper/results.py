@@ -149,8 +149,8 @@ def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
         parts.append(pd.DataFrame([row]))
     caption = (
         "Mean held-out support of the null, before the final calibration: of questions whose selected answer is right, "
-        f"and of those to which no level gave a right answer. Bars: {LEVEL:.0%} bootstrap interval over questions. The "
-        "paper draws the same, but prints no figures of it."
+        f"and of those to which no level gave a right answer. Bars: {LEVEL:.0%} bootstrap interval over questions; "
+        "without a square there is no such question. The paper draws the same, but prints no figures of it."
     )
     series = {"correct": ("selected answer right", RIGHT, "o"), "absent": ("no candidate right", WRONG, "s")}
     panels = (Panel("mean support of the null", series),)
