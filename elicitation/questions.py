@@ -12,14 +12,18 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.plain import is_missing
+from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from elicitation.question_sources import HUB, TELL, Form, Record, Row, Told, hub_rows, published_form, read_rows
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One question.
+    """One question, which can be written with its replies; raises DirEAGError if it could not.
 
     Attributes
     ----------
@@ -33,6 +37,21 @@ class Problem:
     dataset: str
     question: str
     gold_answer: str | None
+
+    def __post_init__(self) -> None:
+        given = {"problem_id": self.problem_id, "dataset": self.dataset, "question": self.question}
+        given["gold_answer"] = self.gold_answer or ""
+        try:
+            kept = Question.model_validate(given | {"observations": ()})
+        except ValidationError as error:
+            field = str(error.errors(include_url=False)[0]["loc"][0])
+        else:
+            field = next((name for name in ("problem_id", "question") if getattr(kept, name) != given[name]), "")
+        if field:
+            raise DirEAGError(
+                f"question {self.problem_id!r}: saw {field} {given[field][:80]!r}, which cannot be written to an "
+                "observation file; expected text of whole characters that is no word for a missing value. Correct it."
+            )
 
 
 class OddRow(NamedTuple):
@@ -204,13 +223,16 @@ def _collect(
             odd.append(OddRow(line, f"no gold answer that is {kind}: asked without one", str(gold)[:60]))
         elif answer is not None and kind == "numeric" and _hardly_met(answer):
             odd.append(OddRow(line, "a gold answer of very many digits: kept as published", str(gold)[:60]))
-        problems.append(Problem(problem_id, dataset, question, answer))
+        try:
+            problems.append(Problem(problem_id, dataset, question, answer))
+        except DirEAGError as error:
+            raise DirEAGError(f"{name}, line {line}: {error}") from None
     return QuestionSet(name, tuple(problems), kind, tuple(sorted(odd)))
 
 
 def _gold(gold: object, kind: AnswerKind) -> str | None:
     """Return a gold answer in canonical form, or a text as it is; None if it has no canonical form."""
-    spelling = canonical(gold, kind) if isinstance(gold, str) else None
+    spelling = canonical(gold, kind) if isinstance(gold, str) and not is_missing(gold) else None
     return gold.strip() if spelling is not None and kind == "text" and isinstance(gold, str) else spelling
 
 

@@ -194,6 +194,34 @@ def test_unusable_files_are_refused(
         load_questions(tmp_path / name, **options)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("problem_id", value) for value in ("NA", "null", "N/A", "q\ud83d", "")),
+        *((field, "\ud83d?") for field in ("dataset", "question", "gold_answer")),
+        *(("question", value) for value in ("NaN", " ")),
+    ],
+)
+def test_what_could_not_be_written_is_refused_before_it_is_asked(field: str, value: str) -> None:
+    good = {"problem_id": "a", "dataset": "sums", "question": "1 + 1?", "gold_answer": "2"}
+    with pytest.raises(DirEAGError, match=f"saw {field} .*cannot be written to an observation file"):
+        Problem(**good | {field: value})
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ('{"problem_id": "NA", "question": "1 + 1?"}', "line 2: question 'NA': saw problem_id 'NA'"),
+        ('{"problem_id": "c", "question": "\\ud83d?"}', "line 2: question 'c': saw question"),
+        ('{"problem_id": "c", "question": "x", "gold_answer": "\\udcff"}', "line 2: question 'c': saw gold_answer"),
+    ],
+)
+def test_a_row_that_could_not_be_written_is_named(tmp_path: Path, row: str, complaint: str) -> None:
+    (tmp_path / "own.jsonl").write_text('{"problem_id": "b", "question": "2 + 2?", "gold_answer": "4"}\n' + row)
+    with pytest.raises(DirEAGError, match=complaint):
+        load_questions(tmp_path / "own.jsonl", kind="text")
+
+
 def stand_in(monkeypatch: pytest.MonkeyPatch, rows: Mapping[str, list[dict[str, Any]]]) -> list[tuple[Any, ...]]:
     """Put a stand-in for the datasets library in place, and return the calls that it gets."""
     calls = []
