@@ -66,7 +66,7 @@ VllmArgsOption = Annotated[
 
 
 def elicit_command(
-    questions: Annotated[str, typer.Option(help="gsm8k, svamp, gsm_hard, or a file of questions.")],
+    questions: Annotated[str, typer.Option(help="gsm8k (or gsm8k:train), svamp, gsm_hard, or a file of questions.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the run. An interrupted run is resumed.")],
     model: Annotated[
         str | None, typer.Option(help="Folder or name of the model to serve; with --base-url its name there.")
@@ -89,10 +89,10 @@ def elicit_command(
     lenient: LenientOption = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
     sample: Annotated[int | None, _which(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
-    split: Annotated[str | None, _which(help="Split of a named benchmark.")] = None,
-    question_column: Annotated[str | None, _which(help="Column with the questions, in a file.")] = None,
-    answer_column: Annotated[str | None, _which(help="Column with the gold answers, in a file.")] = None,
-    id_column: Annotated[str | None, _which(help="Column with the names of questions, in a file.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        _which("--column", metavar="FIELD=NAME", help="Name of a column of a file. Fields: question, gold, id."),
+    ] = None,
     answers: AnswersOption = None,
     levels: Annotated[
         Path | None, _how(help="TOML file with your own levels or wording; a level may name its model.")
@@ -146,11 +146,8 @@ def elicit_command(
         decider = Policy.load(policy)
     asked = load_questions(
         questions,
-        split=split,
         limit=limit,
-        question_column=question_column,
-        answer_column=answer_column,
-        id_column=id_column,
+        columns=dict(column.partition("=")[::2] for column in columns or ()),
         kind=answers or (None if decider is None else decider.predictor.answers),
     )
     preset = None if model is None else find_preset(model)

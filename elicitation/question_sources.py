@@ -1,14 +1,14 @@
 """The sources of questions: rows of files and of the Hugging Face hub, and the reading of each published form."""
 
-import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from bayes_direag.data.json_lines import read_lines
+from bayes_direag.data.tables import csv_cells
 from bayes_direag.errors import DirEAGError
 
 Form = Literal["gsm8k", "svamp", "gsm_hard"]
@@ -97,32 +97,29 @@ def published_form(rows: Iterable[Row]) -> Form | None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a file of JSON Lines, JSON (a list of objects), CSV or TSV.
+    """Read the rows of a file of JSON Lines, JSON (a list of objects), CSV or TSV, perhaps compressed.
 
     Raises DirEAGError if the file cannot be read, or has no row.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+    if not path.is_file():
         raise DirEAGError(
-            f"{path}: these questions cannot be read ({reason}); expected one of {', '.join(HUB)}, or a file "
-            "in UTF-8. Check the name or path."
-        ) from error
-    suffix = path.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        rows = _table_rows(path, text, "\t" if suffix == ".tsv" else ",")
+            f"{path}: saw no such file; expected one of {', '.join(HUB)}, or a file. Check the name or path."
+        )
+    lines = [*read_lines(path)]
+    if path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+        rows = list(_table_rows(lines, path))
     else:
+        text = "".join(lines)
         rows = _array_rows(path, text) if text.lstrip().startswith("[") else list(_line_rows(text))
     if not any(not isinstance(row.record, str) for row in rows):
         raise DirEAGError(
-            f"{path}: there is no question here; saw {text[:60]!r}; expected JSON objects, one a line, a JSON list of "
-            "them, or a table whose name ends in .csv or .tsv. Check that this is the right file."
+            f"{path}: there is no question here; saw {''.join(lines)[:60]!r}; expected JSON objects, one a line, a "
+            "JSON list of them, or a table whose name ends in .csv or .tsv. Check that this is the right file."
         )
     return rows
 
 
-def hub_rows(name: Form, split: str | None, revision: str | None) -> list[Row]:
+def hub_rows(name: Form, split: str | None) -> list[Row]:
     """Read the rows of a named benchmark with the Hugging Face ``datasets`` library.
 
     Raises DirEAGError if the library is missing, the benchmark has no such split, or it cannot be loaded.
@@ -140,11 +137,11 @@ def hub_rows(name: Form, split: str | None, revision: str | None) -> list[Row]:
     records: list[Record] = []
     for part in source.default if split is None else (split,):
         try:
-            data = load_dataset(source.repository, source.config, split=part, revision=revision or source.revision)
+            data = load_dataset(source.repository, source.config, split=part, revision=source.revision)
             records += [{field: _text(value) for field, value in record.items()} for record in data]
         except Exception as error:
             raise DirEAGError(
-                f"{source.repository} (split {part}, revision {revision or source.revision}) cannot be loaded "
+                f"{source.repository} (split {part}, revision {source.revision}) cannot be loaded "
                 f"({type(error).__name__}: {str(error)[:200]}); expected it on the hub or in the local cache. Check "
                 "the connection, or give the path of the published file."
             ) from error
@@ -185,16 +182,7 @@ def _array_rows(path: Path, text: str) -> list[Row]:
     ]
 
 
-def _table_rows(path: Path, text: str, delimiter: str) -> list[Row]:
-    reader = csv.DictReader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows = []
-    try:
-        for record in reader:
-            whole = None not in record and None not in record.values()  # neither too many cells nor too few
-            rows.append(Row(reader.line_num, dict(record) if whole else delimiter.join(map(str, record.values()))))
-    except csv.Error as error:
-        raise DirEAGError(
-            f"{path}, after line {reader.line_num}: this table cannot be read ({error}); expected cells in quotation "
-            "marks if they contain commas or line breaks. Correct the line."
-        ) from error
-    return rows
+def _table_rows(lines: Sequence[str], path: Path) -> Iterator[Row]:
+    header, _, cells = csv_cells(lines, path)
+    for *values, line in zip(*(column.to_pylist() for column in cells.columns), strict=True):
+        yield Row(line, {name: value for name, value in zip(header, values, strict=True) if name})

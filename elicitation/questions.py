@@ -6,7 +6,7 @@ because they are rounded or have very many digits; these are kept.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -57,7 +57,7 @@ class Problem:
 class OddRow(NamedTuple):
     """A row with a defect: what is odd, what was done about it, and the beginning of the row or of the odd part."""
 
-    line: int  # in a table its last one; its number from 1 if rows are not lines
+    line: int  # its number from 1 if rows are not lines
     reason: str
     excerpt: str
 
@@ -86,6 +86,8 @@ class QuestionSet:
         return replace(self, problems=tuple(shuffled[:n]))
 
 
+#: The fields of a question, and the usual names of their columns.
+_USUAL = {"question": ("question",), "gold": ("gold_answer", "answer"), "id": ("problem_id", "id")}
 _MOST_DECIMALS = 6  # replies can hardly be expected to give more
 _MOST_DIGITS = 15  # floats represent no more exactly
 
@@ -93,12 +95,8 @@ _MOST_DIGITS = 15  # floats represent no more exactly
 def load_questions(
     name_or_path: str | Path,
     *,
-    split: str | None = None,
     limit: int | None = None,
-    question_column: str | None = None,
-    answer_column: str | None = None,
-    id_column: str | None = None,
-    revision: str | None = None,
+    columns: Mapping[str, str] | None = None,
     kind: AnswerKind | None = None,
 ) -> QuestionSet:
     """Load a question set by name or from a file.
@@ -109,45 +107,37 @@ def load_questions(
     Parameters
     ----------
     name_or_path : str or path-like
-        ``"gsm8k"``, ``"svamp"`` or ``"gsm_hard"``, read with the Hugging Face ``datasets`` library; or a file of JSON
-        Lines, JSON, CSV or TSV.
-        A published file of one of the three benchmarks is recognised by its content. Other files need a column of
-        questions, and may have one of answers.
-    split : str, optional
-        A split of a named benchmark. By default the test split of GSM8K, and all of SVAMP and GSM-Hard.
+        ``gsm8k``, ``svamp`` or ``gsm_hard``, read with the Hugging Face ``datasets`` library, or a split such as
+        ``gsm8k:train`` (by default the test split of GSM8K, and all of SVAMP); or a file of JSON Lines, JSON, CSV or
+        TSV. A published file of one of the three benchmarks is recognised by its content. Other files need a column of
+        questions, and may have one of right answers.
     limit : int, optional
         The number of questions to take, from the start.
-    question_column, answer_column, id_column : str, optional
-        Columns of a file. By default ``question``, ``gold_answer`` or ``answer``, and ``problem_id`` or ``id``.
-    revision : str, optional
-        A revision of a named benchmark other than the pinned one.
+    columns : mapping, optional
+        The names of the columns of a file: of ``question`` (default ``question``), ``gold`` (``gold_answer`` or
+        ``answer``) and ``id`` (``problem_id`` or ``id``).
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared. By default numeric for benchmarks; for other files inferred from the gold answers
         (:func:`bayes_direag.data.answers.infer_kind`), or numeric if there are none.
     """
     if limit is not None and limit < 1:
         raise DirEAGError(f"the limit of questions is {limit}; expected at least 1. Leave it out to take them all.")
-    columns = {"question_column": question_column, "answer_column": answer_column, "id_column": id_column}
-    published = {"split": split, "revision": revision}
-    name = str(name_or_path)
-    form = next((form for form in TELL if form == name), None)
-    if form is not None:
-        _refuse(f"the benchmark {name}, whose columns are known", **columns)
-        name = _set_name(form, split or HUB[form].default[0])
-        return _collect(name, form, hub_rows(form, split, revision), TELL[form], kind or "numeric", limit)
-    _refuse("a file", **published)
+    columns = columns or {}
+    name, _, split = str(name_or_path).partition(":")
+    benchmark = next((form for form in TELL if form == name), None)
+    if benchmark is not None:
+        if columns:
+            raise DirEAGError(
+                f"saw names of columns for the benchmark {name}, whose columns are known. Leave them out."
+            )
+        rows, source = hub_rows(benchmark, split or None), split or HUB[benchmark].default[0]
+        return _collect(_set_name(benchmark, source), benchmark, rows, TELL[benchmark], kind or "numeric", limit)
     path = Path(name_or_path)
     rows = read_rows(path)
-    form = None if any(columns.values()) else published_form(rows)
+    form = None if columns else published_form(rows)
     if form is not None:
         return _collect(_set_name(form, path.stem.lower()), form, rows, TELL[form], kind or "numeric", limit)
-    return _collect(path.stem, path.stem, rows, _teller(path, rows, **columns), kind, limit, published=False)
-
-
-def _refuse(what: str, **options: str | None) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise DirEAGError(f"{' and '.join(given)} cannot be chosen for {what}; expected none. Leave it out.")
+    return _collect(path.stem, path.stem, rows, _teller(path, rows, columns), kind, limit, published=False)
 
 
 def _set_name(form: Form, source: str) -> str:
@@ -156,30 +146,29 @@ def _set_name(form: Form, source: str) -> str:
     return f"{form}_{part[0]}" if part else form
 
 
-def _teller(
-    path: Path, rows: Sequence[Row], question_column: str | None, answer_column: str | None, id_column: str | None
-) -> Callable[[Record], Told]:
+def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Callable[[Record], Told]:
     """Find the columns of a table, and return the function that reads a row."""
-    columns = {field for row in rows if not isinstance(row.record, str) for field in row.record}
-    shown = ", ".join(sorted(columns))
-
-    def column(chosen: str | None, *usual: str) -> str | None:
-        if chosen is not None and chosen not in columns:
-            raise DirEAGError(f"{path}: there is no column {chosen!r}; saw {shown}. Name one of these.")
-        return chosen or next((name for name in usual if name in columns), None)
-
-    question = column(question_column, "question")
-    answer = column(answer_column, "gold_answer", "answer")
-    name = column(id_column, "problem_id", "id")
-    if question is None:
+    present = {field for row in rows if not isinstance(row.record, str) for field in row.record}
+    if unknown := columns.keys() - _USUAL.keys():
         raise DirEAGError(
-            f"{path}: there is no column of questions; saw {shown}; expected 'question'. Name the column with "
-            "--question-column (and --answer-column, if there are answers)."
+            f"--column {', '.join(sorted(unknown))}=: expected FIELD=NAME with one of {', '.join(_USUAL)}."
         )
+
+    def column(field: str) -> str | None:
+        named = columns.get(field)
+        found = next((name for name in ((named,) if named else _USUAL[field]) if name in present), None)
+        if found is None and (named or field == "question"):
+            raise DirEAGError(
+                f"{path}: there is no column {named or field!r}; saw {', '.join(sorted(present))}. Name the column by "
+                f"--column {field}=NAME."
+            )
+        return found
+
+    question, gold, name = column("question"), column("gold"), column("id")
 
     def tell(row: Record) -> Told:
         problem_id = row.get(name) if name else None
-        return Told(str(problem_id) if problem_id else None, row.get(question), row.get(answer) if answer else None)
+        return Told(str(problem_id) if problem_id else None, row.get(str(question)), row.get(gold) if gold else None)
 
     return tell
 

@@ -90,7 +90,7 @@ def planned_runs(
         for name, (protocol, split, file) in protocols.items() if dataset in datasets else ():
             if file not in sets:
                 sets[file] = (
-                    load_questions(dataset, split=split, limit=limit)
+                    load_questions(dataset if split is None else f"{dataset}:{split}", limit=limit)
                     if folder is None
                     else load_questions(folder / file, limit=limit)
                 )

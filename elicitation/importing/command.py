@@ -59,7 +59,11 @@ def import_command(
     paths = [(level, path) for file in files for level, path in _named(file)]
     if target.resolve() in {path.resolve() for _, path in paths}:
         raise DirEAGError(f"--out {target}: saw one of the logs; expected another file. Choose another name.")
-    asked = None if questions is None else load_questions(questions, id_column=id_column, kind=answers)
+    asked = (
+        None
+        if questions is None
+        else load_questions(questions, columns={"id": id_column} if id_column else {}, kind=answers)
+    )
     if any(level is None for level, _ in paths) and any(level for level, _ in paths):
         raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, or for none. Name them all.")
     with progress() as step:

@@ -1,5 +1,6 @@
 """Question sets: the published forms, tables, the hub (a stand-in for it), and rows that are odd."""
 
+import gzip
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -135,15 +136,18 @@ def test_a_limit_reports_only_the_rows_it_reaches(tmp_path: Path) -> None:
 
 def test_tables_with_named_columns(tmp_path: Path) -> None:
     path = tmp_path / "quiz.csv"
-    path.write_text('\ufeffno,prompt,solution\nq1,"One, or\ntwo?",b\nq2,Three?,C\nq2,Again?,A\nq4,Four\nq5,Five?,\n')
-    questions = load_questions(path, question_column="prompt", answer_column="solution", id_column="no")
+    path.write_text('\ufeffno,prompt,solution\nq1,"One, or\ntwo?",b\nq2,Three?,C\nq2,Again?,A\nq5,Five?,\n')
+    questions = load_questions(path, columns={"question": "prompt", "gold": "solution", "id": "no"})
     assert questions.kind == "choice"
     assert questions.problems == (
         Problem("q1", "quiz", "One, or\ntwo?", "B"),
         Problem("q2", "quiz", "Three?", "C"),
         Problem("q5", "quiz", "Five?", None),
     )
-    assert [(row.line, row.excerpt) for row in questions.odd_rows] == [(5, "q2"), (6, "q4,Four,None")]
+    assert [(row.line, row.excerpt) for row in questions.odd_rows] == [(5, "q2")]
+    packed = tmp_path / "quiz.csv.gz"
+    packed.write_bytes(gzip.compress(b"question;answer\nOne, two?;1,5\n"))
+    assert [(p.question, p.gold_answer) for p in load_questions(packed, kind="text").problems] == [("One, two?", "1,5")]
     tsv = tmp_path / "quiz.tsv"
     tsv.write_text("question\tanswer\nHow many?\t1,218.0\nHow much?\t$3\n")
     assert [p.gold_answer for p in load_questions(tsv).problems] == ["1218", "3"]
@@ -172,17 +176,18 @@ def test_json_lines_with_the_fields_of_an_observation_file(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "content", "options", "complaint"),
     [
-        ("none.jsonl", None, {}, "cannot be read .*No such file.* expected one of gsm8k, svamp, gsm_hard, or a"),
+        ("none.jsonl", None, {}, "saw no such file; expected one of gsm8k, svamp, gsm_hard, or a"),
         ("empty.jsonl", "", {}, "there is no question here"),
         ("text.txt", "hello\nworld\n", {}, "there is no question here; saw 'hello"),
         ("cut.json", '[{"question": "a"', {}, "this is not JSON"),
         ("list.json", "[1, 2]", {}, "there is no question here"),
-        ("other.jsonl", '{"prompt": "a", "key": "b"}', {}, "no column of questions; saw key, prompt"),
-        ("other.jsonl", '{"question": "a"}', {"answer_column": "gold"}, "no column 'gold'; saw question"),
+        ("other.jsonl", '{"prompt": "a", "key": "b"}', {}, "no column 'question'; saw key, prompt"),
+        ("other.jsonl", '{"question": "a"}', {"columns": {"gold": "right"}}, "no column 'right'; saw question"),
         ("blank.jsonl", '{"question": ""}', {}, "none of its 1 rows holds a question"),
-        ("bad.csv", 'question\n"a" b"\n', {}, "after line 1: this table cannot be read"),
-        ("split.jsonl", '{"question": "a"}', {"split": "test"}, "split cannot be chosen for a file"),
-        ("latin.jsonl", '{"question": "\udcff"}', {}, r"expected .* a file in UTF-8"),
+        ("bad.csv", 'question\n"a" b"\n', {}, "line 2: this is not CSV"),
+        ("row.csv", "question,gold\na,1\nb\n", {}, "line 3: this row has 1 cells"),
+        ("other.jsonl", '{"question": "a"}', {"columns": {"answer": "b"}}, "FIELD=NAME with one of question, gold, id"),
+        ("latin.jsonl", '{"question": "\udcff"}', {}, "this is not UTF-8 text"),
     ],
 )
 def test_unusable_files_are_refused(
@@ -238,10 +243,9 @@ def test_benchmarks_from_the_hub_are_pinned(monkeypatch: pytest.MonkeyPatch) -> 
     calls = stand_in(monkeypatch, {"train": GSM8K[:1], "test": GSM8K})
     questions = load_questions("gsm8k")
     assert [p.problem_id for p in questions.problems] == ["gsm8k_test-00000", "gsm8k_test-00001"]
-    assert load_questions("gsm8k", split="train", revision="abc").name == "gsm8k_train"
+    assert load_questions("gsm8k:train").name == "gsm8k_train"
     assert [call[:3] for call in calls] == [("openai/gsm8k", "main", "test"), ("openai/gsm8k", "main", "train")]
     assert len(calls[0][3]) == 40
-    assert calls[1][3] == "abc"
 
 
 def test_svamp_from_the_hub_is_all_of_it_in_published_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -252,7 +256,7 @@ def test_svamp_from_the_hub_is_all_of_it_in_published_order(monkeypatch: pytest.
     path.write_text(json.dumps(SVAMP[::-1]))
     assert questions == load_questions(path)
     assert [call[2] for call in calls] == ["train", "test"]
-    assert load_questions("svamp", split="test").problems[0].problem_id == "svamp-00001"
+    assert load_questions("svamp:test").problems[0].problem_id == "svamp-00001"
 
 
 def test_a_missing_library_and_a_failing_hub_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,9 +267,9 @@ def test_a_missing_library_and_a_failing_hub_say_what_to_do(monkeypatch: pytest.
     with pytest.raises(DirEAGError, match=r"openai/gsm8k \(split test, .* cannot be loaded \(KeyError"):
         load_questions("gsm8k")
     with pytest.raises(DirEAGError, match="no split 'dev'; expected one of train, test"):
-        load_questions("gsm8k", split="dev")
-    with pytest.raises(DirEAGError, match="question_column cannot be chosen for the benchmark svamp"):
-        load_questions("svamp", question_column="Body")
+        load_questions("gsm8k:dev")
+    with pytest.raises(DirEAGError, match="saw names of columns for the benchmark svamp"):
+        load_questions("svamp", columns={"question": "Body"})
 
 
 @pytest.mark.parametrize(
