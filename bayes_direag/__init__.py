@@ -23,11 +23,6 @@ A state is a candidate or, in the last place, the null "no candidate is right".
 Names are loaded when first used, so that reading observations does not load JAX.
 """
 
-import sys
-
 import lazy_loader
 
-from bayes_direag.packages import Shadowed
-
-sys.meta_path.append(Shadowed)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,13 +18,21 @@ import typer
 from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
-from bayes_direag.commands.help import GroupedCommand, help_text, option_groups, typed_wrong
 from bayes_direag.commands.options import err, out
 from bayes_direag.errors import DirEAGError, abridged, did_you_mean
 from bayes_direag.packages import take
 
 #: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
 GROUP = "direag.commands"
+#: The commands in the order of the work, by the panel of the help that they stand in; others follow.
+PANELS = {
+    "Start": ("quickstart", "simulate"),
+    "Fit and predict": ("label", "fit", "show", "predict", "export"),
+    "Decide": ("policy", "drift", "explain"),
+    "Look": ("evaluate", "report", "compare", "diagnose", "plot"),
+    "Ask a model": ("elicit", "import"),
+    "Paper": ("paper",),
+}
 
 
 class FrontDoor(TyperGroup):
@@ -34,8 +42,10 @@ class FrontDoor(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the names of all commands, in string order."""
-        return sorted(entry_points(group=GROUP).names)
+        """Return the names of all commands, in the order of the work."""
+        known = [name for names in PANELS.values() for name in names]
+        names = sorted(entry_points(group=GROUP).names)
+        return [*(name for name in known if name in names), *(name for name in names if name not in known)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         """Load the function of a command's entry point; its docstring ends with examples."""
@@ -44,9 +54,10 @@ class FrontDoor(TyperGroup):
             return None
         take(commands[cmd_name].module.partition(".")[0])
         function = commands[cmd_name].load()
-        text, _, example = str(function.__doc__).partition("Example: ")
-        command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        command.command(cmd_name, cls=GroupedCommand, help=text, epilog=f"Example: {example}")(function)
+        text, _, example = inspect.cleandoc(str(function.__doc__)).partition("Example: ")
+        panel = next((panel for panel, names in PANELS.items() if cmd_name in names), None)
+        command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+        command.command(cmd_name, help=text, epilog=f"Example: {example}", rich_help_panel=panel)(function)
         return typer.main.get_command(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -56,14 +67,6 @@ class FrontDoor(TyperGroup):
             near = did_you_mean(args[0], names)
             raise DirEAGError(f"there is no command {args[0]!r}.{near} See direag --help.")
         return super().resolve_command(ctx, args)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help: the first paragraph of each command, then the options."""
-        commands = {}
-        for name in self.list_commands(ctx):
-            first, *_ = inspect.cleandoc(self.get_command(ctx, name).help).split("\n\n")
-            commands[name] = " ".join(first.split())
-        formatter.write(help_text("direag COMMAND [OPTIONS]", self, {"Commands": commands, **option_groups(self, ctx)}))
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the command line, whatever characters standard output takes; without a word, print the help."""
@@ -76,7 +79,7 @@ class FrontDoor(TyperGroup):
             status = super().main(typed or ["--help"], standalone_mode=False, **settings)
         except Exception as error:
             if hasattr(error, "format_message"):
-                err.print(typed_wrong(error))
+                err.print(_typed_wrong(error))
                 sys.exit(2)
             platform = _unusable_platform()
             if platform is not None:
@@ -104,6 +107,16 @@ class FrontDoor(TyperGroup):
             except KeyboardInterrupt:
                 err.print("direag: interrupted; nothing was left half written.")
                 raise typer.Exit(128 + (received or [signal.SIGINT])[0]) from None
+
+
+def _typed_wrong(error: Any) -> str:
+    """Return the line that says what was typed wrong, what may have been meant, and where to read more."""
+    near = getattr(error, "possibilities", None) or ()
+    text = error.message if near else error.format_message()
+    meant = did_you_mean(error.option_name, near) if near else ""
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "direag"
+    said = " ".join(str(text).replace("Value error, ", "").split()).rstrip(".")
+    return f"direag: {said}.{meant} See {command} --help."
 
 
 @contextmanager
@@ -143,6 +156,7 @@ app = typer.Typer(
     cls=FrontDoor,
     epilog="Example: direag quickstart",
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 
 

@@ -1,9 +1,7 @@
 """Folders of results, which are written completely or not at all, and never replace other files."""
 
-import ctypes
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -140,8 +138,6 @@ class ResultFolder:
             whole, before = temporary / "whole", temporary / "before"
             whole.mkdir()
             yield whole
-            if folder.exists() and _exchange(whole, folder):
-                return
             try:
                 if folder.exists():
                     folder.rename(before)
@@ -150,10 +146,3 @@ class ResultFolder:
                 if before.exists() and not folder.exists():
                     before.rename(folder)
                 raise
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders, so that neither name is ever without one; return whether the system could do it."""
-    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux
-    current, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return renameat2 is not None and renameat2(current, os.fsencode(first), current, os.fsencode(second), exchange) == 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.display import folders
 from analysis.display.folders import ResultFolder
 from analysis.display.style import figure_style, new_figure
 from bayes_direag.errors import DirEAGError
@@ -51,19 +50,6 @@ def test_an_earlier_one_gives_way_and_a_link_stays_one(out, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"link", "out"}
 
 
-def test_the_folder_is_never_missing_while_it_is_replaced(out, monkeypatch):
-    rename = Path.rename
-
-    def rename_and_look(self: Path, target: Path) -> Path:
-        renamed = rename(self, target)
-        assert (out / "thing.json").exists()
-        return renamed
-
-    monkeypatch.setattr(Path, "rename", rename_and_look)
-    write(out, 2.0)
-    assert json.loads((out / "thing.json").read_text())["number"] == 2
-
-
 @pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_names_the_folder_that_was_given(out, tmp_path):
     before = contents(out)
@@ -76,7 +62,6 @@ def test_a_full_disk_names_the_folder_that_was_given(out, tmp_path):
 
 @pytest.mark.parametrize("at", ["before", "out"])
 def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, at):
-    """On a system that cannot exchange two names."""
     before, rename, failed = contents(out), Path.rename, []
 
     def fail_once(self: Path, target: Path) -> Path:
@@ -85,7 +70,6 @@ def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, a
             raise KeyboardInterrupt
         return rename(self, target)
 
-    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fail_once)
     with pytest.raises(KeyboardInterrupt):
         write(out, 2.0)

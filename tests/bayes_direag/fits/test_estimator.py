@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import brier_score_loss, get_scorer
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, cross_validate
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -48,28 +48,46 @@ def test_it_samples(labelled: Observations) -> None:
 
 
 def test_x_and_y_in_every_form(simulated: Observations) -> None:
-    """Observations, records and frames, with the gold answers in X or in y, are the same data."""
+    """Observations and records, with the gold answers in X or in y, are the same data."""
     known = simulated[:40]
     gold = [question.gold_answer for question in known.questions]
     bare = Observations.from_questions(
-        [one.model_copy(update={"gold_answer": None}) for one in known.questions], "text"
+        [one.model_copy(update={"gold_answer": None}) for one in known.questions], "numeric"
     )
-    frame, records = known.to_frame(), [one.model_dump(mode="json") for one in known.questions]
+    records = [one.model_dump(mode="json") for one in known.questions]
     hidden = [one | {"gold_answer": None} for one in records]
-    of_rows = frame["gold_answer"].to_numpy()
     expected = clone(COUNT).fit(known)
-    pairs = [(frame, None), (records, None), (hidden, gold), (frame.drop(columns="gold_answer"), of_rows)]
-    for x, y in [*pairs, (hidden, np.array(gold, dtype=object))]:
+    for x, y in [(records, None), (hidden, gold), (hidden, np.array(gold, dtype=object)), (bare, gold)]:
         model = clone(COUNT).fit(x, y)
         assert model.score(x, y) == pytest.approx(expected.score(known))
         assert model.fit_.tree.attrs["answers"] == "numeric"
-    assert clone(COUNT).fit(bare, gold).fit_.n_questions == 40
     with pytest.raises(DirEAGError, match=r"score: saw 40 questions, none with a gold answer; expected some. Give y"):
         expected.score(hidden)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         COUNT.fit(known, gold[:-1])
     with pytest.raises(ArgumentError, match="DirEAG: saw int; expected Observations, a path, a DataFrame in long form"):
         COUNT.fit(3)
+
+
+def test_scores_count_weights_only_if_asked(simulated: Observations) -> None:
+    model, half = clone(COUNT).fit(simulated[:60]), np.arange(20) < 10
+    test = simulated[60:80].weighted(half)
+    assert model.score(test) == model.score(simulated[60:80])
+    assert model.score(test, sample_weight=half) == pytest.approx(model.score(simulated[60:70]))
+
+
+def test_a_row_must_be_a_question(simulated: Observations) -> None:
+    """In long form scikit-learn would split questions, or wait for a prediction of each row."""
+    frame = simulated[:40].to_frame()
+    with pytest.raises(
+        DirEAGError, match=r"saw \d+ rows with the reports on \d+ questions; expected a row a .*GroupKFold"
+    ):
+        cross_val_predict(COUNT, frame, groups=frame["problem_id"], cv=GroupKFold(3))
+    wide = frame.pivot(index="problem_id", columns="level_name", values=["answer", "confidence"])
+    wide.columns = [f"{field}_{level}" for field, level in wide.columns]
+    gold = frame.groupby("problem_id")["gold_answer"].first()
+    answers = cross_val_predict(DirEAG(variant="count", answers="numeric"), wide.reset_index(), gold, cv=KFold(2))
+    assert len(answers) == 40
 
 
 def test_it_is_searched_piped_and_cross_validated(simulated: Observations) -> None:
@@ -88,49 +106,18 @@ def test_it_is_searched_piped_and_cross_validated(simulated: Observations) -> No
     assert cross_val_predict(COUNT, train, cv=2, method="predict_proba").shape == (60, 2)
 
 
-def test_scorers_judge_selected_answers(simulated: Observations) -> None:
-    train, test = simulated[:60], simulated[60:]
-    model = clone(COUNT).fit(train)
-    assert model.classes_.tolist() == [False, True]
-    right, probability = test.is_right(model.predict(test)), model.predict_proba(test)[:, 1]
-    expected = {
-        "benefit": model.score(test),
-        "accuracy": right.mean(),
-        "neg_brier_score": -brier_score_loss(right, probability),
-        "neg_log_loss": np.log(np.where(right, probability, 1 - probability)).mean(),
-        "roc_auc": np.mean([(a > b) + (a == b) / 2 for a in probability[right] for b in probability[~right]]),
-    }
-    gold = [f"{question.gold_answer} eggs" for question in test.questions]
-    hidden = [question.model_dump(mode="json") | {"gold_answer": None} for question in test.questions]
-    pipeline = make_pipeline(FunctionTransformer(), model)
-    for metric, value in expected.items():
-        score = DirEAG.scorer(metric)
-        assert score(model, test) == score(pipeline, test) == pytest.approx(value)
-        assert score(model, hidden, gold) == pytest.approx(value)
-    alike = test[np.flatnonzero(right)]
-    assert np.isnan(DirEAG.scorer("roc_auc")(model, alike))
-    search = GridSearchCV(COUNT, {"recalibration": ["platt"]}, scoring=DirEAG.scorer("neg_log_loss"), cv=KFold(2))
-    assert search.fit(train).best_score_ < 0
-    with pytest.raises(
-        DirEAGError, match=r"no metric 'f1_macro'; expected one of benefit, .*a probability for each gold"
-    ):
-        DirEAG.scorer("f1_macro")
-
-
-def test_scikit_learns_scorers_of_probabilities_are_refused(simulated: Observations) -> None:
-    """Even with gold answers of two values, of which scikit-learn would take the columns to be the probabilities."""
+def test_scikit_learn_refuses_its_scorers_of_probabilities(simulated: Observations) -> None:
+    """Even with gold answers of two values, of which it would take the columns to be the probabilities."""
     train, test = simulated[:60], simulated[60:]
     model = make_pipeline(FunctionTransformer(), clone(COUNT)).fit(train)
     gold = [question.gold_answer for question in test.questions]
     for name in ("roc_auc", "roc_auc_ovr", "average_precision", "neg_log_loss", "neg_brier_score"):
         for y in (gold, [number[-1] > "4" for number in gold]):
-            with pytest.raises(
-                DirEAGError, match=r"every gold answer. Give scoring=DirEAG.scorer\(metric\), .* roc_auc"
-            ):
+            with pytest.raises(ValueError, match=r"."):
                 get_scorer(name)(model, test, y)
     own = {"surest": lambda *given: given[0].predict_proba(given[1]).max()}
     assert cross_validate(model, train, scoring=own, cv=KFold(2))["test_surest"].max() <= 1
-    assert get_scorer("accuracy")(model, test, gold) == DirEAG.scorer("accuracy")(model, test)
+    assert get_scorer("accuracy")(model, test, gold) == test.is_right(model.predict(test)).mean()
 
 
 class OnNumbers(DirEAG):
@@ -140,10 +127,10 @@ class OnNumbers(DirEAG):
     is. The estimator itself takes no matrix, so checks of what it does with one are checks of this class.
     """
 
-    def fit(self, X, y=None):  # noqa: ARG002, N803
+    def fit(self, X, y=None, sample_weight=None):  # noqa: ARG002, N803
         X = validate_data(self, X)  # noqa: N806
         gold = np.arange(len(X)) % 3
-        return super().fit(_questions(X), gold)
+        return super().fit(_questions(X), gold, sample_weight)
 
     def predict(self, X):  # noqa: N803
         return super().predict(self._taken(X)).astype(float)
