@@ -34,7 +34,6 @@ SLOW = {
     "labels.md",
     "map-or-nuts.md",
     "presets.md",
-    "reproduce-the-paper.md",
     "tutorial.md",
 }
 

@@ -101,6 +101,24 @@ def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path)
     assert not {problem.problem_id for problem in train} & {problem.problem_id for problem in test}
 
 
+def test_every_part_is_asked_once_and_evaluated(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[tuple[object, ...]] = []
+    monkeypatch.setattr("elicitation.paper._evaluate", lambda *what: evaluated.append(what))
+    monkeypatch.setattr("elicitation.paper._tabulate", lambda *_: None)
+    asked = {"target": tmp_path / "out", "questions": questions, "models": MODELS[1], "datasets": "gsm8k,svamp"}
+    with Stub(MODELS[1]) as stub:
+        for _ in range(2):
+            paper_command(**asked, base_url=[stub.url])
+        assert len(stub.requests) == 6 * (5 + 11 + 11)
+    folders = [tmp_path / "out" / MODELS[1] / name for name in ("gsm8k", "svamp")]
+    assert evaluated[:4] == [(folder, preset, 20260526) for folder in folders for preset in EVALUATED_BY]
+    assert json.loads((tmp_path / "out" / RECORD).read_text())["prompts"] == "Prompts: a paraphrase of the authors'."
+    with pytest.raises(DirEAGError, match=r"saw a run with other settings \(prompts .*authors' own.*; digests "):
+        paper_command(**asked, base_url=["u"], prompts_from=write_checkout(tmp_path / "authors"))
+
+
 def test_tables_are_made_of_all_evaluations_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for model in MODELS:
         folder = tmp_path / model / "svamp" / EVALUATION / "paper"
