@@ -33,7 +33,7 @@ def drift_command(
     from bayes_direag.fits.fit import Fit
 
     learned = Fit.load(fit)
-    columns = options.chosen_columns(column, scale, groups, None, learned.columns)
+    columns = options.chosen_columns(column, scale, groups, learned.columns)
     drift = learned.drift(Observations.read(observations, learned.answers, columns), alarm_rate=alarm_rate)
     if as_json:
         options.out.print_json(data={"fit": str(fit), **drift.record()}, allow_nan=False)

@@ -15,7 +15,7 @@ def policy_command(
         Path, typer.Argument(metavar="FIT", help="A fit by `direag fit --partial`; or a policy, to try it on LABELLED.")
     ],
     labelled: Annotated[
-        Path | None, typer.Argument(metavar="[LABELLED]", help="Labelled questions with all reports, new to the fit.")
+        Path | None, typer.Argument(metavar="LABELLED", help="Labelled questions with all reports, new to the fit.")
     ] = None,
     target: Annotated[Path | None, typer.Option("--out", help="Where to write the policy, a JSON file.")] = None,
     budget: Annotated[
@@ -60,7 +60,7 @@ def policy_command(
 
         policy = Policy.load(source)
         known = policy.predictor
-        columns = options.chosen_columns(column, known.scale, known.groups, None)
+        columns = options.chosen_columns(column, known.scale, known.groups)
         forecast = policy.replay(Observations.read(labelled, known.answers, columns))
         tried = f"{source}: tried on {labelled}."
     else:

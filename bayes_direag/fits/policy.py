@@ -187,16 +187,16 @@ class Policy:
         person = "" if self.person is None else f" {own['handed_over']:.0%} of the questions are for a person."
         return (
             f"{say[self.advice(found)]}\n"
-            f"Benefit: policy {self._shown(own)}; {names} always {self._shown(fixed)}; all {self._shown(every)}. "
-            f"Intervals have probability {INTERVAL_LEVEL:g}.\n"
+            f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {self._shown(own)}; always {names} "
+            f"{self._shown(fixed)}; all {self._shown(every)}.\n"
             f"The policy's answers claim that {own['confidence']:.0%} of them are right; {own['accuracy']:.0%} are "
             f"[{own['accuracy_low']:.0%}, {own['accuracy_high']:.0%}].{person}"
         )
 
     def _shown(self, row: Mapping[Hashable, Any]) -> str:
-        price = f" and {row['price_share']:.0%} of their price" if np.ptp(self.prices) > 0 else ""
+        price = f", {row['price_share']:.0%} of their price" if np.ptp(self.prices) > 0 else ""
         benefit = f"{row['benefit']:.2f} [{row['benefit_low']:.2f}, {row['benefit_high']:.2f}]"
-        return f"{benefit} for {row['share']:.0%} of the reports{price}"
+        return f"{benefit} with {row['share']:.0%} of the reports{price}"
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
