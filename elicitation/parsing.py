@@ -232,7 +232,7 @@ def read_by_pattern(
     if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     answer, *stated = answers[-1].groups()
-    return Reading(answer.strip(), *_confidence((stated and stated[0]) or "", scale))
+    return Reading(answer.strip(), *read_confidence((stated and stated[0]) or "", scale))
 
 
 def read_last_number(text: str, *, confident: bool) -> Reading:
@@ -255,7 +255,7 @@ def read_last_number(text: str, *, confident: bool) -> Reading:
 def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     """Read an answer, and its confidence in the same field or in others."""
     text: str | None = field.text
-    values = [_confidence(other.text, other.scale) for other in stated]
+    values = [read_confidence(other.text, other.scale) for other in stated]
     content = _bare(_FILLED_IN.sub(r"\1", PLACEHOLDER.sub(" ", field.text)))
     pair = _split(content, kind) if len(content) <= _MAX_LINE else None
     both = field.what == "both" or field.rank is not None
@@ -356,7 +356,7 @@ def _may_be_one_number(pair: _Pair, *, listed: bool) -> bool:
     return gap == " " and re.match(r"\d{3}", number) is not None
 
 
-def _confidence(text: str, scale: Scale) -> _Value:
+def read_confidence(text: str, scale: Scale) -> tuple[float | None, ParseStatus]:
     """Return the confidence that a text states, in percent, and ``ok``; or None and the defect.
 
     It is one number with hedges around it. Of a margin it is the centre; a range, a bound or a word is missing.

@@ -1,5 +1,6 @@
 """Output files of batch services and of ``vllm run-batch``: one response a line, in any usual form of a body."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -84,37 +85,29 @@ def _said(log: Log, line: int, body: Any) -> list[Said]:
             return []
         case {"choices": [*choices]} if choices:
             found = [
-                Said(
-                    _text(choice.get("text", (choice.get("message") or {}).get("content"))), choice.get("finish_reason")
-                )
-                for choice in choices
-                if isinstance(choice, dict) and ("message" in choice or "text" in choice)
+                _one(one.get("message", one), one.get("finish_reason")) for one in choices if isinstance(one, dict)
             ]
         case {"output": [*output]}:
-            details = body.get("incomplete_details") or {}
-            messages = [one for one in output if isinstance(one, dict) and one.get("type") == "message"]
-            found = [Said("".join(_text(one.get("content")) for one in messages), details.get("reason"))]
+            details = body.get("incomplete_details")
+            messages = [one for one in output if isinstance(one, dict) and one.get("type") != "reasoning"]
+            found = [_one(messages, details.get("reason") if isinstance(details, dict) else details)]
             found = found if messages or details else []
-        case {"output": {"message": {"content": content}}}:
-            found = [Said(_text(content), body.get("stopReason"))]
+        case {"output": {"message": message}}:
+            found = [_one(message, body.get("stopReason"))]
         case {"generation": str(text)}:
-            found = [Said(text, body.get("stop_reason"))]
+            found = [_one(text, body.get("stop_reason"))]
         case {"results": [*results]} | {"outputs": [*results]}:
             found = [
-                Said(_text(one.get("outputText", one.get("text"))), one.get("completionReason", one.get("stop_reason")))
+                _one(one.get("outputText", one.get("text")), one.get("completionReason", one.get("stop_reason")))
                 for one in results
                 if isinstance(one, dict)
             ]
         case {"candidates": [*candidates]}:
-            found = [
-                Said(_text((one.get("content") or {}).get("parts")), one.get("finishReason"))
-                for one in candidates
-                if isinstance(one, dict)
-            ]
+            found = [_one(one.get("content"), one.get("finishReason")) for one in candidates if isinstance(one, dict)]
         case {"promptFeedback": {"blockReason": reason}}:
-            found = [Said("", reason)]
+            found = [_one("", reason)]
         case {"content": [*parts]}:
-            found = [Said(_text(parts), body.get("stop_reason"))]
+            found = [_one(parts, body.get("stop_reason"))]
         case _:
             found = []
     if not found:
@@ -125,11 +118,29 @@ def _said(log: Log, line: int, body: Any) -> list[Said]:
             expected="choices, output, results, candidates or content, as batch services write them",
             remedy="Check that the file is the output of a batch.",
         )
-    return [Said(said.text, None if said.finish_reason is None else str(said.finish_reason)) for said in found]
+    return found
 
 
-def _text(content: Any) -> str:
-    """Return the text of a message, which may come in parts."""
-    parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text") if isinstance(part, dict) and not part.get("thought") else part for part in parts]
-    return "".join(text for text in texts if isinstance(text, str))
+def _one(message: object, finish_reason: object) -> Said:
+    return Said(text_of(message), None if finish_reason is None else str(finish_reason))
+
+
+def text_of(message: object) -> str:
+    """Return the text of a message or of its parts; without a text, the arguments of the tools that it calls."""
+    match message:
+        case str():
+            return message
+        case list():
+            return "".join(map(text_of, message))
+        case {"thought": True} | {"type": "thinking" | "reasoning"}:
+            return ""
+        case {"text": str(text)}:
+            return text
+        case {"arguments": called} | {"input": called} | {"args": called}:
+            return called if isinstance(called, str) else json.dumps(called)
+        case {"function": inner} | {"functionCall": inner} | {"toolUse": inner} | {"parts": inner}:
+            return text_of(inner)
+        case {"content": content, **others}:
+            return text_of(content) or text_of(others.get("tool_calls") or others.get("function_call"))
+        case _:
+            return ""

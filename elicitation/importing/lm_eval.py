@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from bayes_direag.data.answers import AnswerKind, same_answer
 from elicitation.importing.replies import Log, Reply, read_records
 
 _HIDDEN = "-1"  # the number of a right choice that is not published
@@ -41,22 +42,46 @@ class _Sample(BaseModel):
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a sample file; the level is the task, or the task and the repeat if there are several.
 
-    By default the replies are read. A chosen filter gives the answer, and the reply gives the confidence. If there are
-    several gold answers, the task's first metric judges the answer of the filter. In multiple choice the answer is the
-    letter of the likeliest choice, and its confidence is the likelihood relative to the sum over all choices; if the
-    target does not say which choice is right, the first metric judges it.
+    By default the replies are read. A chosen filter gives the answer, and the reply gives the confidence. In multiple
+    choice the answer is the letter of the likeliest choice, and its confidence is the likelihood relative to the sum
+    over all choices. The first metric that is 0 or 1 throughout judges what it has seen: a likeliest choice, the answer
+    of a chosen filter, or a whole reply. Without a verdict the target is compared; with scores between 0 and 1,
+    questions are unlabelled. Targets that contradict a verdict of 1 are no gold answers.
     """
     task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
     samples = list(read_records(log, _Sample))
     log.check_scorers({sample.filter for _, sample in samples})
     chosen = log.scorers or (samples[0][1].filter,)
-    for line, sample in samples:
-        if sample.filter in chosen:
-            for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else ""):
-                yield replace(reply, file=task, task=task, identity=sample.doc_hash)
+    hashes = {line: sample.doc_hash for line, sample in samples}
+    used = [(line, sample) for line, sample in samples if sample.filter in chosen]
+    metric, is_graded = _metric([sample for _, sample in used])
+    found = [
+        reply
+        for line, sample in used
+        for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else "", metric)
+    ]
+    kinds: tuple[AnswerKind, ...] = get_args(AnswerKind)
+    no_golds = is_graded or any(
+        reply.given.get("correct")
+        and reply.gold is not None
+        and not any(same_answer(str(reply.given.get("answer", reply.text)), reply.gold, kind) for kind in kinds)
+        for reply in found
+    )
+    for reply in found:
+        yield replace(
+            reply, file=task, task=task, identity=hashes[reply.line or 0], gold=None if no_golds else reply.gold
+        )
 
 
-def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Reply]:
+def _metric(samples: list[_Sample]) -> tuple[str | None, bool]:
+    """Return the first metric that is 0 or 1 in all samples; without one, also whether there are scores between."""
+    scores = {name: [(sample.model_extra or {}).get(name) for sample in samples] for name in samples[0].metrics}
+    verdict = next((name for name, values in scores.items() if all(value in (0, 1) for value in values)), None)
+    between = any(isinstance(value, float) and 0 < value < 1 for values in scores.values() for value in values)
+    return verdict, verdict is None and between
+
+
+def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | None) -> Iterator[Reply]:
     arguments = [list(request.values()) for request in sample.arguments.values()]
     if not arguments or len(arguments[0]) < 2 or len(arguments) != len(sample.resps):
         raise log.error(
@@ -66,6 +91,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
             expected="arguments as lm-eval 0.4 writes them, one a reply",
             remedy="Write the log with lm-eval 0.4.3 or later.",
         )
+    verdict = {} if metric is None else {"correct": bool((sample.model_extra or {})[metric])}
     n = _n_choices(arguments)
     asked = sample.doc.get("question") if isinstance(sample.doc, dict) else None
     contexts = {str(argument[0]) for argument in arguments[:n]}
@@ -75,8 +101,8 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
         letter, confidence = _likeliest(log, line, sample, n)
         gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
         given: dict[str, object] = {"answer": letter, "confidence": confidence}
-        if gold is None and sample.targets not in ([], [_HIDDEN]):
-            given |= _verdict(sample)
+        if sample.targets not in ([], [_HIDDEN]):
+            given |= verdict
         yield Reply(problem_id, level, None, line, given=given, gold=gold, question=question)
         return
     gold = sample.targets[0].rpartition("####")[2].strip() if len(sample.targets) == 1 else None
@@ -86,28 +112,19 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
         yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold=gold, question=question)
         return
     answers = filtered if isinstance(filtered, list) else [filtered]
+    if len(texts) > 1 or answers[0] == "[invalid]" or not (log.scorers or answers == texts):
+        verdict = {}
     for place, text in enumerate(texts[: len(answers)] if log.scorers else texts):
         yield Reply(
             problem_id,
             f"{level} {place}".strip() if len(texts) > 1 else level,
             text,
             line,
-            given=_extracted(answers[place]) | _judged(sample, gold, len(texts)) if log.scorers else {},
+            given=(_extracted(answers[place]) if log.scorers else {}) | verdict,
             gold=gold,
             question=question,
             group=level if len(texts) > 1 else None,
         )
-
-
-def _judged(sample: _Sample, gold: str | None, n_replies: int) -> dict[str, bool]:
-    """Return whether a single reply is right by the task's first metric, if there is no single gold answer."""
-    judged = gold is None and sample.targets and n_replies == 1 and sample.filtered_resps[0] != "[invalid]"
-    return _verdict(sample) if judged else {}
-
-
-def _verdict(sample: _Sample) -> dict[str, bool]:
-    score = (sample.model_extra or {}).get(sample.metrics[0]) if sample.metrics else None
-    return {"correct": bool(score)} if score in (0, 1) else {}
 
 
 def _n_choices(arguments: list[list[Any]]) -> int:

@@ -3,18 +3,27 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from bayes_direag.data.answers import AnswerKind, infer_kind
+from bayes_direag.data.plain import is_missing
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
 from elicitation.fields import Scale
 from elicitation.frame import is_unknown
-from elicitation.parsing import ParseStatus, Reading, count_words, read_by_pattern, read_guesses, read_reply
+from elicitation.parsing import (
+    ParseStatus,
+    Reading,
+    count_words,
+    read_by_pattern,
+    read_confidence,
+    read_guesses,
+    read_reply,
+)
 from elicitation.questions import QuestionSet
 
 
@@ -54,6 +63,7 @@ class Reply:
     text: str | None  # None if there was no reply
     line: int | None = None
     finish_reason: str | None = None
+    confidence: str | None = None  # beside the text, on the scale of confidences
     given: Mapping[str, object] = field(default_factory=dict)  # values from the tool, which go before those of the text
     gold: str | None = None
     question: str | None = None
@@ -102,7 +112,7 @@ def put_together(
     statuses: Counter[str] = Counter()
     taken: dict[tuple[str, str], tuple[Log, Reply, Reading]] = {}
     for log, reply in replies:
-        for level, reading in _read(reply, kind, pattern, scale):
+        for level, reading in _read(log, reply, kind, pattern, scale):
             statuses[reading.status] += 1
             if (before := taken.setdefault((reply.problem_id, level), (log, reply, reading)))[1] is not reply:
                 raise log.error(
@@ -110,7 +120,8 @@ def put_together(
                     line=reply.line,
                     seen=level,
                     expected="each level once in each question",
-                    remedy="If the files are different levels, name them: NAME=FILE.",
+                    remedy="If the files are different levels, name them: NAME=FILE. "
+                    'In transcripts, give each reply a field "level".',
                 )
     names = list(dict.fromkeys(level for _, level in taken))
     if all(map(str.isdecimal, names)):
@@ -146,12 +157,12 @@ def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_o
             expected=f"one of {', '.join(list(told)[:3])} ...",
             remedy="Give the file of the questions that were asked, with --id-column if need be.",
         )
-    if not reply.problem_id:
+    if is_missing(reply.problem_id):
         raise log.error(
             "a reply without the name of its question",
             line=reply.line,
             seen=reply.problem_id,
-            expected="a name that is not empty",
+            expected="a name that does not stand for a missing value",
             remedy="Give every question its own name.",
         )
     facts = told.setdefault(reply.problem_id, {})
@@ -171,8 +182,22 @@ def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_o
             )
 
 
-def _read(reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None, scale: Scale) -> list[tuple[str, Reading]]:
+def _read(
+    log: Log, reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None, scale: Scale
+) -> list[tuple[str, Reading]]:
     """Return the level of a reply with what it says; of a list of guesses, a level for each."""
+    if reply.confidence is not None:
+        ((level, reading),) = _read(log, replace(reply, confidence=None), kind, pattern, scale)[:1]
+        stated, status = read_confidence(reply.confidence, scale)
+        if stated is None and not is_missing(reply.confidence):
+            raise log.error(
+                "the confidence cannot be read",
+                line=reply.line,
+                seen=reply.confidence,
+                expected="a percentage, or a fraction with --scale fraction",
+                remedy="Correct the field confidence, or say --scale fraction.",
+            )
+        return [(level, Reading(reading.answer, stated, reading.status if reading.answer is None else status))]
     if reply.text is None:
         status = ParseStatus.OK if reply.given.get("answer") else ParseStatus.NO_ANSWER
         return [(reply.level, Reading(None, None, status))]

@@ -12,6 +12,7 @@ class _Transcript(BaseModel):
 
     problem_id: str = Field(validation_alias=AliasChoices("problem_id", "question_id", "id"))
     text: str | None
+    confidence: str | None = None
     level: str | None = None
     finish_reason: str | None = None
     question: str | None = None
@@ -23,7 +24,8 @@ class _Transcript(BaseModel):
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a file of objects with ``problem_id``, ``text`` and ``level``, by default the file's name.
 
-    Optional fields are ``finish_reason``, ``question``, ``gold_answer``, ``dataset`` and ``model``.
+    Optional fields are ``confidence`` (which goes before one in the text), ``finish_reason``, ``question``,
+    ``gold_answer``, ``dataset`` and ``model``.
     """
     for line, record in read_records(log, _Transcript):
         yield Reply(
@@ -32,6 +34,7 @@ def replies(log: Log) -> Iterator[Reply]:
             record.text,
             line,
             finish_reason=record.finish_reason,
+            confidence=record.confidence,
             gold=record.gold_answer,
             question=record.question,
             dataset=record.dataset,

@@ -1,5 +1,6 @@
 """Output files of batch services: those of vLLM, and lines of others."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,26 @@ def test_a_request_that_failed_is_no_level_of_its_own(tmp_path: Path) -> None:
     assert reports(imported.questions[0]) == [("a 0", "5", 90.0), ("a 1", "6", 40.0)]
     for question in imported.questions[1:]:
         assert reports(question) == [("a 0", None, None), ("a 1", None, None)]
+
+
+CALLED = {"answer": 5, "confidence": 90}
+AS_TEXT = json.dumps(CALLED)
+CALLS = (
+    {"choices": [{"message": {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": AS_TEXT}}]}}]},
+    {"choices": [{"message": {"content": "", "function_call": {"name": "f", "arguments": AS_TEXT}}}]},
+    {"output": [{"type": "reasoning", "summary": []}, {"type": "function_call", "arguments": AS_TEXT}]},
+    {"content": [{"type": "thinking", "thinking": "7"}, {"type": "tool_use", "name": "f", "input": CALLED}]},
+    {"candidates": [{"content": {"parts": [{"text": "7", "thought": True}, {"functionCall": {"args": CALLED}}]}}]},
+    {"output": {"message": {"content": [{"toolUse": {"name": "f", "input": CALLED}}]}}},
+    {"choices": [{"message": "Answer: 5\nConfidence: 90%"}]},
+    {"choices": [{"message": ["Answer: 5\n", "Confidence: 90%"]}]},
+    {"candidates": [{"content": "Answer: 5\nConfidence: 90%"}]},
+    {"output": [{"type": "message", "content": "Answer: 5\nConfidence: 90%"}], "incomplete_details": {}},
+)
+
+
+@pytest.mark.parametrize("body", CALLS, ids=range(len(CALLS)))
+def test_tool_calls_and_odd_forms_are_replies(tmp_path: Path, body: dict[str, object]) -> None:
+    path = write(tmp_path / "a.jsonl", {"custom_id": "q", "response": {"status_code": 200, "body": body}})
+    (question,) = import_logs("batch", [path], kind="numeric").questions
+    assert reports(question)[0][1:] == ("5", 90)

@@ -24,10 +24,10 @@ FIVE, SEVEN = [("5", 90, None)] * 2, [("7", 80, None)] * 2
 
 #: The answers of each question in a reported log, their confidences, and the verdicts of the log.
 REPORTED: list[tuple[LogFormat, str, dict[str, Any], list[Any]]] = [
-    ("lm-eval", "cut_off_in_reasoning", {}, [[(None, None, None)], [("7", 90, None)]]),
+    ("lm-eval", "cut_off_in_reasoning", {}, [[(None, None, True)], [("7", 90, True)]]),
     ("lm-eval", "two_contexts", {}, [[("B", 88, True)], [("A", 73, True)]]),
-    ("lm-eval", "samples_sub_a samples_sub_b", {}, [[("B", 90, None)], [("C", 70, None)]]),
-    ("lm-eval", "mutual_information", {}, [[("B", 73, None)]]),
+    ("lm-eval", "samples_sub_a samples_sub_b", {}, [[("B", 90, True)], [("C", 70, True)]]),
+    ("lm-eval", "mutual_information", {}, [[("B", 73, True)]]),
     ("inspect", "task_a task_b", {}, [[("5", 90, None)], [("6", 80, None)]]),
     ("inspect", "verdict_partial", {"scorers": ["g"]}, [[("Paris", None, True), ("in Paris", None, False)], ROMES]),
     ("inspect", "verdict_no_answer", {"scorers": ["g"]}, [[("Paris", None, True), (None, None, None)], ROMES]),

@@ -61,7 +61,7 @@ TARGETS: list[tuple[str, str, str | None, bool | None]] = [
     ("cautious", "3 + 3 = 6\n#### 6", "6", None),  # as in GSM8K
     ("cautious", "-1", "-1", None),
     *(("cautious", many, many, None) for many in ("[" * 50_000, "[" * 50_000 + "]" * 50_000, "[1," * 20_000)),
-    ("choice", "6", "D", None),  # the text of a choice
+    ("choice", "6", "D", True),  # the text of a choice
     ("choice", "3", None, True),  # the number of one choice and the text of another
     ("choice", "[0, 2]", None, True),  # several
     *(("choice", hidden, None, None) for hidden in ("-1", "", "None")),
@@ -139,3 +139,42 @@ def test_what_is_no_sample_is_named(tmp_path: Path) -> None:
         import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"arguments": {}})])
     with pytest.raises(DirEAGError, match="these are no log-likelihoods"):
         import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"resps": [["a"], ["b"], ["c"], ["d"]]})])
+
+
+def sample(number: int, target: str, reply: str, metric: str, score: object) -> dict[str, object]:
+    arguments = {"gen_args_0": {"arg_0": f"{number}?", "arg_1": {"until": []}}}
+    replied = {"resps": [[reply]], "filtered_resps": [reply], "filter": "none", "metrics": [metric], metric: score}
+    return {"doc_id": number, "doc": {}, "target": target, "arguments": arguments, **replied}
+
+
+@pytest.mark.parametrize("scorers", [[], ["none"]])
+@pytest.mark.parametrize(
+    ("metric", "targets", "scores", "kind", "correct"),
+    [
+        ("prompt_level_strict_acc", ("0", "0"), (True, False), "text", [[True], [False]]),  # instructions to follow
+        ("contains", ("sun", "moon"), (1.0, 0.0), "text", [[True], [False]]),  # looked for in the reply
+        ("exact_match", ("a star", "moon"), (1.0, 0.0), "text", [[True], [False]]),
+        ("exact_match", ("a star", "moon"), (0.0, 0.0), "text", [[False], [False]]),  # another rule than equality
+        ("rougeL", ("a star", "moon"), (0.62, 1.0), "text", None),  # scores between
+        ("bypass", ("a star", "moon"), (999, 999), "text", [[True], [False]]),  # nothing judged
+    ],
+)
+def test_the_verdict_of_the_log_is_the_label(tmp_path, metric, targets, scores, kind, correct, scorers) -> None:
+    said = ["Answer: A star", "Answer: Mars"] if not scorers else ["A star", "Mars"]
+    rows = [sample(n, *row) for n, row in enumerate(zip(targets, said, [metric] * 2, scores, strict=True))]
+    declared = kind if correct is None else None
+    imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", *rows)], scorers=scorers, kind=declared)
+    observations = Observations.from_questions(imported.questions, kind)
+    if correct is None:
+        assert not observations.labelled.any()
+    else:
+        assert observations.labelled.all()
+        assert observations.correct.tolist() == correct
+
+
+def test_a_filter_that_read_another_answer_judges_no_reply(tmp_path: Path) -> None:
+    row = sample(0, "5", "It is 7, or 5.\nAnswer: 5", "exact_match", 0.0) | {"filtered_resps": ["7"], "filter": "first"}
+    path = write(tmp_path / "a.jsonl", row)
+    assert Observations.from_questions(import_logs("lm-eval", [path]).questions).correct.tolist() == [[True]]
+    chosen = import_logs("lm-eval", [path], scorers=["first"])
+    assert Observations.from_questions(chosen.questions).correct.tolist() == [[False]]

@@ -96,3 +96,25 @@ def test_what_is_no_transcript_is_named(tmp_path: Path) -> None:
         import_logs("transcripts", [path])
     with pytest.raises(DirEAGError, match=r"none\.jsonl: saw no such file; expected a log of format transcripts"):
         import_logs("transcripts", [tmp_path / "none.jsonl"])
+
+
+def test_a_confidence_beside_the_text_goes_before_one_in_it(tmp_path: Path) -> None:
+    stated = (90, "80%", None, 60.5)
+    rows = [{"id": n, "text": "Answer: 5\nConfidence: 9%", "confidence": one} for n, one in enumerate(stated)]
+    imported = import_logs("transcripts", [write(tmp_path / "a.jsonl", *rows)], kind="numeric")
+    assert [question.observations[0].confidence for question in imported.questions] == [90, 80, 9, 60.5]
+    path = write(tmp_path / "b.jsonl", {"id": 1, "text": "Answer: 5", "confidence": 0.9})
+    assert (
+        import_logs("transcripts", [path], kind="numeric", scale="fraction").questions[0].observations[0].confidence
+        == 90
+    )
+    with pytest.raises(
+        DirEAGError, match=r"b\.jsonl, line 1: the confidence cannot be read; saw '0\.9'.*--scale fraction"
+    ):
+        import_logs("transcripts", [path], kind="numeric")
+
+
+@pytest.mark.parametrize("name", ["NA", "nan", "null", " ", ""])
+def test_a_question_needs_a_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DirEAGError, match=r"line 1: a reply without the name of its question"):
+        import_logs("transcripts", [write(tmp_path / "a.jsonl", {"id": name, "text": "Answer: 5"})], kind="numeric")
