@@ -168,7 +168,16 @@ class ChatEngine(Engine):
         self, place: int, method: str, path: str, body: object = None, within: float | None = None
     ) -> object:
         """Return the JSON in the response of an endpoint; raise RequestError if there is none."""
-        content, within = bytearray(), self._timeout if within is None else within
+        text = await self._text(place, method, path, body, self._timeout if within is None else within)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            kind = "a page, " if text.lstrip().startswith("<") else ""
+            raise RequestError(place, f"{kind}{self._without_keys(text)[:80]!r} for JSON") from None
+
+    async def _text(self, place: int, method: str, path: str, body: object, within: float) -> str:
+        """Return the response of an endpoint; raise RequestError if it is none of success."""
+        content = bytearray()
         try:
             async with asyncio.timeout(within), self._clients[place].stream(method, path, json=body) as response:
                 async for chunk in response.aiter_bytes():
@@ -188,11 +197,7 @@ class ChatEngine(Engine):
             told = response.headers.get("retry-after", "")
             wait = float(told) if re.fullmatch(r"[0-9]{1,4}", told) else 0.0
             raise RequestError(place, self._without_keys(text)[:4000], response.status_code, wait)
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            kind = "a page, " if text.lstrip().startswith("<") else ""
-            raise RequestError(place, f"{kind}{self._without_keys(text)[:80]!r} for JSON") from None
+        return text
 
     async def _check_constraint(self, place: int, body: Mapping[str, object]) -> None:
         """Raise EngineError if an endpoint does not hold a reply to a pattern, which it may ignore; tested once."""

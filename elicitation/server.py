@@ -12,15 +12,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic import JsonValue
 
 from elicitation import fetch, guard
-from elicitation.chat_engine import ChatEngine
+from elicitation.chat_engine import ChatEngine, RequestError
 from elicitation.engines import EngineError, EngineInfo
 from elicitation.fetch import Fetched, Request
+from elicitation.generation import ChatRequest, Generation
 
 GRACE = 15.0
 """The number of seconds that a server has to shut down before it is killed."""
@@ -28,7 +30,9 @@ GRACE = 15.0
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = ("--api-key", "--hf-token")
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-_MOST_SEQUENCES = 1024  # of vLLM's own limits the largest; a server that takes fewer at a time lets the others wait
+_MOST_SEQUENCES = 1024  # of vLLM's own limits the largest
+_FIRST_SEQUENCES, _FURTHER_SEQUENCES = 128, 64  # at first, and whenever none waits
+_WAITING = re.compile(r"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.]+)", re.MULTILINE)
 _SHORT = {"-q": "--quantization", "-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size"}
 # Arguments that affect the speed and memory of a server, but not its replies.
 _OF_SPEED = frozenset(
@@ -171,6 +175,8 @@ class ServedEngine(ChatEngine):
             if not self.running:
                 self.start()
             info = await self._connect()
+            self._in_flight = min(self.takes, _FIRST_SEQUENCES)
+            self._gate = asyncio.Semaphore(self._in_flight)
             device = None if fetched is None else fetched.device
             return replace(
                 info, kind="vllm", endpoints=(), model_source=self.source, arguments=self.arguments, device=device
@@ -287,11 +293,30 @@ class ServedEngine(ChatEngine):
         last = lines[-8:]
         return "\n".join(f"  {line}" for line in ([first, "..."] if first not in [None, *last] else []) + last)
 
+    async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
+        """Draw one reply, once the server takes a further request."""
+        async with self._gate:
+            return await super().generate(request, lane)
+
     async def watch(self) -> None:
-        """Raise EngineError as soon as the process has ended."""
-        while True:
+        """Raise EngineError as soon as the process has ended; send more at once as long as no request waits there."""
+        for tick in count(1):
             self.check()
             await asyncio.sleep(0.1)
+            if tick % 10 == 0 and self._in_flight < self.takes and not await self._is_full():
+                further = min(_FURTHER_SEQUENCES, self.takes - self._in_flight)
+                self._in_flight += further
+                for _ in range(further):
+                    self._gate.release()
+
+    async def _is_full(self) -> bool:
+        """Tell whether requests wait in the server, by its own count; if it does not tell, they may."""
+        try:
+            metrics = await self._text(0, "GET", str(self._clients[0].base_url.join("/metrics")), None, within=5.0)
+        except RequestError:
+            return True
+        waiting = _WAITING.findall(metrics)
+        return not waiting or sum(map(float, waiting)) > 0
 
     def stop(self) -> None:
         """End the process and all that it started, if it is running."""

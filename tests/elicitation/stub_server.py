@@ -88,6 +88,7 @@ class Stub:
         self.answered: Counter[int] = Counter()
         self.requests: list[dict[str, Any]] = []
         self.in_flight = self.most = 0
+        self.waiting = 0.0  # requests, as the server tells
         self.models: object = None
         self.version: object = {"version": "0.0.stub"}
         self.further: dict[str, Any] = {}
@@ -163,6 +164,8 @@ class Stub:
         """Answer one request; False ends the connection."""
         if self.key is not None and headers.get("authorization") != f"bearer {self.key}".lower():
             return await self._send(writer, 401, {"error": {"message": f"wrong key {headers.get('authorization')}"}})
+        if path == "/metrics":
+            return await self._send(writer, 200, f'vllm:num_requests_waiting{{engine="0"}} {self.waiting}\n')
         if path == "/version":
             return await self._send(writer, 200, self.version)
         if path == "/v1/models":
@@ -233,12 +236,14 @@ def main() -> None:
     parser.add_argument("--die-after", type=int)
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--child-file")
+    parser.add_argument("--waiting", type=float, default=0.0)
     settings = parser.parse_known_args()[0]
     if settings.child_file:  # a worker process, as vLLM has, which does not end by itself
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(15, 1); signal.pause()"])
         with open(settings.child_file, "w") as file:
             file.write(f"{os.getpid()} {child.pid}")
     stub = Stub(settings.served_model_name, settings.delay)
+    stub.waiting = settings.waiting
 
     async def serve() -> None:
         await stub.listen(settings.port)

@@ -1,4 +1,5 @@
 import asyncio
+import io
 import signal
 import sys
 import time
@@ -6,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from elicitation import server as module
 from elicitation.engines import EngineError
 from elicitation.journal import JournalError
+from elicitation.live import LiveView
 from elicitation.server import ServedEngine, launch_command
+from elicitation.tally import Tally
 from tests.elicitation import runs, stub_server
 
 SAY_OFFLINE = "import os; print(os.environ.get('HF_HUB_OFFLINE'))"
@@ -178,11 +182,31 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
     assert launch_command() == (str(tmp_path / "vllm"), "serve")
 
 
-def test_as_many_requests_are_in_flight_as_the_server_takes(tmp_path: Path) -> None:
-    for arguments, expected in (((), 1024), (("--max-num-seqs", "8"), 8)):
-        engine = served(tmp_path, vllm=arguments)
-        runs.ask(1, engine, tmp_path / f"run-{expected}")
-        assert engine.takes == expected
+@pytest.mark.parametrize(
+    ("arguments", "vllm", "expected"),
+    [
+        ((), (), {2, 4, 6, 8}),
+        (("--waiting", "3"), (), {2}),  # no more as long as some wait
+        ((), ("--max-num-seqs", "5"), {2, 4, 5}),
+    ],
+)
+def test_as_many_requests_are_in_flight_as_the_server_takes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    vllm: tuple[str, ...],
+    expected: set[int],
+) -> None:
+    for name, value in (("_MOST_SEQUENCES", 8), ("_FIRST_SEQUENCES", 2), ("_FURTHER_SEQUENCES", 2)):
+        monkeypatch.setattr(module, name, value)
+    engine, seen = served(tmp_path, "--delay", "0.5", *arguments, vllm=vllm), set()
+
+    class View(LiveView):
+        def show(self, tally: Tally) -> None:  # noqa: ARG002
+            seen.add(engine._in_flight)
+
+    runs.ask(4 if arguments else 12, engine, tmp_path / "run", view=View(Console(file=io.StringIO())))
+    assert {max(expected), 2} <= seen <= expected
 
 
 def test_replies_do_not_depend_on_the_batch_where_that_is_asked_for(tmp_path: Path) -> None:
