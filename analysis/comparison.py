@@ -14,9 +14,22 @@ from analysis.display.document import Block, Cell, Column, Document, Picture, Se
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import METRIC_WORDS
 from analysis.display.results import Result, axes_or_new
-from analysis.display.style import REFERENCE, RIGHT, diagonal, figure_style, forest, headed_figure, row_labels
+from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import UNDEFINED, counted, difference_in_words, interval, number, shortened
 from analysis.evaluation import Evaluation
+from analysis.fit_comparison import (
+    INTERVAL_LEVEL,
+    check_comparable,
+    common_questions,
+    compared_parameters,
+    draw_parameters,
+    draw_shifts,
+    forest_caption,
+    height_of_forest,
+    out_of_sample,
+    parameter_tables,
+    parameters_in_words,
+)
 from analysis.learned import describe_fit
 from analysis.methods.direag import after_calibration
 from analysis.scores.paired import control_false_discoveries, paired_table
@@ -31,13 +44,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: The main table first.
-TABLES = ("loo", "metrics", "predictions")
+TABLES = ("loo", "metrics", "predictions", "parameters")
 COMPARISON_FOLDER = ResultFolder("comparison", "comparison.json", (*TABLES, "moved"), TABLES)
 
 #: Smaller differences, in standard errors or in nats, are not distinguished from 0.
 FEWEST_STANDARD_ERRORS, LEAST_DIFFERENCE = 2.0, 4.0
-#: Posterior probability of the intervals of confidences; level of the bootstrap intervals of metrics.
-INTERVAL_LEVEL, BOOTSTRAP_LEVEL = 0.9, 0.95
+#: Level of the bootstrap intervals of metrics.
+BOOTSTRAP_LEVEL = 0.95
 _SHOWN = 10
 
 #: Title and caption of each picture.
@@ -52,9 +65,11 @@ _PICTURES = {
         "↓ less.",
     ),
     "predictions": (
-        "Confidence in the selected answer",
-        "{n} questions. Triangles: the answer changed. Lines: 90% posterior interval, if there is one.",
+        "How far do probabilities move?",
+        "{n} questions. Above 0: the other is surer than the first. Lines: 90% interval of its posterior, if it has "
+        "one; where it crosses 0 it holds the probability of the first.",
     ),
+    "parameters": ("Where do the parameters lie?", ""),
 }
 _LOO_NOTE = (
     "elpd: log probability of the state that occurred, each question left out, before recalibration, summed; more is "
@@ -80,7 +95,8 @@ class Comparison(Result):
         What each thing compared is, by its name.
     tables : dict
         ``loo``: leave-one-out, the best model first. ``metrics``: paired differences to the first of those compared.
-        ``predictions``: a row per model and question. ``moved``: how far these are from the first.
+        ``predictions``: a row per model and question. ``moved``: how far these are from the first. ``parameters``: see
+        :func:`~analysis.fit_comparison.compared_parameters`.
     record : dict
         All of it as JSON can hold it.
     """
@@ -98,9 +114,10 @@ class Comparison(Result):
         return next(iter(self.tables.values()))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the main table."""
+        """Draw the first table that has a picture on one pair of axes."""
         with axes_or_new(ax) as axes:
-            _DRAW[next(iter(self.tables))](axes, self.table)
+            name = next(name for name in self.tables if name in _DRAW)
+            _DRAW[name](axes, self.tables[name])
         return axes
 
     def pictures(self) -> Iterator[Picture]:
@@ -109,9 +126,13 @@ class Comparison(Result):
             if name in self.tables:
                 table = self.tables[name]
                 with figure_style():
-                    height = 5.4 if name == "predictions" else 0.6 + 0.3 * len(table)
-                    figure = headed_figure(title, caption.format(n=table["n"].iloc[0]), height)
-                    _DRAW[name](figure.subplots(), table)
+                    if name == "parameters":
+                        figure = headed_figure(title, forest_caption(table), height_of_forest(table), width=7.4)
+                        draw_parameters(figure, table)
+                    else:
+                        height = 4.6 if name == "predictions" else 0.6 + 0.3 * len(table)
+                        figure = headed_figure(title, caption.format(n=table["n"].iloc[0]), height, width=7.4)
+                        _DRAW[name](figure.subplots(), table)
                 yield Picture(name, figure)
 
     def blocks(self) -> Iterator[Block]:
@@ -120,6 +141,8 @@ class Comparison(Result):
         tables, parts = self.tables, []
         if "loo" in tables:
             parts.append(_loo_table(tables["loo"]))
+        if "parameters" in tables:
+            parts += parameter_tables(tables["parameters"])
         if "metrics" in tables:
             parts += [_metrics_table(rows, str(name), reference) for name, rows in tables["metrics"].groupby("model")]
         if "predictions" in tables:
@@ -150,14 +173,14 @@ def compare(
     n_resamples: int = 1000,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Compare fits by their predictions, NUTS fits by leave-one-out, or evaluations of the same questions.
+    """Compare fits by parameters and predictions, NUTS fits by leave-one-out, or evaluations of the same questions.
 
     Parameters
     ----------
     compared
         Two or more fits, or two or more evaluations, by name; each is compared with the first.
     observations
-        Questions that fits predict. Without them, NUTS fits are compared by leave-one-out.
+        Questions that fits predict. Without them, fits to the same questions predict these, each without its own label.
     method
         The method to compare between evaluations; by default, ``direag``.
     allow_weighted
@@ -183,7 +206,10 @@ def compare(
     if fits and method is not None:
         raise DirEAGError(f"method={method!r} (--method): saw fits; expected it with evaluation folders. Leave it out.")
     tables, frames = {}, {}
-    if fits and (observations is None or all(fit.method == "nuts" for fit in fits.values())):
+    if fits:
+        check_comparable(fits, same_questions=observations is None)
+        tables["parameters"] = compared_parameters(fits)
+    if fits and all(fit.method == "nuts" for fit in fits.values()):
         tables["loo"] = compare_leave_one_out(fits, allow_weighted=allow_weighted)
     if evaluations:
         on_step("comparing evaluations")
@@ -191,10 +217,14 @@ def compare(
     elif observations is not None:
         on_step(f"predicting {len(observations)} questions")
         frames = {name: predicted(fit, observations) for name, fit in fits.items()}
+    elif any(fit.method == "map" for fit in fits.values()):
+        on_step("predicting each question without its label")
+        frames = common_questions({name: out_of_sample(fit) for name, fit in fits.items()})
     if frames:
         if any(frame["correct"].notna().any() for frame in frames.values()):
             tables["metrics"] = paired_metrics(frames, seed=seed, n_resamples=n_resamples)
         tables |= {"predictions": side_by_side(frames), "moved": moved(frames)}
+    tables = {name: tables[name] for name in (*TABLES, "moved") if name in tables}
     described = {name: f"{one.how}; {one.design}" for name, one in evaluations.items()}
     described |= {name: describe_fit(fit) for name, fit in fits.items()}
     record: dict[str, object] = {"compared": described, "seed": seed, "resamples": n_resamples}
@@ -381,7 +411,13 @@ def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str
     if "metrics" in tables:
         for row in tables["metrics"].query("metric == 'benefit'").to_dict("records"):
             ends = row["difference"], row["low"], row["high"]
-            told = difference_in_words(row["model"], *ends, n=row["n"], level=BOOTSTRAP_LEVEL)
+            if _in_sample(tables):
+                yield (
+                    f"In sample, where fits look too good, {row['model']} has a benefit of {number(row['second'])} and "
+                    f"{reference} of {number(row['first'])}: no verdict. Leave --obs out, or give new questions."
+                )
+                continue
+            told = difference_in_words(row["model"], *ends, p=row["p_adjusted"], n=row["n"], level=BOOTSTRAP_LEVEL)
             yield (
                 f"{row['model']} has a benefit of {number(row['second'])}, {reference} of {number(row['first'])}. "
                 f"{told}"
@@ -392,6 +428,12 @@ def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str
                 f"{row['changed']} of {counted(row['n'], 'answer')} change from {reference} to {row['model']}, and "
                 f"confidences move by {number(row['mean_absolute_shift'])} on average."
             )
+    if "parameters" in tables:
+        yield from parameters_in_words(tables["parameters"])
+
+
+def _in_sample(tables: Mapping[str, pd.DataFrame]) -> bool:
+    return bool(tables["moved"]["fitted"].any())
 
 
 def _loo_table(table: pd.DataFrame) -> Table:
@@ -419,7 +461,7 @@ def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
     }
     n, left_out = table[["n", "left_out"]].iloc[0]
     caption = f"{name} (second) minus {reference} (first), {n} labelled questions, {left_out} others left out"
-    return Table.of(caption, table.to_dict("records"), columns, _METRICS_NOTE)
+    return Table.of(caption, table.dropna(subset="second").to_dict("records"), columns, _METRICS_NOTE)
 
 
 def _moved_table(table: pd.DataFrame, reference: str) -> Table:
@@ -432,7 +474,7 @@ def _moved_table(table: pd.DataFrame, reference: str) -> Table:
         Column("largest", "question"): lambda row: Cell(number(row["largest_shift"], signed=True), row["largest_at"]),
     }
     note = "Learned from: how many of the questions the fit has seen; 0 is held out."
-    return Table.of(f"How far predictions are from those of {reference}", table.to_dict("records"), columns, note)
+    return Table.of(f"How far predictions are from those of {reference}", table[1:].to_dict("records"), columns, note)
 
 
 def _changed_table(table: pd.DataFrame, reference: str) -> Table:
@@ -473,22 +515,4 @@ def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set_xlabel("difference")
 
 
-def _draw_confidences(axes: "Axes", table: pd.DataFrame) -> None:
-    """Draw the confidences of the others against those of the first; triangles are changed answers."""
-    diagonal(axes)
-    first, *others = table["model"].unique()
-    for number_of, name in enumerate(others):
-        rows = table[(table["model"] == name) & table["shift"].notna()]
-        for marker, chosen in (("o", ~rows["changed"].astype(bool)), ("^", rows["changed"].astype(bool))):
-            own, what = rows[chosen], "changed" if marker == "^" else "the same"
-            label = f"{name}: answer {what}, n = {chosen.sum()}"
-            axes.scatter(own["reference"], own["confidence"], 14, f"C{number_of}", marker=marker, label=label, zorder=3)
-            if "low" in own:
-                look = {"colors": f"C{number_of}", "linewidth": 0.7, "alpha": 0.25}
-                axes.vlines(own["reference"], own["low"], own["high"], **look)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", ylabel="confidence")
-    axes.set_xlabel(f"confidence, {first}", parse_math=False)
-    axes.legend(loc="upper left")
-
-
-_DRAW = {"loo": _draw_loo, "metrics": _draw_differences, "predictions": _draw_confidences}
+_DRAW = {"loo": _draw_loo, "metrics": _draw_differences, "predictions": draw_shifts}

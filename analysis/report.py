@@ -23,13 +23,14 @@ from analysis.display.document import (
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import write_page
-from analysis.display.text import counted, difference_in_words, interval, number, percent, with_interval
+from analysis.display.text import counted, difference_in_words, interval, is_clear, number, percent, with_interval
 from analysis.evaluation import MANIFEST, Evaluation
 from analysis.fit_display import convergence_block, fit_terms, parameter_tables
 from analysis.learned import fit_pictures
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words, spoken
 from analysis.pictures import benefit_picture, reliability_picture, risk_coverage_picture
+from analysis.scores.paired import control_false_discoveries
 from bayes_direag.fits.convergence import convergence_summary
 from bayes_direag.fits.fit import Fit
 
@@ -136,20 +137,29 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
             f"{percent(accepted['right'])} of these are right [{percent(level, 0)}: {percent(accepted['low'])} to "
             f"{percent(accepted['high'])}]."
         )
-    rows = {(row["method"], row["metric"]): row for row in evaluation.differences.to_dict("records")}
+    rows = {(row["method"], row["metric"]): row for row in _differences(evaluation).to_dict("records")}
     row = rows.get((evaluation.rival, "benefit"))
     if row is None:
         yield "No other method was evaluated on the same questions."
         return
-    found = difference_in_words(name, row["difference"], row["low"], row["high"], n=row["n"], level=level)
+    ends = row["difference"], row["low"], row["high"]
+    found = difference_in_words(name, *ends, p=row["p_adjusted"], n=row["n"], level=level)
     yield (
         f"Benefit (accuracy minus Brier score; 1 is perfect, 0 is never answering): {number(row['second'])}, and "
         f"{number(row['first'])} of the strongest rival, {spoken(evaluation.rival)}. {found}"
     )
     vote = rows.get(("majority", "accuracy_of_all"))
-    if vote and vote["high"] < 0:
+    if vote and vote["is_clear"] and vote["high"] < 0:
         difference = with_interval(vote["difference"], vote["low"], vote["high"], signed=True)
         yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({difference})."
+
+
+def _differences(evaluation: Evaluation) -> pd.DataFrame:
+    """Return the differences with p-values adjusted for the number of methods, and whether each may be called one."""
+    table, level = evaluation.differences, evaluation.settings.interval_level
+    adjusted = table.groupby("metric")["p_value"].transform(control_false_discoveries)
+    ends = zip(table["low"], table["high"], adjusted, strict=True)
+    return table.assign(p_adjusted=adjusted, is_clear=[is_clear(low, high, p, level) for low, high, p in ends])
 
 
 def cautions(evaluation: Evaluation) -> Iterator[str]:
@@ -232,14 +242,15 @@ def _threshold_table(evaluation: Evaluation) -> Table:
 
 def _gains(evaluation: Evaluation) -> dict[str, Record]:
     """Return how much more benefit the evaluation's method has, by the other method."""
-    rows = evaluation.differences[evaluation.differences["metric"] == "benefit"]
+    differences = _differences(evaluation)
+    rows = differences[differences["metric"] == "benefit"]
     return {row["method"]: row for row in rows.to_dict("records")}
 
 
 def _gain(found: Record | None) -> Cell:
     if found is None:
         return Cell("")
-    marks = (("fine",) if found["low"] > 0 else ("failure",)) if found["low"] > 0 or found["high"] < 0 else ()
+    marks = (("fine",) if found["low"] > 0 else ("failure",)) if found["is_clear"] else ()
     ends = interval(found["low"], found["high"], signed=True)
     return Cell(number(found["difference"], signed=True), ends, marks)
 

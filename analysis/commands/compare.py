@@ -1,4 +1,4 @@
-"""The command ``direag compare``: fits by their predictions or by leave-one-out, and evaluations."""
+"""The command ``direag compare``: a point estimate and a posterior, variants, or evaluations."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ def compare_command(
         typer.Argument(metavar="A B", help="Fits, or folders as `direag evaluate` writes them; two or more."),
     ],
     observations: Annotated[
-        Path | None, typer.Option("--obs", metavar="OBS", help="Two fits: predict these questions from both.")
+        Path | None, typer.Option("--obs", metavar="OBS", help="Fits: predict these questions instead.")
     ] = None,
     target: Annotated[Path | None, typer.Option("--out", help="Folder for tables and pictures.")] = None,
     method: Annotated[str | None, typer.Option(help="Folders: the method to compare. Left out: direag.")] = None,
@@ -30,13 +30,14 @@ def compare_command(
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare two fits by their predictions, NUTS fits by leave-one-out, or evaluations on the same questions.
+    """Compare a point estimate with the posterior, variants by leave-one-out, or evaluations on the same questions.
 
-    Two fits and --obs: answers that change, how far confidences move, and paired differences of every metric. NUTS
-    fits to the same questions: how well each predicts a question left out. Folders of evaluations: paired differences
-    of every metric.
+    Fits to the same questions, such as one by map and one by nuts: where the parameters lie, which answers change and
+    how far probabilities move, each question predicted without its own label. With --obs: predictions of other
+    questions. NUTS fits alone: which predicts a question left out best. Folders of evaluations: paired differences of
+    every metric.
 
-    Example: direag compare map.nc nuts.nc --obs labelled.jsonl
+    Example: direag compare map.nc nuts.nc
     """
     from analysis.comparison import COMPARISON_FOLDER, compare
     from analysis.display.terminal import shown

@@ -52,6 +52,17 @@ def _rank(name: str) -> tuple[int, int]:
     return (0, Parameters._fields.index(known[0])) if known else (1, 0)
 
 
+def tidy_draws(tree: xr.DataTree, *, identified: bool) -> pd.DataFrame:
+    """Tabulate :func:`identified_draws`, or the draws of free parameters whose common scale labels do not identify.
+
+    One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level``, as in
+    :func:`parameter_draws`.
+    """
+    free = tree["posterior"].to_dataset()
+    found = identified_draws(tree) if identified else free[[name for name in SCALED_TOGETHER if name in free]]
+    return _tidy({str(name): draws for name, draws in found.items()})
+
+
 def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
     """Tabulate the draws of the parameters of a posterior container.
 

@@ -38,6 +38,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fitted = observations.select(slice(0, 40))
     observations.select(slice(40, 60)).write(home / "others.jsonl")
     made_fit(fitted, natural(5), preset="paper").save(home / "map.nc")
+    made_fit(fitted, natural(5), sha256="0" * 64).save(home / "elsewhere.nc")
+    partial_fit = made_fit(fitted, natural(5))
+    partial_fit.tree.attrs["partial"] = 1
+    partial_fit.save(home / "partial.nc")
     doubled = PRESETS["bayes"].override(null_target_weight=2.0)
     for number, name in enumerate(("nuts", "near", "third", "heavy")):
         rng = np.random.default_rng(number)
@@ -61,7 +65,8 @@ def test_predictions_are_written_as_the_library_finds_them(home: Path, tmp_path:
     text = one_line(succeed(home / "map.nc", home / "nuts.nc", *options))
     assert "map Fitted to 40 questions of handmade: MAP, preset paper, variant confidence." in text
     assert "60 labelled questions" in text
-    written = {"comparison.json", "predictions.csv", "metrics.csv", "moved.csv", "metrics.png", "predictions.png"}
+    tables, pictures = ("metrics", "moved", "parameters", "predictions"), ("metrics", "parameters", "predictions")
+    written = {"comparison.json", *(f"{name}.csv" for name in tables), *(f"{name}.png" for name in pictures)}
     assert {path.name for path in folder.iterdir()} == written
     record = json.loads((folder / "comparison.json").read_text())
     assert len(record["metrics"]) == len(pd.read_csv(folder / "metrics.csv"))
@@ -113,7 +118,8 @@ class TestRefusals:
             (["map"], [], "map.nc alone; expected two or more different fits"),
             (["map", "map"], [], "one of them twice"),
             (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
-            (["map", "nuts", "near"], [], "map is a MAP fit, a single point"),
+            (["map", "elsewhere"], [], "fitted to different observations"),
+            (["partial", "nuts"], [], "partial is a partial MAP fit and nuts a whole NUTS one: a question does not"),
             (["nuts", "heavy"], [], "heavy weighs questions unequally (null_target_weight 2.0)"),
             (["map", "nuts"], ["--method", "direag"], "method='direag' (--method): saw fits"),
         ],

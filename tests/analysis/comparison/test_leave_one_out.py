@@ -70,7 +70,7 @@ def test_errors_are_over_clusters(fits: dict[str, Fit]) -> None:
 
 def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
     found = compare(fits)
-    table, (((said,),), _, shown) = found.tables["loo"], found.blocks()
+    table, (((said,),), _, shown, *_) = found.tables["loo"], found.blocks()
     best, second, last = table["model"]
     assert ({best, second}, last) == ({"good", "alike"}, "poor")
     assert table["distinguishable"].tolist() == [pd.NA, False, True]
@@ -80,7 +80,8 @@ def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
     )
     assert [row[3].text for row in shown.rows] == ["best", "no", "yes"]
     assert str(round(abs(table["difference"][2]), 1)) in shown.rows[2][2].text
-    (picture,) = found.pictures()
+    picture, parameters = found.pictures()
+    assert parameters.name == "parameters"
     figure = picture.figure
     bars = [segment[:, 0].tolist() for segment in figure.axes[0].collections[0].get_segments()]
     middle, error = table["difference"], 2 * table["difference_se"]

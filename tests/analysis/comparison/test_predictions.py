@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection
 
 from analysis.comparison import compare, moved, paired_metrics, predicted, side_by_side
 from analysis.scores.metrics import evaluate_metrics
@@ -113,19 +112,20 @@ def test_what_is_shown_and_recorded(point: Fit, posterior: Fit, some: Observatio
     rows = table.loc["nuts"]
     changed = rows[rows["changed"].fillna(value=False).astype(bool)]
     assert found.record["moved"][1]["changed"] == len(changed)
-    said, _, metrics, distance, answers = found.blocks()
+    said, _, _, _, metrics, distance, answers = found.blocks()
+    assert said.sentences[0].endswith("no verdict. Leave --obs out, or give new questions.")
     assert said.sentences[1].startswith(f"{len(changed)} of 40 answers change from map to nuts")
-    assert [row[2].text for row in distance.rows] == ["10", "20"]
+    assert [row[2].text for row in distance.rows] == ["20"]
     least = changed[["confidence", "reference"]].min(axis=1).sort_values(ascending=False, kind="stable")
     assert [row[0].text for row in answers.rows] == least.index.tolist()[:10]
     assert metrics.caption == "nuts (second) minus map (first), 38 labelled questions, 3 others left out"
-    *_, picture = found.pictures()
-    points = [one.get_offsets() for one in picture.figure.axes[0].collections if isinstance(one, PathCollection)]
-    assert list(map(len, points)) == [40 - len(changed), len(changed)]
+    _, picture, _ = found.pictures()
+    drawn = [len(line.get_xdata()) for line in picture.figure.axes[0].lines if line.get_marker() in ("o", "^")]
+    assert drawn == [40 - len(changed), len(changed)]
 
 
 def test_questions_without_labels_have_no_metrics(point: Fit, posterior: Fit, some: Observations) -> None:
     hidden = [question.model_copy(update={"gold_answer": None}) for question in some.questions[:20]]
     asked = Observations.from_questions(hidden, answers="numeric")
     found = compare({"map": point, "nuts": posterior}, asked, seed=1, n_resamples=20)
-    assert list(found.tables) == ["predictions", "moved"]
+    assert list(found.tables) == ["predictions", "parameters", "moved"]
