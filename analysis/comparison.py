@@ -255,7 +255,7 @@ def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd
                 f"{len(here & there)} of them the same, {min(here ^ there)!r} not among these; expected the same "
                 "problem_ids. Evaluate both on the same file."
             )
-    usable = [frame.loc[first.index, ["correct", "confidence"]].notna().all(axis=1) for frame in frames.values()]
+    usable = [frame.loc[first.index, ["correct", "probability"]].notna().all(axis=1) for frame in frames.values()]
     if not np.logical_and.reduce(usable).any():
         raise DirEAGError(
             f"no question is answered and labelled in all of {', '.join(frames)}; expected at least one. Evaluate "
@@ -270,9 +270,9 @@ def predicted(fit: Fit, observations: Observations) -> pd.DataFrame:
     right = pd.Series(observations.is_right(found["answer"]), dtype="boolean")
     columns = {
         "answer": found["answer"],
-        "confidence": found["confidence"],
-        "low": found.get("confidence_low", np.nan),
-        "high": found.get("confidence_high", np.nan),
+        "probability": found["probability"],
+        "low": found.get("probability_low", np.nan),
+        "high": found.get("probability_high", np.nan),
         "correct": right.where(observations.labelled & observations.answered),
         "state_probability": after_calibration(fit, aligned).state_probability(aligned),
         "cluster": cluster_column(observations),
@@ -298,10 +298,10 @@ def side_by_side(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     first = next(iter(frames.values()))
     tables = {}
     for name, frame in frames.items():
-        answered = first["confidence"].notna() & frame["confidence"].notna()
+        answered = first["probability"].notna() & frame["probability"].notna()
         changed = (frame["answer"] != first["answer"]).astype("boolean").where(answered)
-        shift = frame["confidence"] - first["confidence"]
-        tables[name] = frame.assign(changed=changed, shift=shift, reference=first["confidence"], n=int(answered.sum()))
+        shift = frame["probability"] - first["probability"]
+        tables[name] = frame.assign(changed=changed, shift=shift, reference=first["probability"], n=int(answered.sum()))
     return pd.concat(tables, names=["model", "problem_id"]).reset_index()
 
 
@@ -481,15 +481,15 @@ def _changed_table(table: pd.DataFrame, reference: str) -> Table:
     """Tabulate the questions whose answer changes, by the smaller of the two confidences, the greatest first."""
     first = table[table["model"] == reference].set_index("problem_id")["answer"]
     changed = table[table["changed"].fillna(value=False).astype(bool)]
-    least = changed[["confidence", "reference"]].min(axis=1)
+    least = changed[["probability", "reference"]].min(axis=1)
     shown = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
     columns = {
         Column("question", holds="name"): lambda row: row["problem_id"],
         Column(shortened(reference, 12)): lambda row: shortened(first[row["problem_id"]], 12),
-        Column("confidence"): lambda row: number(row["reference"]),
+        Column("probability"): lambda row: number(row["reference"]),
         Column("model", holds="name"): lambda row: row["model"],
         Column("answer"): lambda row: shortened(row["answer"], 12),
-        Column("its confidence"): lambda row: number(row["confidence"]),
+        Column("its probability"): lambda row: number(row["probability"]),
         Column("right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
     }
     caption, note = f"Answers that change: {len(changed)}", f"The surest {_SHOWN}; all are in predictions.csv (--out)."

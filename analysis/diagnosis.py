@@ -209,8 +209,8 @@ def _closed(name: str, drawn: Any) -> Picture:
 
 
 def left_out_probabilities(fit: Fit) -> dict[str, np.ndarray]:
-    """Return the leave-one-out ``support`` of each selected answer and, if it is calibrated, its ``confidence``."""
-    names = ("support",) if fit.recalibration.method == "none" else ("support", "confidence")
+    """Return the leave-one-out ``support`` of each selected answer and, if it is calibrated, its ``probability``."""
+    names = ("support",) if fit.recalibration.method == "none" else ("support", "probability")
     return {name: fit.left_out[name].to_numpy() for name in names}
 
 

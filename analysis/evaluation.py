@@ -50,7 +50,7 @@ MANIFEST, FITS, REPORT = "evaluation.json", "fits", "report.html"
 #: The tables, and the types of their columns; all others are numbers.
 TABLES: Mapping[str, Mapping[str, str]] = {
     "predictions": dict.fromkeys(("problem_id", "fold", "method", "answer", "answer_as_given"), "str")
-    | {"confidence": "float64", "correct": "boolean", "cluster": "Int64"},
+    | {"probability": "float64", "correct": "boolean", "cluster": "Int64"},
     "metrics": {"method": "str", "n": "int64", "unanswered": "int64"} | dict.fromkeys(METRIC_NAMES, "float64"),
     "parameters": dict.fromkeys(("fold", "variant", "parameter", "level"), "str"),
 }
@@ -143,11 +143,10 @@ class Evaluation(Result):
     ----------
     predictions : DataFrame
         One row per method and question: ``problem_id``, ``fold``, ``method``, ``answer`` (canonical),
-        ``answer_as_given`` (its spelling in most reports), ``confidence``, ``correct`` (missing without a gold answer);
+        ``answer_as_given`` (its spelling in most reports), ``probability``, ``correct`` (missing without a label);
         for methods with a distribution, ``null_probability`` and ``state_probability``, that of the observed state;
-        ``cluster``, if there are clusters. The rows of a method are
-        in order of folds and of the file; the unanswered questions come last, without fold, answer and confidence, and
-        not correct.
+        ``cluster``, if there are clusters. The rows of a method are in order of folds and of the file; the unanswered
+        questions come last, without fold, answer and probability, and not correct.
     metrics : DataFrame
         One row per method: ``method``, ``n`` (answered, labelled questions), ``unanswered`` (other labelled questions);
         the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` over both; each metric of the method's own
@@ -193,8 +192,12 @@ class Evaluation(Result):
         """
         folder = Path(folder)
         if not (folder / MANIFEST).is_file():
-            seen = f"no {MANIFEST} there" if folder.is_dir() else "no such folder"
-            raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. Make one first.")
+            seen, remedy = "no such folder", "Make one first."
+            if folder.is_dir():
+                seen = f"no {MANIFEST} there"
+            elif folder.is_file():
+                seen, remedy = "a file", "A fit is shown by direag show."
+            raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. {remedy}")
         try:
             record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (ValueError, ValidationError) as error:
@@ -573,7 +576,7 @@ def _answer_table(answers: Answers, asked: Observations) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "answer": pd.Series([texts[k] if k >= 0 else None for texts, k in pairs], dtype="str"),
-            "confidence": answers.confidence,
+            "probability": answers.confidence,
             "null_probability": answers.null_probability,
             "state_probability": answers.state_probability(asked),
             "right": answers.is_right(asked),
@@ -605,7 +608,7 @@ def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Obs
         correct=table["right"].astype("boolean").mask(~evaluated.labelled),
         cluster=cluster_column(evaluated),
     )
-    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "confidence", "correct"]
+    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
     columns += ["null_probability", "state_probability", "cluster"]
     return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
 

@@ -69,7 +69,7 @@ class Explanation:
     reports : DataFrame
         A row for each usable report: ``level``, ``answer``, ``stated`` confidence (``stated_words`` and so on for
         further signals), ``calibrated`` (what it counts as, q~), ``weight`` of its level, ``evidence`` for its answer,
-        ``null_evidence`` for the null, ``vote_factor``; ``answer_without`` and ``confidence_without``, the prediction
+        ``null_evidence`` for the null, ``vote_factor``; ``answer_without`` and ``probability_without``, the prediction
         without this report; the ``agreement`` of its level with the others and ``chance_agreement`` (NaN unless the
         fit looks at it). Some have ends of an interval, ``NAME_low`` and ``NAME_high``, which are NaN for a MAP.
     unusable : DataFrame
@@ -174,9 +174,9 @@ class Explanation:
     def _headline(self) -> str:
         line = f"{self.prediction['problem_id']}: {_answer_or_null(self.answer, 60) if self.answer else 'unanswered'}"
         if self.answer is not None:
-            line += f", right with probability {probability(self.prediction['confidence'])}"
-        if self.answer is not None and "confidence_low" in self.prediction:
-            low, high = (probability(self.prediction[f"confidence_{end}"]) for end in ("low", "high"))
+            line += f", right with probability {probability(self.prediction['probability'])}"
+        if self.answer is not None and "probability_low" in self.prediction:
+            low, high = (probability(self.prediction[f"probability_{end}"]) for end in ("low", "high"))
             line += f" ({self.interval_level:.0%} interval {low} to {high})"
         text = self.question.questions[0].question
         return f"{line}\n{shortened(text, 300)}" if text else line
@@ -196,7 +196,7 @@ class Explanation:
                 Column("to\nnull"): partial(_number, "null_evidence", decimals),
                 **({Column("vote"): partial(_number, "vote_factor", 2)} if self._has_votes() else {}),
                 Column("without\nit"): lambda row: Cell(
-                    probability(row["confidence_without"]),
+                    probability(row["probability_without"]),
                     "" if row["answer_without"] == self.answer else _answer_or_null(row["answer_without"], 10),
                 ),
             },
@@ -224,7 +224,7 @@ class Explanation:
     def _terms(self) -> Iterator[tuple[str, str]]:
         fit, name = self.fit, self.prediction["problem_id"]
         if self.answer is not None:
-            yield "probability", f"{self.prediction['confidence']:.3f}, {_calibrated(fit)}"
+            yield "probability", f"{self.prediction['probability']:.3f}, {_calibrated(fit)}"
         if (change := self.prediction.get("change_probability", 0)) > 0:
             yield "another answer", f"leads in {change:.1%} of the draws"
         yield "the fit", f"of {fit.n_questions} questions{', this one among them' if name in fit.learned_from else ''}"
@@ -312,7 +312,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
                 **estimated("null_evidence", doubt.T),
                 "vote_factor": factor.mean(axis=0),
                 "answer_without": predicted["answer"].to_numpy()[1:],
-                "confidence_without": predicted["confidence"].to_numpy()[1:],
+                "probability_without": predicted["probability"].to_numpy()[1:],
                 "agreement": np.nan if agreement is None else agreement.share[slots],
                 "chance_agreement": np.nan if agreement is None else agreement.by_chance[slots],
             }

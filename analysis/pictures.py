@@ -41,8 +41,8 @@ def reliability_picture(evaluation: Evaluation) -> Picture:
         figure = headed_figure("How often answers are right, by the probability given", "", 4.4)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         diagonal(above)
-        above.vlines(bins["confidence"], bins["right_low"], bins["right_high"], color=RIGHT, linewidth=2)
-        above.plot(bins["confidence"], bins["right"], "o", color=RIGHT, clip_on=False)
+        above.vlines(bins["probability"], bins["right_low"], bins["right_high"], color=RIGHT, linewidth=2)
+        above.plot(bins["probability"], bins["right"], "o", color=RIGHT, clip_on=False)
         ticks = np.linspace(0, 1, 6)
         above.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, ylabel="share right")
         bars = below.bar(
@@ -77,10 +77,10 @@ def benefit_picture(evaluation: Evaluation) -> Picture:
 
 
 def risk_coverage_picture(evaluation: Evaluation) -> Picture:
-    """Draw the errors among the surest answers: of the method, the best calibrated simple one and votes."""
+    """Draw the errors among the surest answers: of the method, the strongest rival, and votes if these are others."""
     scores = scored_by_method(evaluation.predictions)
-    names = dict.fromkeys((evaluation.method, evaluation.rival, "majority"))
-    curves = {name: risk_coverage(*scores[name].answered[:2]) for name in names if name in scores}
+    names = [evaluation.method, evaluation.rival, *(["majority"] if "majority" not in evaluation.rival else [])]
+    curves = {name: risk_coverage(*scores[name].answered[:2]) for name in dict.fromkeys(names) if name in scores}
     with figure_style():
         figure = headed_figure("Errors among the surest answers", "", 3.2)
         axes = figure.subplots()

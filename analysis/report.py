@@ -316,16 +316,16 @@ def _method_tables(evaluation: Evaluation) -> Iterator[Block]:
 
 def _question_blocks(evaluation: Evaluation) -> Iterator[Block]:
     """List the surest wrong answers and the least sure ones."""
-    rows = evaluation.own.dropna(subset="confidence")
+    rows = evaluation.own.dropna(subset="probability")
     wrong = rows[~rows["correct"].fillna(True).astype(bool)]
     yield Paragraph(
         "Wrong labels, misread answers and kinds of question that the model cannot do show here first. These are the "
         "extremes, not a sample. Why a question got its answer and its probability: `direag explain FIT OBSERVATIONS "
         "PROBLEM_ID`. Texts and right answers stand here with `direag report FOLDER --obs OBSERVATIONS`."
     )
-    surest = wrong.sort_values("confidence", ascending=False, kind="stable")
+    surest = wrong.sort_values("probability", ascending=False, kind="stable")
     yield _question_table(evaluation, "Surest and wrong", surest.head(_LISTED))
-    yield _question_table(evaluation, "Least sure", rows.sort_values("confidence", kind="stable").head(_LISTED))
+    yield _question_table(evaluation, "Least sure", rows.sort_values("probability", kind="stable").head(_LISTED))
 
 
 def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) -> Table:
@@ -334,7 +334,7 @@ def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) ->
     verdicts = {True: "right", False: "wrong"}
     columns: dict[Column, Show] = {
         Column("problem_id", holds="name"): lambda row: row["problem_id"],
-        Column("probability"): lambda row: percent(row["confidence"]),
+        Column("probability"): lambda row: percent(row["probability"]),
         Column("answer", holds="name"): lambda row: Cell(
             _cut(row["answer"]), verdicts.get(row["correct"], "not labelled")
         ),

@@ -48,7 +48,7 @@ def direag_reducer(fit: str | Path) -> Any:
         if not isinstance(row["answer"], str):
             return inspect.Score(value=0, metadata={"probability": None})
         value = next(as_float(score.value) for score in scores if same_answer(score.answer, row["answer"], kind))
-        return inspect.Score(value=value, answer=row["answer"], metadata={"probability": float(row["confidence"])})
+        return inspect.Score(value=value, answer=row["answer"], metadata={"probability": float(row["probability"])})
 
     reduce.__name__ = "direag"
     return inspect.score_reducer(name="direag")(lambda: reduce)()

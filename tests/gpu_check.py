@@ -136,7 +136,7 @@ def compare_modes(work: Path) -> dict[str, Any]:
     ours, theirs = (parameters(work / f"map-{device}.nc") for device in ("gpu", "cpu"))
     apart = max(float(np.abs(ours[name] - theirs[name]).max()) for name in theirs)
     tables = [pd.read_csv(work / f"map-{device}.csv") for device in ("gpu", "cpu")]
-    probability = float((tables[0]["confidence"] - tables[1]["confidence"]).abs().max())
+    probability = float((tables[0]["probability"] - tables[1]["probability"]).abs().max())
     return {"parameter": apart, "probability": probability, "equal": apart < 1e-3 and probability < 1e-4}
 
 

@@ -48,8 +48,8 @@ def reliability_figure(results: Mapping[str, Reliability], about: str) -> "Figur
 def _draw_bins(axes: "Axes", result: Reliability) -> None:
     bins = result.bins[result.bins["n"] > 0]
     diagonal(axes)
-    axes.vlines(bins["confidence"], bins["right_low"], bins["right_high"], color=RIGHT, linewidth=2)
-    axes.plot(bins["confidence"], bins["right"], "o", color=RIGHT, markersize=6, clip_on=False)
+    axes.vlines(bins["probability"], bins["right_low"], bins["right_high"], color=RIGHT, linewidth=2)
+    axes.plot(bins["probability"], bins["right"], "o", color=RIGHT, markersize=6, clip_on=False)
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=np.linspace(0, 1, 6), yticks=np.linspace(0, 1, 6))
     _note(axes, f"ECE {result.ece:.3f}\nsmECE {result.smece:.3f}\nBrier {result.decomposition.brier:.3f}")
 

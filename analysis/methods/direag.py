@@ -22,7 +22,7 @@ class FittedMethod(NamedTuple):
     """A variant of DirEAG, whose confidence is the support, or the final confidence after the final calibration."""
 
     variant: Variant
-    column: Literal["support", "confidence"]
+    column: Literal["support", "probability"]
     spoken: str
     words: str
 
@@ -36,7 +36,7 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
             "DirEAG from votes alone: each level's vote has a learned weight",
         ),
         "count_calibrated": FittedMethod(
-            "count", "confidence", "DirEAG from votes", "count, with the final calibration"
+            "count", "probability", "DirEAG from votes", "count, with the final calibration"
         ),
         "level": FittedMethod(
             "level",
@@ -45,7 +45,7 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
             "DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
         ),
         "level_calibrated": FittedMethod(
-            "level", "confidence", "DirEAG without confidences", "level, with the final calibration"
+            "level", "probability", "DirEAG without confidences", "level, with the final calibration"
         ),
         "confidence": FittedMethod(
             "confidence",
@@ -55,7 +55,7 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
         ),
         "direag": FittedMethod(
             "confidence",
-            "confidence",
+            "probability",
             "DirEAG",
             "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
         ),

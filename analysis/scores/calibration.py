@@ -129,7 +129,7 @@ def judge_calibration(
     levels = [tail, 1 - POWER, 0.5, 1 - FALSE_ALARM]
     small, often, median, large = np.maximum.accumulate(np.quantile(simulated, levels, axis=1), axis=1)
     bins = binned_reliability(confidence, correct)
-    gap = (bins["n"] * (bins["confidence"] - bins["right"]).abs()).fillna(0.0).to_numpy()
+    gap = (bins["n"] * (bins["probability"] - bins["right"]).abs()).fillna(0.0).to_numpy()
     low_end, high_end, _, said, share, *_ = bins.to_numpy()[gap.argmax()].tolist()
     return Calibration(
         n=n,

@@ -97,7 +97,7 @@ def binned_reliability(confidence: Confidence, correct: Correct, *, level: float
         here = place == number
         mean = clipped[here].mean() if here.any() else np.nan
         rows.append((edges[number], edges[number + 1], int(here.sum()), mean, *share_right(correct[here], level)))
-    return pd.DataFrame(rows, columns=["low", "high", "n", "confidence", "right", "right_low", "right_high"])
+    return pd.DataFrame(rows, columns=["low", "high", "n", "probability", "right", "right_low", "right_high"])
 
 
 def isotonic_reliability(

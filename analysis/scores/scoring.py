@@ -267,7 +267,7 @@ def scored_rows(predictions: pd.DataFrame) -> Scored:
     rows = predictions[predictions["correct"].notna()]
     has_clusters = "cluster" in rows and len(rows) and rows["cluster"].notna().all()
     return Scored(
-        rows["confidence"].to_numpy(float),
+        rows["probability"].to_numpy(float),
         rows["correct"].to_numpy(bool),
         rows["state_probability"].to_numpy(float) if "state_probability" in rows else None,
         rows["cluster"].to_numpy(int) if has_clusters else None,

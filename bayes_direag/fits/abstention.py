@@ -141,7 +141,7 @@ def answer(
             f"ones of {len(observations)} to be predicted; expected some of both. Questions that the fit has seen are "
             "not new."
         )
-    probability = predictions["confidence"].to_numpy(float)
+    probability = predictions["probability"].to_numpy(float)
     counted = probability[new][_first_of_clusters(observations.select(new))]
     decision = choose_threshold(known_probability, correct, counted, target=target_accuracy, assurance=assurance)
     return Abstention(
@@ -166,19 +166,19 @@ def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " pr
     """Return the probability of the first question of each cluster, and whether its answer is right."""
     first = labelled.select(_first_of_clusters(labelled))
     predictions = fit.predict(first, warn=False)
-    return predictions["confidence"].to_numpy(float), first.is_right(predictions["answer"])
+    return predictions["probability"].to_numpy(float), first.is_right(predictions["answer"])
 
 
 def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
     """Return the same for the fitted questions, each predicted without its own label."""
     questions = fit.fitted
     if "loo" in fit.tree.children:
-        probability, correct = (fit.left_out[name].to_numpy() for name in ("confidence", "correct"))
+        probability, correct = (fit.left_out[name].to_numpy() for name in ("probability", "correct"))
     else:
         probability, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
         settings: dict[str, Any] = {"preset": fit.preset, "variant": fit.variant, "partial": fit.partial}
         for held_out in cross_fit(questions, n_folds=_FOLDS, **settings, seed=int(fit.tree.attrs["seed"])):
-            probability[held_out.index] = held_out.predictions["confidence"]
+            probability[held_out.index] = held_out.predictions["probability"]
             correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
     counted = _first_of_clusters(questions)
     return probability[counted], correct[counted]

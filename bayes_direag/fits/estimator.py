@@ -112,7 +112,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         ``fit_.predict_candidates`` gives the probabilities of all candidates.
         """
         fit = self._fitted
-        right = fit.predict(_questions(X, None, fit.answers))["confidence"].fillna(0.0).to_numpy()
+        right = fit.predict(_questions(X, None, fit.answers))["probability"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
@@ -130,7 +130,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
                 f"score: saw {len(observations)} questions, none with a gold answer; expected some. Give y."
             )
         table = fit.predict(known, warn=False)
-        right, probability = known.is_right(table["answer"]), table["confidence"].fillna(0.0).to_numpy()
+        right, probability = known.is_right(table["answer"]), table["probability"].fillna(0.0).to_numpy()
         return float(np.average(right - (right - probability) ** 2, weights=weight[observations.labelled]))
 
     @property

@@ -38,7 +38,7 @@ class EnoughReports(NamedTuple):
             fewer = reports.select(row)
             fewer = fewer._replace(candidate=np.where(rank[row] < left, fewer.candidate, -1))
             found = predict(fewer, parameters, final, 0.5)
-            too_high.append(float(np.mean(found["confidence"] - whole[row, found["candidate"]])))
+            too_high.append(float(np.mean(found["probability"] - whole[row, found["candidate"]])))
         return cls(tuple(np.maximum.accumulate(too_high[::-1])[::-1].tolist()))
 
     def few(self, n_reports: Int[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:

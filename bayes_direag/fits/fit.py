@@ -76,7 +76,7 @@ class Fit:
     >>> observations = simulate_observations(n=200, seed=1)
     >>> fit = fit_map(observations.select(slice(0, 150)))
     >>> fit.predict(observations.select(slice(150, 200))).columns.tolist()[:6]
-    ['problem_id', 'answer', 'answer_as_given', 'confidence', 'support', 'null_probability']
+    ['problem_id', 'answer', 'answer_as_given', 'probability', 'support', 'null_probability']
     """
 
     tree: xr.DataTree
@@ -231,14 +231,14 @@ class Fit:
         DataFrame
             One row per question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final
             probability (missing where no report is usable); ``answer_as_given``, its spelling in most reports (of
-            several, in the first); ``confidence``, the probability that it is right; ``support``, the same before the
+            several, in the first); ``probability``, that it is right; ``support``, the same before the
             final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct answers;
             ``n_used``, usable reports; ``few_reports``, unless the fit is partial: whether these are so few that the
-            probability is too high by two points or more. For an unanswered question confidence and support are NaN,
+            probability is too high by two points or more. For an unanswered question probability and support are NaN,
             and null_probability is 1.
 
-            With several posterior draws these are means, and three columns follow the confidence: ``confidence_low``
-            and ``confidence_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
+            With several posterior draws these are means, and three columns follow the first: ``probability_low``
+            and ``probability_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
             draws in which another answer is more probable. The interval covers the uncertainty of the parameters given
             the labelled questions.
 

@@ -51,7 +51,7 @@ class LeaveOneOut(NamedTuple):
         """Return the group ``loo`` of the posterior container, for the first questions of this.
 
         Beside ``elpd`` and ``pareto_k`` it has the answer that is selected without the question's label: the
-        ``candidate``, whether it is ``correct``, its ``support``, and its final probability ``confidence``. The final
+        ``candidate``, whether it is ``correct``, its ``support``, and its final ``probability``. The final
         calibration itself has learned from all labels.
         """
         n, n_reports = len(observations), observations.usable.sum(axis=1)
@@ -66,7 +66,7 @@ class LeaveOneOut(NamedTuple):
             "candidate": candidate,
             "correct": observations.right_state[question, candidate],
             "support": support,
-            "confidence": confidence,
+            "probability": confidence,
         }
         variables = {name: ("problem", column) for name, column in values.items()}
         return xr.Dataset(variables, coords={"problem": list(observations.problem_id)})

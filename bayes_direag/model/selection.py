@@ -338,13 +338,13 @@ def predict(
         selection = select(states)
         confidence = final.of_selected(selection.support, states.n_reports)
         mean = confidence.mean(axis=0)
-        columns = {"candidate": selection.candidate, "confidence": mean}
+        columns = {"candidate": selection.candidate, "probability": mean}
         if len(confidence) > 1:
             tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
             low, high = np.quantile(confidence, tails, axis=0)
             columns |= {
-                "confidence_low": low,
-                "confidence_high": high,
+                "probability_low": low,
+                "probability_high": high,
                 "change_probability": selection.change_probability,
             }
         return columns | {

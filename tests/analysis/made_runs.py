@@ -122,7 +122,7 @@ def _rows(
             "method": method,
             "answer": np.where(np.isnan(confidence), None, "1"),
             "answer_as_given": np.where(np.isnan(confidence), None, "1.0"),
-            "confidence": confidence,
+            "probability": confidence,
             "correct": correct,
             "null_probability": null_probability,
             "state_probability": state_probability,

@@ -66,7 +66,7 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     assert len(both) == len(found.predictions) == len(recorded)
     assert (both["answer"] == [canonical(answer, "numeric") for answer in both["answer_recorded"]]).all()
     assert (both["correct"].astype(bool) == both["correct_recorded"].astype(bool)).all()
-    gap = (both["confidence"].clip(1e-6, 1 - 1e-6) - both["confidence_recorded"]).abs()
+    gap = (both["probability"].clip(1e-6, 1 - 1e-6) - both["confidence"]).abs()
     assert (gap[both["method"].isin(RULES)] <= 1e-9).all()
     tied = (both["fold"] == TIED["fold"]) & (both["method"] == TIED["method"]) & (name == TIED["set"])
     assert (gap[~tied] <= 0.001).all()
@@ -150,7 +150,7 @@ def evaluation(questions: Observations) -> Evaluation:
 
 def test_every_method_has_a_row_for_every_question(evaluation: Evaluation) -> None:
     assert tuple(evaluation.metrics["method"]) == METHODS
-    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "confidence", "correct"]
+    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
     assert list(evaluation.predictions) == [*columns, "null_probability", "state_probability", "cluster"]
     for method, rows in evaluation.predictions.groupby("method"):
         assert rows["problem_id"].is_unique
@@ -183,23 +183,25 @@ def test_answers_stand_beside_their_spelling_in_the_reports() -> None:
 def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Evaluation) -> None:
     rows = evaluation.predictions.query("method == 'direag'").set_index("problem_id")
     for name in ("silent 0", "silent 1"):
-        assert rows.loc[name, ["fold", "answer", "confidence"]].isna().all()
+        assert rows.loc[name, ["fold", "answer", "probability"]].isna().all()
         assert rows.loc[name, "correct"] is np.False_ or rows.loc[name, "correct"] is False
     hidden = rows[rows.index.str.startswith("hidden")]
     assert hidden["correct"].isna().all()
-    assert hidden["confidence"].notna().all()
+    assert hidden["probability"].notna().all()
     metrics = evaluation.metrics.set_index("method")
     assert (metrics.loc["direag", "n"], metrics.loc["direag", "unanswered"]) == (80, 2)
     vanilla = evaluation.predictions.query("method == 'vanilla' and correct.notna()")
-    assert metrics.loc["vanilla", "unanswered"] == vanilla["confidence"].isna().sum() > 2
+    assert metrics.loc["vanilla", "unanswered"] == vanilla["probability"].isna().sum() > 2
 
 
 def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
-    rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()").dropna(subset="confidence")
+    rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()").dropna(
+        subset="probability"
+    )
     found = evaluation.metrics.set_index("method").loc["conditional_logit"]
     right = rows["correct"].astype(float)
     np.testing.assert_allclose(found["accuracy"], right.mean())
-    loss = (rows["confidence"] - right) ** 2
+    loss = (rows["probability"] - right) ** 2
     np.testing.assert_allclose(found["brier"], loss.mean(), atol=1e-5)
     np.testing.assert_allclose(found["benefit"], (right - loss).sum() / (found["n"] + found["unanswered"]))
     intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
@@ -236,7 +238,7 @@ def test_its_folder_holds_its_tables_and_fits(evaluation: Evaluation, folder: Pa
         pd.testing.assert_frame_equal(again.parameters(), fit.parameters(), check_exact=True)
         rows = evaluation.predictions.query(f"method == 'direag' and fold == '{fold}'").set_index("problem_id")
         found = again.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
-        np.testing.assert_allclose(rows["confidence"], found["confidence"], rtol=1e-12)
+        np.testing.assert_allclose(rows["probability"], found["probability"], rtol=1e-12)
 
 
 def test_its_manifest_has_settings_origin_and_versions(evaluation: Evaluation, folder: Path) -> None:
@@ -273,9 +275,9 @@ def test_a_fit_by_sampling(tmp_path: Path) -> None:
     sampled = evaluate(labelled, test, **options, n_resamples=5, seed=7)
     fit, table = sampled.fits["count", "test"], sampled.parameters
     expected = fit.predict(test).set_index("problem_id")
-    for method, column in (("count", "support"), ("count_calibrated", "confidence")):
+    for method, column in (("count", "support"), ("count_calibrated", "probability")):
         found = sampled.predictions[sampled.predictions["method"] == method].set_index("problem_id").loc[expected.index]
-        pd.testing.assert_series_equal(found["confidence"], expected[column], check_names=False)
+        pd.testing.assert_series_equal(found["probability"], expected[column], check_names=False)
         pd.testing.assert_series_equal(found["answer"], expected["answer"])
     assert (table.query("parameter == 'weight'")["sd"] > 0).all()
     for name in ("lp", "diverging", "acceptance_rate", "step_size"):
@@ -307,7 +309,7 @@ def test_a_test_set_may_have_its_levels_in_another_order(questions: Observations
     found, expected = (
         evaluate(labelled, own, methods=["conditional_logit"], n_resamples=1).predictions for own in (turned, test)
     )
-    np.testing.assert_allclose(found["confidence"], expected["confidence"])
+    np.testing.assert_allclose(found["probability"], expected["probability"])
 
 
 def test_how_to_sample_is_recorded_with_its_defaults(questions: Observations) -> None:

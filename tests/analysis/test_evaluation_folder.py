@@ -37,7 +37,7 @@ class TestRead:
     def test_tables_are_as_written(self, folder):
         run = Evaluation.read(folder)
         expected = predictions(SAID).drop(columns="null_probability")
-        assert run.predictions["confidence"].equals(expected["confidence"])
+        assert run.predictions["probability"].equals(expected["probability"])
         assert run.predictions["correct"].equals(expected["correct"])
         assert run.predictions["correct"].isna().sum() == 2
         for column in ("problem_id", "method", "fold"):
@@ -98,7 +98,7 @@ class TestRefuse:
     def test_a_table_that_is_missing_or_lacks_a_column_or_holds_nonsense(self, folder, name):
         path = folder / name
         table = pd.read_csv(path)
-        number = "brier" if name == "metrics.csv" else "confidence"
+        number = "brier" if name == "metrics.csv" else "probability"
         table.astype({number: "str"}).assign(**{number: "much"}).to_csv(path, index=False)
         with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*much"):
             Evaluation.read(folder)

@@ -107,7 +107,7 @@ def test_it_is_the_prediction_and_without_a_report_that_of_a_file_without_it(kin
         alone = Observations.from_questions([question.model_copy(update={"observations": rest})], answers="numeric")
         without = fit.predict(alone, warn=False).iloc[0]
         assert str(own.answer_without) == str(without["answer"])
-        np.testing.assert_allclose(own.confidence_without, without["confidence"], rtol=1e-12)
+        np.testing.assert_allclose(own.probability_without, without["probability"], rtol=1e-12)
 
 
 @KINDS

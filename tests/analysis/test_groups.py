@@ -27,8 +27,8 @@ def test_an_evaluation_has_the_predictions_of_its_fit(found: Evaluation, observa
     rows = found.predictions.query("method == 'direag'").set_index("problem_id")
     (fit,) = found.fits.values()
     assert fit.level_names == ("careful", "vanilla", "bold")
-    expected = fit.predict(observations.select(slice(60, 90))).set_index("problem_id")["confidence"]
-    np.testing.assert_allclose(rows["confidence"], expected.loc[rows.index])
+    expected = fit.predict(observations.select(slice(60, 90))).set_index("problem_id")["probability"]
+    np.testing.assert_allclose(rows["probability"], expected.loc[rows.index])
     assert found.parameters.query("parameter == 'weight'")["level"].nunique() == 3
 
 
@@ -37,7 +37,7 @@ def test_what_is_said_of_a_fit(found: Evaluation, observations: Observations) ->
     name = observations.problem_id[70]
     explained = explain(fit, observations, name)
     assert explained.parts.to_numpy().sum() == pytest.approx(1)
-    assert explained.prediction["confidence"] == pytest.approx(fit.predict(observations)["confidence"][70])
+    assert explained.prediction["probability"] == pytest.approx(fit.predict(observations)["probability"][70])
     assert set(explained.reports["level"]) <= set(observations.level_names)
     np.testing.assert_allclose(fitted_support(fit), fit.predict(fit.fitted)["support"])
     assert calibration_curves(fit)["level"].unique().tolist() == ["careful", "vanilla", "bold"]

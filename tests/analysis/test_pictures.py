@@ -18,7 +18,9 @@ from tests.analysis.made_runs import random_said, write_run
 @pytest.fixture(scope="module")
 def evaluation(tmp_path_factory) -> Evaluation:
     rng = np.random.default_rng(1)
-    said = {name: random_said(rng, 50, sharpness=2) for name in ("majority", "majority_platt", "steerconf", "direag")}
+    said = {
+        name: random_said(rng, 50, sharpness=2) for name in ("majority", "mean_confidence_platt", "steerconf", "direag")
+    }
     return Evaluation.read(write_run(tmp_path_factory.mktemp("run") / "run", said, level=0.9))
 
 
@@ -37,14 +39,14 @@ def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(evaluation)
     for axes, name in zip(figure.axes, ("benefit", "accuracy_of_all"), strict=True):
         np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], table[name])
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert set(names) == {"DirEAG", "majority vote", "majority vote with Platt scaling", "SteerConf"}
+    assert set(names) == {"DirEAG", "majority vote", "mean confidence with Platt scaling", "SteerConf"}
 
 
 def test_reliability_is_that_of_the_bins(evaluation):
     picture = reliability_picture(evaluation)
     bins = picture.tables["reliability"]
     above, below = picture.figure.axes
-    np.testing.assert_array_equal(above.lines[1].get_xydata(), bins[["confidence", "right"]])
+    np.testing.assert_array_equal(above.lines[1].get_xydata(), bins[["probability", "right"]])
     ends = np.array([segment[:, 1] for segment in above.collections[0].get_segments()])
     np.testing.assert_array_equal(ends, bins.loc[bins["n"] > 0, ["right_low", "right_high"]])
     assert [bar.get_height() for bar in below.containers[0]] == bins["n"].tolist()
@@ -56,12 +58,12 @@ def test_error_curves_are_of_the_method_its_rival_and_the_vote(evaluation):
     (axes,) = picture.figure.axes
     marked, *lines = axes.lines
     assert set(marked.get_ydata()) == {10}
-    for name, line in zip(("direag", "majority_platt", "majority"), lines, strict=True):
+    for name, line in zip(("direag", "mean_confidence_platt", "majority"), lines, strict=True):
         table, rows = (
             whole[whole["method"] == name] for whole in (picture.tables["risk_coverage"], evaluation.predictions)
         )
         np.testing.assert_allclose(line.get_xydata(), 100 * table[["coverage", "risk"]])
-        mean = aurc(rows["confidence"].to_numpy(), rows["correct"].to_numpy(bool))[0]
+        mean = aurc(rows["probability"].to_numpy(), rows["correct"].to_numpy(bool))[0]
         assert line.get_label().endswith(f": {100 * mean:.1f}% on average")
 
 

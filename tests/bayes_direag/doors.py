@@ -29,4 +29,4 @@ def assert_every_door_says_the_same(fit: Fit, observations: Observations, folder
     predictor = Predictor.load(folder / "fit.json")
     for question, row in zip(observations.questions[:20], expected.to_dict("records"), strict=False):
         said = predictor.predict([report.model_dump() for report in question.observations])
-        assert (said["answer"], said["confidence"]) == (row["answer"], pytest.approx(row["confidence"], rel=1e-12))
+        assert (said["answer"], said["probability"]) == (row["answer"], pytest.approx(row["probability"], rel=1e-12))

@@ -32,13 +32,13 @@ def pools(options: argparse.Namespace) -> Iterator[tuple[str, int, np.ndarray, n
         others = questions.select(slice(200, None))
         predictions = fit_map(questions.select(slice(0, 200))).predict(others)
         right = others.is_right(predictions["answer"])
-        yield "simulated", 500 // options.simulated, predictions["confidence"].to_numpy(float), right
+        yield "simulated", 500 // options.simulated, predictions["probability"].to_numpy(float), right
     for path in options.files:
         everything = Observations.read(path)
         questions = everything.select(everything.labelled)
         confidence, right = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
         for fold in cross_fit(questions, n_folds=5):
-            confidence[fold.index] = fold.predictions["confidence"]
+            confidence[fold.index] = fold.predictions["probability"]
             right[fold.index] = questions.select(fold.index).is_right(fold.predictions["answer"])
         yield path.stem, options.splits, confidence, right
     rng = np.random.default_rng(0)

@@ -26,7 +26,7 @@ def splits(questions: Observations, n_labels: int, n_splits: int) -> pd.DataFram
         fit, new = fit_map(questions.select(order[:n_labels])), questions.select(order[n_labels : n_labels + _MOST_NEW])
         estimate, table = fit.estimate(new), fit.predict(new)
         right = new.is_right(table["answer"])
-        accuracy, benefit = right.mean(), right.mean() - np.mean((table["confidence"] - right) ** 2)
+        accuracy, benefit = right.mean(), right.mean() - np.mean((table["probability"] - right) ** 2)
         rows.append(
             {
                 "error": estimate.accuracy - accuracy,

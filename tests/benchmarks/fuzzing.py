@@ -299,7 +299,7 @@ def learned(fits: list[Fit] = []) -> Fit:  # noqa: B006 (fitted once)
 
 def valid(prediction: dict[str, Any]) -> dict[str, Any]:
     """Return a prediction; AssertionError if it is not one."""
-    for name in ("confidence", "support", "null_probability"):
+    for name in ("probability", "support", "null_probability"):
         probability = prediction[name]
         assert probability is None or math.isnan(probability) or 0 <= probability <= 1, prediction
     json.dumps(prediction).encode()

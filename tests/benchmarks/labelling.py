@@ -33,7 +33,7 @@ def measured(observations: Observations, n: int, n_draws: int) -> pd.DataFrame:
     rows = []
     for (how, draw), fit in zip(chosen, fit_map_batch(pool, np.array([*chosen.values()])), strict=True):
         table = fit.predict(tested)
-        right, said = tested.is_right(table["answer"]), table["confidence"].to_numpy()
+        right, said = tested.is_right(table["answer"]), table["probability"].to_numpy()
         benefit = right.mean() - np.mean((said - right) ** 2)
         rows.append(
             {"how": how, "draw": draw, "accuracy": right.mean(), "benefit": benefit, "bias": said.mean() - right.mean()}

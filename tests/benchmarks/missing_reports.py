@@ -41,7 +41,7 @@ def measured(observations: Observations, n: int, n_draws: int, preset: str) -> p
         for fit in fit_map_batch(pool, chosen, preset=preset, partial=how == "partial"):
             for n_kept, questions in shown.items():
                 table = fit.predict(questions, warn=False)
-                right, said = questions.is_right(table["answer"]), table["confidence"].fillna(0.0).to_numpy()
+                right, said = questions.is_right(table["answer"]), table["probability"].fillna(0.0).to_numpy()
                 benefit = right.mean() - np.mean((said - right) ** 2)
                 rows.append({"fit": how, "reports": n_kept, "benefit": benefit, "bias": said.mean() - right.mean()})
     return pd.DataFrame(rows)

@@ -47,7 +47,7 @@ def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[
         for way, fits in ways.items():
             for n, fit in zip(LABELS, fits, strict=True):
                 table = fit.predict(tested, warn=False)
-                right, said = tested.is_right(table["answer"]), table["confidence"].to_numpy()
+                right, said = tested.is_right(table["answer"]), table["probability"].to_numpy()
                 benefit = right.mean() - np.mean((said - right) ** 2)
                 yield {"split": split, "labels": n, "older": way, "benefit": benefit}
 

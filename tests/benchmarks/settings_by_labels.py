@@ -35,7 +35,7 @@ def measured(observations: Observations, settings: Preset, n_splits: int) -> Ite
         chosen = np.arange(counts[-1]) < np.array(counts)[:, None]
         for n, fit in zip(counts, fit_map_batch(pool, chosen, preset=settings), strict=True):
             table = fit.predict(tested)
-            right, said = tested.is_right(table["answer"]), table["confidence"].to_numpy()
+            right, said = tested.is_right(table["answer"]), table["probability"].to_numpy()
             yield {"split": split, "labels": n, "benefit": right.mean() - np.mean((said - right) ** 2)}
 
 

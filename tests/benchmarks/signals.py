@@ -34,7 +34,7 @@ def measured(observations: Observations, n_splits: int) -> Iterator[dict[str, ob
             tested = known.select(np.sort(order[max(LABELS) :]))
             for n in LABELS:
                 table = fit_map(known.select(np.sort(order[:n]))).predict(tested)
-                right, said = tested.is_right(table["answer"]), table["confidence"].fillna(0).to_numpy()
+                right, said = tested.is_right(table["answer"]), table["probability"].fillna(0).to_numpy()
                 benefit = right.mean() - np.mean((said - right) ** 2)
                 yield {
                     "split": split,

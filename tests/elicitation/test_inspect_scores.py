@@ -102,7 +102,7 @@ def test_the_reducer_predicts_and_the_metric_counts(fit: Path) -> None:
             for level, (answer, confidence) in enumerate(reports)
         ),
     )
-    expected = Fit.load(fit).predict(Observations.from_questions([question], "numeric"))["confidence"][0]
+    expected = Fit.load(fit).predict(Observations.from_questions([question], "numeric"))["probability"][0]
     assert p == pytest.approx(expected, abs=1e-12)
     assert 0 < q < 1
     found = benefit()([SampleScore(score=one) for one in (right, wrong, none)])

@@ -71,14 +71,14 @@ class TestOutOfSample:
         found = out_of_sample(point)
         for held_out in cross_fit(observations, n_folds=5, seed=0):
             rows = found.loc[held_out.predictions["problem_id"]]
-            np.testing.assert_allclose(rows["confidence"], held_out.predictions["confidence"], rtol=1e-4)
+            np.testing.assert_allclose(rows["probability"], held_out.predictions["probability"], rtol=1e-4)
             right = observations.select(held_out.index).is_right(held_out.predictions["answer"])
             assert rows["correct"].tolist() == right.tolist()
 
     def test_of_draws_is_leave_one_out_with_the_interval_of_reweighted_draws(self, posterior: Fit) -> None:
         found = out_of_sample(posterior)
-        np.testing.assert_array_equal(found["confidence"], posterior.left_out["confidence"])
-        assert ((found["low"] <= found["confidence"]) & (found["confidence"] <= found["high"])).all()
+        np.testing.assert_array_equal(found["probability"], posterior.left_out["probability"])
+        assert ((found["low"] <= found["probability"]) & (found["probability"] <= found["high"])).all()
         for row in (0, 17, 41):
             expected = _reweighted_quantiles(posterior, row)
             np.testing.assert_allclose(left_out_interval(posterior)[:, row], expected, atol=0.004)
@@ -88,8 +88,8 @@ class TestOutOfSample:
         predicted = posterior.predict(posterior.fitted, warn=False)
         same = predicted["answer"].astype(int).to_numpy() == posterior.left_out["candidate"].to_numpy()
         low, high = left_out_interval(flat)[:, same]
-        np.testing.assert_allclose(low, predicted.loc[same, "confidence_low"], atol=0.004)
-        np.testing.assert_allclose(high, predicted.loc[same, "confidence_high"], atol=0.004)
+        np.testing.assert_allclose(low, predicted.loc[same, "probability_low"], atol=0.004)
+        np.testing.assert_allclose(high, predicted.loc[same, "probability_high"], atol=0.004)
 
 
 def _reweighted_quantiles(fit: Fit, row: int) -> list[float]:

@@ -60,10 +60,10 @@ class TestPredictions:
         for name, found in (("map", own), ("nuts", theirs)):
             assert table.loc[name].index.tolist() == list(some.problem_id)
             assert table.loc[name]["answer"].dropna().tolist() == found["answer"].dropna().tolist()
-            np.testing.assert_array_equal(table.loc[name]["confidence"], found["confidence"])
-        np.testing.assert_array_equal(table.loc["nuts"]["low"], theirs["confidence_low"])
+            np.testing.assert_array_equal(table.loc[name]["probability"], found["probability"])
+        np.testing.assert_array_equal(table.loc["nuts"]["low"], theirs["probability_low"])
         assert table.loc["map"]["high"].isna().all()
-        np.testing.assert_array_equal(table.loc["nuts"]["shift"], theirs["confidence"] - own["confidence"])
+        np.testing.assert_array_equal(table.loc["nuts"]["shift"], theirs["probability"] - own["probability"])
         changed = [a != b for a, b in zip(own["answer"], theirs["answer"], strict=True) if isinstance(a, str)]
         assert table.loc["nuts"]["changed"].dropna().tolist() == changed
         assert 0 < sum(changed) < len(changed)
@@ -84,7 +84,7 @@ class TestPredictions:
         assert (found["n"] == 38).all()
         for name, frame in zip(("first", "second"), frames.values(), strict=True):
             scored = frame[frame["correct"].notna()]
-            metrics = evaluate_metrics(scored["confidence"], scored["correct"].astype(bool))
+            metrics = evaluate_metrics(scored["probability"], scored["correct"].astype(bool))
             expected = {metric: value.item() for metric, value in metrics.items() if metric != "mean_confidence"}
             assert found[name].drop(list(SELECTION_SCORES)).to_dict() == pytest.approx(expected)
             assert found.loc["benefit", name] == pytest.approx(expected["accuracy"] - expected["brier"], abs=1e-5)
@@ -95,9 +95,11 @@ class TestPredictions:
 def test_how_far_they_move() -> None:
     answers, ids = ["1", "1", "1", None], pd.Index(list("abcd"), name="problem_id")
     first = pd.DataFrame(
-        {"answer": answers, "confidence": [0.5, 0.5, 0.5, np.nan], "fitted": [True, True, False, True]}, ids
+        {"answer": answers, "probability": [0.5, 0.5, 0.5, np.nan], "fitted": [True, True, False, True]}, ids
     )
-    other = pd.DataFrame({"answer": ["1", "2", "1", None], "confidence": [0.6, 0.1, 0.5, np.nan], "fitted": False}, ids)
+    other = pd.DataFrame(
+        {"answer": ["1", "2", "1", None], "probability": [0.6, 0.1, 0.5, np.nan], "fitted": False}, ids
+    )
     row = moved({"first": first, "other": other}).iloc[1]
     assert row[["n", "unanswered", "changed", "fitted", "largest_at"]].tolist() == [3, 1, 1, 0, "b"]
     assert row["mean_shift"] == pytest.approx(-0.1)
@@ -116,7 +118,7 @@ def test_what_is_shown_and_recorded(point: Fit, posterior: Fit, some: Observatio
     assert said.sentences[0].endswith("no verdict. Leave --obs out, or give new questions.")
     assert said.sentences[1].startswith(f"{len(changed)} of 40 answers change from map to nuts")
     assert [row[2].text for row in distance.rows] == ["20"]
-    least = changed[["confidence", "reference"]].min(axis=1).sort_values(ascending=False, kind="stable")
+    least = changed[["probability", "reference"]].min(axis=1).sort_values(ascending=False, kind="stable")
     assert [row[0].text for row in answers.rows] == least.index.tolist()[:10]
     assert metrics.caption == "nuts (second) minus map (first), 38 labelled questions, 3 others left out"
     _, picture, _ = found.pictures()

@@ -25,7 +25,7 @@ def test_before_and_after_stand_side_by_side(found):
     rows = np.reshape(figure.axes, (3, 2))
     for column, one in zip(rows.T, found.values(), strict=True):
         bins = one.bins[one.bins["n"] > 0]
-        np.testing.assert_array_equal(column[0].lines[1].get_xydata(), bins[["confidence", "right"]])
+        np.testing.assert_array_equal(column[0].lines[1].get_xydata(), bins[["probability", "right"]])
         ends = np.array([segment[:, 1] for segment in column[0].collections[0].get_segments()])
         np.testing.assert_array_equal(ends, bins[["right_low", "right_high"]])
         np.testing.assert_array_equal(column[1].lines[1].get_xydata(), one.curve[["confidence", "right"]])

@@ -134,7 +134,7 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
     expected = {"preset": PRESETS["paper"], "variant": "confidence", "seed": 5}
     assert asked == [(LABELLED, expected | ({"sampling": sampling, "allow_weighted": False} if way == "nuts" else {}))]
     table = made().predict(TESTED)
-    for method, column in ((before, "support"), (after, "confidence")):
+    for method, column in ((before, "support"), (after, "probability")):
         found = method.answer(learned, TESTED)
         np.testing.assert_allclose(found.confidence, table[column])
         np.testing.assert_array_equal(found.is_right(TESTED), TESTED.is_right(table["answer"]))

@@ -28,7 +28,7 @@ def run(model: str, method: str = "direag", n: int = 40) -> Evaluation:
             "fold": "0",
             "method": method,
             "answer": "1",
-            "confidence": confidence,
+            "probability": confidence,
             "correct": pd.array(right, "boolean"),
             "null_probability": null,
             "state_probability": np.where(right | (number % 8 == 0), 0.6, null),

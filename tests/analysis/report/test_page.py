@@ -63,8 +63,8 @@ def page(files) -> Page:
 class TestWhatStandsInIt:
     def test_the_thresholds_are_of_the_held_out_answers(self, page, files):
         scored = pd.read_csv(files / "evaluation" / "predictions.csv").query("method == 'direag'")
-        scored = scored.dropna(subset=["correct", "confidence"])
-        accepted = scored[scored["confidence"] >= 0.5]
+        scored = scored.dropna(subset=["correct", "probability"])
+        accepted = scored[scored["probability"] >= 0.5]
         _, *rows = page.tables["Which answers to accept"]
         ((_, share, right),) = [row for row in rows if row[0] == "50% or more"]
         assert share == f"{100 * len(accepted) / 58:.0f}%|{len(accepted)}"
@@ -121,14 +121,14 @@ class TestWhatStandsInIt:
 
     def test_the_questions_to_look_at(self, page, files):
         rows = pd.read_csv(files / "evaluation" / "predictions.csv").query("method == 'direag'")
-        wrong = rows[rows["correct"].astype("boolean").eq(False).fillna(False)].nlargest(10, "confidence")
+        wrong = rows[rows["correct"].astype("boolean").eq(False).fillna(False)].nlargest(10, "probability")
         asked = {one.problem_id: one for one in small_observations().questions}
         _, *surest = page.tables["Surest and wrong"]
         assert [row[0] for row in surest] == wrong["problem_id"].tolist()
         assert [row[3] for row in surest] == [asked[name].gold_answer for name in wrong["problem_id"]]
         assert [row[4] for row in surest] == [asked[name].question for name in wrong["problem_id"]]
         _, *least = page.tables["Least sure"]
-        assert [row[0] for row in least] == rows.nsmallest(10, "confidence")["problem_id"].tolist()
+        assert [row[0] for row in least] == rows.nsmallest(10, "probability")["problem_id"].tolist()
 
     def test_the_fit_and_the_fits_behind_the_evaluation(self, page):
         levels, shared = parameter_tables(small_fit())

@@ -13,7 +13,7 @@ from analysis.scores.scoring import percentile_interval, resample_weights
 
 
 def predictions(method: str, confidence: np.ndarray, correct: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame({"method": method, "confidence": confidence, "correct": pd.array(correct, "boolean")})
+    return pd.DataFrame({"method": method, "probability": confidence, "correct": pd.array(correct, "boolean")})
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ class TestBaseRate:
         assert (certain["brier_gain"], certain["auroc_gain"]) == pytest.approx((0.21, 0.5), abs=1e-6)
         assert certain["base_rate_brier"] == pytest.approx(0.21)
         # The gain is discrimination less miscalibration.
-        parts = decomposition(noisy["confidence"].to_numpy(), noisy["correct"].to_numpy(bool))
+        parts = decomposition(noisy["probability"].to_numpy(), noisy["correct"].to_numpy(bool))
         gain = base_rate_gains(noisy, seed=0, n_resamples=1).loc[0, "brier_gain"]
         assert gain == pytest.approx(parts.discrimination - parts.miscalibration)
 
@@ -55,7 +55,7 @@ def null_rows(null: list[float], correct: list[bool | None], present: Sequence[b
     return pd.DataFrame(
         {
             "problem_id": [f"q{number}" for number in range(len(null))],
-            "confidence": 0.5,
+            "probability": 0.5,
             "null_probability": null,
             "state_probability": [state[there](p) for p, there in zip(null, present, strict=True)],
             "correct": pd.array(correct, "boolean"),

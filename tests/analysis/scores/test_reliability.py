@@ -34,7 +34,7 @@ class TestBins:
     @given(scored())
     def test_their_gaps_add_up_to_the_ece(self, sample):
         bins = binned_reliability(*sample)
-        gaps = bins["n"] * (bins["right"] - bins["confidence"]).abs()
+        gaps = bins["n"] * (bins["right"] - bins["probability"]).abs()
         assert gaps.sum() / len(sample[0]) == pytest.approx(ece(*sample), abs=1e-12)
 
     def test_they_are_right_closed_and_the_first_holds_zero(self):
@@ -43,7 +43,7 @@ class TestBins:
         assert bins["n"].tolist() == [2, 1, 1, 1, 0, 0, 1, 0, 0, 1]
         assert bins["low"].tolist() == pytest.approx(np.arange(10) / 10)
         assert (bins["high"] - bins["low"]).tolist() == pytest.approx([0.1] * 10)
-        assert bins[["confidence", "right", "right_low", "right_high"]].isna().all(axis=1).tolist() == (
+        assert bins[["probability", "right", "right_low", "right_high"]].isna().all(axis=1).tolist() == (
             (bins["n"] == 0).tolist()
         )
 

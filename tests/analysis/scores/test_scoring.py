@@ -34,7 +34,7 @@ def predictions(method: str, n: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "method": method,
-            "confidence": confidence,
+            "probability": confidence,
             "correct": rng.uniform(size=n) < confidence,
             "state_probability": rng.uniform(size=n),
             "cluster": pd.NA,
@@ -56,11 +56,11 @@ def test_a_method_has_the_same_scores_alone_or_among_others() -> None:
 
 def test_unanswered_questions_count_where_the_selected_answer_is_seen() -> None:
     rows = predictions("a", 40, 1)
-    rows.loc[:9, ["confidence", "state_probability"]] = np.nan
+    rows.loc[:9, ["probability", "state_probability"]] = np.nan
     rows.loc[:9, "correct"] = False
     found = score(rows, seed=5, n_resamples=50).iloc[0]
     answered = rows.iloc[10:]
-    right, brier = answered["correct"].sum(), ((answered["confidence"] - answered["correct"]) ** 2).sum()
+    right, brier = answered["correct"].sum(), ((answered["probability"] - answered["correct"]) ** 2).sum()
     assert (found["n"], found["unanswered"]) == (30, 10)
     assert found["benefit"] == pytest.approx((right - brier) / 40)
     assert found["accuracy_of_all"] == pytest.approx(right / 40)
@@ -80,7 +80,7 @@ def test_clusters_are_resampled_whole() -> None:
 
 def test_an_error_is_the_one_that_scoring_raised() -> None:
     with pytest.raises(ValueError, match="divide percentages by 100"):
-        score(predictions("a", 10, 0).assign(confidence=85.0), seed=0, n_resamples=5)
+        score(predictions("a", 10, 0).assign(probability=85.0), seed=0, n_resamples=5)
 
 
 def test_whoever_is_interrupted_does_not_wait_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,11 +72,11 @@ def test_confidences_beyond_the_clip_are_tied_and_without_questions_nothing_is_d
 def predictions() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     rows = [
-        pd.DataFrame({"method": name, "confidence": rng.integers(0, 11, 60) / 10, "correct": rng.random(60) < 0.6})
+        pd.DataFrame({"method": name, "probability": rng.integers(0, 11, 60) / 10, "correct": rng.random(60) < 0.6})
         for name in ("zeta", "alpha")
     ]
     table = pd.concat(rows, ignore_index=True).astype({"correct": "boolean"})
-    table.loc[3, "confidence"] = np.nan
+    table.loc[3, "probability"] = np.nan
     table.loc[3, "correct"] = False
     table.loc[4, "correct"] = pd.NA
     return table
@@ -92,7 +92,7 @@ class TestTable:
     def test_intervals_are_those_of_a_loop(self, predictions):
         row = selective_table(predictions, seed=2, n_resamples=50, level=0.8).set_index("method").loc["alpha"]
         own = predictions[predictions["method"] == "alpha"]
-        confidence, correct = own["confidence"].to_numpy(), own["correct"].to_numpy(bool)
+        confidence, correct = own["probability"].to_numpy(), own["correct"].to_numpy(bool)
         areas, bests = [], []
         for weight in resample_weights(60, 50, 2):
             area, right = aurc(np.repeat(confidence, weight), np.repeat(correct, weight))[0], np.repeat(correct, weight)
@@ -106,7 +106,7 @@ class TestTable:
         assert row["risk"] == pytest.approx(1 - correct.mean())
 
     def test_a_method_that_answered_nothing_is_undefined(self):
-        nothing = pd.DataFrame({"method": ["m"], "confidence": [np.nan], "correct": pd.array([False], "boolean")})
+        nothing = pd.DataFrame({"method": ["m"], "probability": [np.nan], "correct": pd.array([False], "boolean")})
         row = selective_table(nothing, seed=0, n_resamples=3).iloc[0]
         assert (row["n"], row["unanswered"]) == (0, 1)
         assert row[["risk", "aurc", "aurc_low", "oracle_aurc", "excess_aurc_high"]].isna().all()

@@ -29,7 +29,7 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     assert 0 < n < 60
     assert f"{n} of 60 new questions are answered" in printed
     assert "for an accuracy of 0.6, with assurance 0.8" in printed
-    assert table.loc[table["answered"], "confidence"].min() > table.loc[~table["answered"], "confidence"].max()
+    assert table.loc[table["answered"], "probability"].min() > table.loc[~table["answered"], "probability"].max()
     found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
     assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "given")
 
@@ -113,7 +113,7 @@ def test_a_table_under_other_names_is_fitted_alike(tmp_path, fitted, observation
     once, again = Fit.load(fitted[0]), Fit.load(tmp_path / "fit.nc")
     assert again.level_names == tuple(dict.fromkeys(theirs["prompt"]))
     known = once.predict(observations)
-    np.testing.assert_allclose(again.predict(table)["confidence"], known["confidence"], atol=1e-5)
+    np.testing.assert_allclose(again.predict(table)["probability"], known["probability"], atol=1e-5)
     assert "field id: this field is missing" in refuse("predict", fitted[0], observations, *out, *pairs)
     assert "--column levl=prompt: expected FIELD=NAME" in refuse(
         "predict", fitted[0], table, *out, "--column", "levl=prompt"

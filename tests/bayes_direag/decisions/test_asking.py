@@ -21,7 +21,7 @@ def asking_of(fit: Fit) -> Asking:
 
 
 def probability(predictor: Predictor, reports: list[dict[str, object]]) -> float:
-    return float(predictor.predict(reports)["confidence"])
+    return float(predictor.predict(reports)["probability"])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_gain_is_that_of_its_definition(preset, observations: Observations) 
         ]
         standing = asking.standing(fit.reports(question), np.array(levels), asked)
         said = predictor.predict(reports)
-        p = said["confidence"] or 0.0
+        p = said["probability"] or 0.0
         assert standing.probability[0] == pytest.approx(p, rel=1e-9)
         assert str(standing.leader[0]) == (said["answer"] or "-1")
         for level, name in enumerate(predictor.levels):
@@ -73,7 +73,7 @@ def test_where_questions_stand_is_what_the_forward_evaluation_says() -> None:
     np.testing.assert_array_equal(standing.leader >= 0, answered)
     np.testing.assert_array_equal(standing.n_reports, left.usable.sum(axis=1))
     np.testing.assert_allclose(standing.support[answered], support.max(axis=1)[answered], rtol=1e-9)
-    np.testing.assert_allclose(standing.probability, fit.predict(left)["confidence"].fillna(0.0), rtol=1e-9)
+    np.testing.assert_allclose(standing.probability, fit.predict(left)["probability"].fillna(0.0), rtol=1e-9)
 
 
 def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong() -> None:

@@ -59,7 +59,7 @@ def test_equal_probabilities_give_intervals_of_text_books(fit, new, probability)
 
 
 def test_unequal_probabilities_say_more(fit, new):
-    found, p = fit.estimate(new), fit.predict(new)["confidence"].to_numpy()
+    found, p = fit.estimate(new), fit.predict(new)["probability"].to_numpy()
     held = p.clip(1 / 102, 101 / 102)
     assert found.accuracy == pytest.approx(p.mean())
     assert found.benefit == pytest.approx((p**2).mean())
@@ -156,7 +156,7 @@ def test_intervals_hold_as_often_as_they_say(questions):
         new = questions.select(rng.choice(np.flatnonzero(~row), 100, replace=False))
         estimate, table = fit.estimate(new), fit.predict(new)
         right = new.is_right(table["answer"])
-        benefit = right.mean() - ((table["confidence"] - right) ** 2).mean()
+        benefit = right.mean() - ((table["probability"] - right) ** 2).mean()
         held.append(
             (
                 estimate.accuracy_low <= right.mean() <= estimate.accuracy_high,

@@ -38,13 +38,13 @@ def unlabelled(observations: Observations, which: slice) -> Observations:
 
 def scored(fit: Fit, observations: Observations) -> tuple[np.ndarray, np.ndarray]:
     predictions = fit.predict(observations)
-    return predictions["confidence"].to_numpy(), observations.is_right(predictions["answer"])
+    return predictions["probability"].to_numpy(), observations.is_right(predictions["answer"])
 
 
 def test_labelled_questions_given_decide(fit: Fit) -> None:
     predictions = fit.predict(NEW)
     found = answer(fit, NEW, LABELLED, target_accuracy=0.6)
-    expected = choose_threshold(*scored(fit, LABELLED), predictions["confidence"].to_numpy(), target=0.6)
+    expected = choose_threshold(*scored(fit, LABELLED), predictions["probability"].to_numpy(), target=0.6)
     assert found.decision == expected
     assert found.source == "given"
     assert found.n_not_new == found.n_unusable == 0
@@ -82,9 +82,9 @@ def test_a_map_without_others_is_cross_fitted(fit: Fit) -> None:
     found = answer(fit, NEW, target_accuracy=0.5)  # whose labels are all known, and not looked at
     confidence, right = np.full(140, np.nan), np.zeros(140, bool)
     for held_out in cross_fit(FITTED, n_folds=5, preset=PRESET, seed=0):
-        confidence[held_out.index] = held_out.predictions["confidence"]
+        confidence[held_out.index] = held_out.predictions["probability"]
         right[held_out.index] = FITTED.select(held_out.index).is_right(held_out.predictions["answer"])
-    expected = choose_threshold(confidence, right, fit.predict(NEW)["confidence"].to_numpy(), target=0.5)
+    expected = choose_threshold(confidence, right, fit.predict(NEW)["probability"].to_numpy(), target=0.5)
     assert found.decision == expected
     assert found.source == "of the fit"
     assert "approximate" in found.text()
@@ -97,7 +97,7 @@ def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
     left_out = {"confidence": confidence, "correct": correct}
     tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
     sampled = Fit(tree)
-    expected = choose_threshold(confidence, correct, sampled.predict(NEW)["confidence"].to_numpy(), target=0.7)
+    expected = choose_threshold(confidence, correct, sampled.predict(NEW)["probability"].to_numpy(), target=0.7)
     found = answer(sampled, NEW, target_accuracy=0.7).decision
     assert found.n_answered == expected.n_answered > 0
     assert found.threshold == pytest.approx(expected.threshold)
@@ -131,7 +131,7 @@ def test_no_threshold_is_said_with_its_reason(fit: Fit, monkeypatch: pytest.Monk
 
     def modestly(fit: Fit, observations: Observations, **settings: float) -> pd.DataFrame:
         table = predict(fit, observations, **settings)
-        return table.assign(confidence=table["confidence"].clip(upper=0.8))
+        return table.assign(probability=table["probability"].clip(upper=0.8))
 
     monkeypatch.setattr(Fit, "predict", modestly)
     many = answer(fit, NEW, LABELLED, target_accuracy=0.9)

@@ -71,9 +71,9 @@ def test_unlabelled_questions_among_the_labelled_ones_count_as_well(
 ) -> None:
     hidden = replace(whole, labelled=np.arange(len(whole)) < len(few))
     once, again = fit_map(hidden, preset=preset), fit_map(few, preset=preset, unlabelled=whole)
-    np.testing.assert_allclose(once.predict(whole)["confidence"], again.predict(whole)["confidence"], rtol=1e-9)
-    with_own_alone = fit_map(few, preset=preset).predict(whole)["confidence"]
-    assert np.abs(once.predict(whole)["confidence"] - with_own_alone).max() > 0.01
+    np.testing.assert_allclose(once.predict(whole)["probability"], again.predict(whole)["probability"], rtol=1e-9)
+    with_own_alone = fit_map(few, preset=preset).predict(whole)["probability"]
+    assert np.abs(once.predict(whole)["probability"] - with_own_alone).max() > 0.01
 
 
 def test_labels_of_unlabelled_questions_are_not_looked_at(fit: Fit, few: Observations, whole: Observations) -> None:
@@ -94,8 +94,8 @@ def test_the_fit_keeps_it_and_predictions_need_no_more_than_the_parameters(
     pd.testing.assert_frame_equal(loaded.predict(whole), fit.predict(whole), check_exact=True)
     fit.export(tmp_path / "fit.json")
     said = [report.model_dump() for report in whole.questions[100].observations]
-    assert Predictor.load(tmp_path / "fit.json").predict(said)["confidence"] == pytest.approx(
-        fit.predict(whole)["confidence"][100]
+    assert Predictor.load(tmp_path / "fit.json").predict(said)["probability"] == pytest.approx(
+        fit.predict(whole)["probability"][100]
     )
 
 
@@ -103,7 +103,7 @@ def test_where_levels_are_alike_the_fit_is_that_without_it() -> None:
     alike = panel(200, dict.fromkeys(SKILL, 0.7), seed=5)
     assert (alike.with_agreement().agreement.score == 0).all()
     found, expected = fit_map(alike), fit_map(alike, preset=BLIND)
-    np.testing.assert_allclose(found.predict(alike)["confidence"], expected.predict(alike)["confidence"], atol=1e-6)
+    np.testing.assert_allclose(found.predict(alike)["probability"], expected.predict(alike)["probability"], atol=1e-6)
     mode = found.draws()[["weight_agreement", "vote_agreement"]].to_numpy()
     np.testing.assert_allclose(mode, [[0.4, 0.15]], rtol=1e-6)
 

@@ -30,7 +30,7 @@ def test_it_is_a_fit(simulated: Observations) -> None:
     table = fit_map(train, preset=settings, variant="count").predict(test)
     assert model.predict(test).tolist() == [None if a != a else a for a in table["answer"]]
     wrong, right = model.predict_proba(test).T
-    np.testing.assert_allclose(right, table["confidence"].fillna(0))
+    np.testing.assert_allclose(right, table["probability"].fillna(0))
     np.testing.assert_allclose(wrong, 1 - right)
     is_right = test.is_right(table["answer"])
     assert model.score(test) == pytest.approx(is_right.mean() - ((is_right - right) ** 2).mean())

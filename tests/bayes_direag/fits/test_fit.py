@@ -37,7 +37,7 @@ def unlabelled(observations: Observations) -> Observations:
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
     table = fit.predict(simulated)
-    of_answer = ["problem_id", "answer", "answer_as_given", "confidence", "support", "null_probability"]
+    of_answer = ["problem_id", "answer", "answer_as_given", "probability", "support", "null_probability"]
     assert table.columns.tolist() == [*of_answer, "n_candidates", "n_used", "few_reports"]
     values, final = brute_force.of_map(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():
@@ -47,8 +47,8 @@ def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations
         assert row["answer"] == min(a for a, value in support.items() if value == best and a != brute_force.NULL)
         np.testing.assert_allclose(row["support"], best, rtol=1e-12)
         score = final["intercept"].item() + final["slope"].item() * np.log(best / (1 - best))
-        np.testing.assert_allclose(row["confidence"], brute_force.sigmoid(score), rtol=1e-12)
-        null = brute_force.null_probability(support, row["answer"], row["confidence"])
+        np.testing.assert_allclose(row["probability"], brute_force.sigmoid(score), rtol=1e-12)
+        null = brute_force.null_probability(support, row["answer"], row["probability"])
         np.testing.assert_allclose(row["null_probability"], null, rtol=1e-10, atol=1e-14)
         assert (row["n_candidates"], row["n_used"]) == (len(support) - 1, len(own))
 
@@ -292,7 +292,7 @@ class TestCandidates:
             assert rows["answer"].isna().tolist() == [False] * (len(rows) - 1) + [True]
             assert (rows["probability"].iloc[:-1].diff().dropna() <= 0).all()
             assert rows["answer"].iloc[0] == predicted["answer"][name]
-            assert rows["probability"].iloc[0] == pytest.approx(predicted["confidence"][name], rel=1e-12)
+            assert rows["probability"].iloc[0] == pytest.approx(predicted["probability"][name], rel=1e-12)
             assert rows["probability"].iloc[-1] == pytest.approx(predicted["null_probability"][name], rel=1e-12)
 
     def test_without_a_usable_report_there_is_none_of_them_alone(self, fit: Fit, simulated: Observations) -> None:

@@ -175,9 +175,9 @@ def test_the_order_of_questions_changes_nothing(simulated: Observations) -> None
     for observations in (some, in_clusters):
         order = np.random.default_rng(3).permutation(90)
         once, again = fit_map(observations), fit_map(observations.select(order))
-        expected = once.predict(observations)["confidence"]
-        np.testing.assert_allclose(again.predict(observations)["confidence"], expected, rtol=1e-9)
-        other = fit_map(observations, seed=1).predict(observations)["confidence"]
+        expected = once.predict(observations)["probability"]
+        np.testing.assert_allclose(again.predict(observations)["probability"], expected, rtol=1e-9)
+        other = fit_map(observations, seed=1).predict(observations)["probability"]
         assert np.abs(other - expected).max() > 1e-6
 
 

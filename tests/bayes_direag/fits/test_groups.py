@@ -150,7 +150,7 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     assert (fit.drift(done.sample).n_new, fit.estimate(new).n_answers) == (3, 3)
     np.testing.assert_array_equal(fit.aligned(done.sample).usable.sum(axis=1), aligned.usable.sum(axis=1))
     answers = after_calibration(fit, aligned)
-    np.testing.assert_allclose(answers.confidence, table["confidence"])
+    np.testing.assert_allclose(answers.confidence, table["probability"])
 
 
 @pytest.mark.slow

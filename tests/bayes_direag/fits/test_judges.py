@@ -139,5 +139,5 @@ def test_nuts_has_intervals_and_leave_one_out(fit: Fit) -> None:
     assert diagnose(sampled).parameters["parameter"].tolist() == [name for name, _ in draws]
     assert sampled.tree["posterior"]["label_vote"].dims == ("chain", "draw", "level", "label")
     assert sampled.tree["loo"].sizes["problem"] == len(OBSERVATIONS)
-    both = [one.predict(OBSERVATIONS)["confidence"].to_numpy() for one in (sampled, fit)]
+    both = [one.predict(OBSERVATIONS)["probability"].to_numpy() for one in (sampled, fit)]
     assert np.abs(both[0] - both[1]).mean() < 0.05

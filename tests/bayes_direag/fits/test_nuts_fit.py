@@ -171,13 +171,13 @@ class TestContainer:
 
     def test_what_the_group_loo_says_of_the_selected_answer(self, nuts: Fit, labelled: Observations) -> None:
         loo, fitted = nuts.tree["loo"], nuts.fitted
-        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "confidence"}
+        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "probability"}
         question = np.arange(len(fitted))
         assert (fitted.correct_candidate[question, loo["candidate"]] == loo["correct"].to_numpy()).all()
         inside = nuts.predict(labelled.select(labelled.labelled & labelled.answered))
-        apart = loo["confidence"].to_numpy() - inside["confidence"].to_numpy()
+        apart = loo["probability"].to_numpy() - inside["probability"].to_numpy()
         assert 0 < np.abs(apart).mean() < 0.1
-        assert abs(loo["confidence"].mean() - loo["correct"].mean()) < 0.05
+        assert abs(loo["probability"].mean() - loo["correct"].mean()) < 0.05
 
 
 class TestPredictions:
@@ -201,12 +201,12 @@ class TestPredictions:
             confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
             assert row["answer"] == simulated.candidates[question][best]
             np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
-            np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["probability"], confidence.mean(), rtol=1e-10)
             shares = {str(k): float(value) for k, value in enumerate(mean[:-1])} | {brute_force.NULL: float(mean[-1])}
             expected = brute_force.null_probability(shares, str(best), confidence.mean())
             np.testing.assert_allclose(row["null_probability"], expected, rtol=1e-9, atol=1e-13)
             ends = np.quantile(confidence, [0.2, 0.8])
-            np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
+            np.testing.assert_allclose(row[["probability_low", "probability_high"]].astype(float), ends, rtol=1e-10)
             changes.append((support[:, :-1].argmax(axis=1) != best).mean())
             assert row["change_probability"] == pytest.approx(changes[-1])
         assert max(changes) > 0.05
@@ -223,18 +223,18 @@ class TestPredictions:
     def test_an_unanswered_question(self, nuts: Fit, unlearnable: Observations) -> None:
         table = nuts.predict(unlearnable).set_index("problem_id")
         silent = table.loc["silent"]
-        undefined = ["answer", "confidence", "confidence_low", "confidence_high", "change_probability", "support"]
+        undefined = ["answer", "probability", "probability_low", "probability_high", "change_probability", "support"]
         assert silent[undefined].isna().all()
         assert (silent["null_probability"], silent["n_candidates"], silent["n_used"]) == (1, 0, 0)
         assert table.drop("silent").notna().all(axis=None)
 
     def test_the_columns(self, nuts: Fit, labelled: Observations) -> None:
-        spread = ["confidence_low", "confidence_high", "change_probability"]
+        spread = ["probability_low", "probability_high", "change_probability"]
         few = [
             "problem_id",
             "answer",
             "answer_as_given",
-            "confidence",
+            "probability",
             "support",
             "null_probability",
             "n_candidates",
@@ -301,7 +301,7 @@ class TestRuns:
         summed = sum(kept[name].sum([dim for dim in kept[name].dims if dim == "level"]) for name in kept)
         np.testing.assert_allclose(summed, prior, rtol=1e-12)
         table = fit.predict(labelled)
-        np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
+        np.testing.assert_allclose(table["probability"], table["support"], rtol=1e-12)
         assert fit.recalibration.method == "none"
         assert fit.tree["recalibration"]["slope"].shape == (N_CHAINS, N_DRAWS)
 

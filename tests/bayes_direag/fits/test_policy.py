@@ -101,7 +101,7 @@ def test_fixed_ways_of_asking_are_those_of_the_fit(policy: Policy, new: Observat
         levels = rows.loc[name, "levels"] or list(fit.level_names)
         left = new.without(~np.isin(new.level_names, levels)[None] & new.usable)
         said = fit.predict(left)
-        right, stated = left.is_right(said["answer"]), said["confidence"].fillna(0.0)
+        right, stated = left.is_right(said["answer"]), said["probability"].fillna(0.0)
         assert rows.loc[name, "accuracy"] == pytest.approx(right.mean())
         assert rows.loc[name, "benefit"] == pytest.approx((right - (stated - right) ** 2).mean())
         assert rows.loc[name, "share"] == pytest.approx(left.usable.sum() / new.usable.sum())

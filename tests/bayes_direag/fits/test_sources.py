@@ -80,10 +80,10 @@ class TestHowItIsReadIsSaidOnce:
         fit = fit_map(fractions.select(slice(0, 80)))
         fit.export(tmp_path / "predictor.json")
         predictor = Predictor.load(tmp_path / "predictor.json")
-        for question, expected in zip(simulated.questions[:9], fit.predict(simulated)["confidence"], strict=False):
+        for question, expected in zip(simulated.questions[:9], fit.predict(simulated)["probability"], strict=False):
             reports = [report.model_dump() for report in question.observations]
             stated = [report | {"confidence": report["confidence"] / 100} for report in reports]
-            assert predictor.predict(stated)["confidence"] == pytest.approx(expected, rel=1e-12)
+            assert predictor.predict(stated)["probability"] == pytest.approx(expected, rel=1e-12)
         with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it as a fraction"):
             predictor.predict(reports)
 
@@ -111,7 +111,7 @@ class TestHowItIsReadIsSaidOnce:
         predictor = Predictor.load(tmp_path / "predictor.json")
         rows = table[table["problem_id"] == expected["problem_id"].iloc[0]].astype(object)
         reports = rows[["level", "answer", "confidence"]].where(rows.notna(), None).to_dict("records")
-        assert predictor.predict(reports)["confidence"] == pytest.approx(expected["confidence"].iloc[0], rel=1e-12)
+        assert predictor.predict(reports)["probability"] == pytest.approx(expected["probability"].iloc[0], rel=1e-12)
         as_percent = [report | {"confidence": f"{100 * report['confidence']:.0f}%"} for report in reports]
         assert predictor.predict(as_percent) == predictor.predict(reports)
         with pytest.raises(ObservationError, match="a level occurs twice"):

@@ -78,11 +78,11 @@ def test_the_table_is_that_of_observations_in_memory(
         expected.to_parquet(tmp_path / "theirs.parquet", index=False)
         ours, theirs = (parquet.read_schema(tmp_path / name) for name in (target.name, "theirs.parquet"))
         assert ours.equals(theirs)
-        nulls = parquet.read_table(target)["confidence"].null_count
-        assert nulls == parquet.read_table(tmp_path / "theirs.parquet")["confidence"].null_count == 2
+        nulls = parquet.read_table(target)["probability"].null_count
+        assert nulls == parquet.read_table(tmp_path / "theirs.parquet")["probability"].null_count == 2
     else:
         found = pd.read_csv(target, dtype={"answer": str})
-        np.testing.assert_allclose(found["confidence"], expected["confidence"], rtol=1e-14)
+        np.testing.assert_allclose(found["probability"], expected["probability"], rtol=1e-14)
     if form == "o.parquet":
         assert len(said) == 1 + (11 if batch == 6 else 1)
         assert "predicted 62 questions, " in said[-1]

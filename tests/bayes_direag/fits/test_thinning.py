@@ -108,7 +108,7 @@ class TestMap:
             share = np.log(table["n_used"] / 5)
             logit = np.log(table["support"]) - np.log1p(-table["support"])
             score = values["intercept"] + values["slope"] * logit + values["share"] * share
-            np.testing.assert_allclose(table["confidence"], 1 / (1 + np.exp(-score)), rtol=1e-6)
+            np.testing.assert_allclose(table["probability"], 1 / (1 + np.exp(-score)), rtol=1e-6)
 
     def test_members_of_a_batch_and_the_order_of_questions_do_not_matter(self, questions: Observations) -> None:
         chosen = np.arange(len(questions)) % 3 != np.arange(2)[:, None]
@@ -116,7 +116,7 @@ class TestMap:
         order = np.random.default_rng(0).permutation(np.flatnonzero(chosen[1]))
         alone = fit_map(questions.select(order), partial=True, seed=2)
         new = keeping(questions, 2)
-        np.testing.assert_allclose(together.predict(new)["confidence"], alone.predict(new)["confidence"], atol=1e-6)
+        np.testing.assert_allclose(together.predict(new)["probability"], alone.predict(new)["probability"], atol=1e-6)
 
     @pytest.mark.slow
     def test_its_probabilities_hold_for_questions_that_lack_reports(self) -> None:
@@ -127,7 +127,7 @@ class TestMap:
         bias = {}
         for how in (False, True):
             table = fit_map(known, partial=how).predict(new, warn=False)
-            bias[how] = table["confidence"].mean() - new.is_right(table["answer"]).mean()
+            bias[how] = table["probability"].mean() - new.is_right(table["answer"]).mean()
         assert bias[False] > 0.1
         assert abs(bias[True]) < 0.05
 
@@ -135,7 +135,7 @@ class TestMap:
     def test_every_preset_takes_it(self, preset: str) -> None:
         questions = simulate_observations(30, seed=4)
         fit = fit_map(questions, preset=preset, partial=True)
-        assert fit.predict(keeping(questions, 1))["confidence"].dropna().between(0, 1).all()
+        assert fit.predict(keeping(questions, 1))["probability"].dropna().between(0, 1).all()
 
 
 class TestWhatAFitKeeps:
@@ -148,10 +148,10 @@ class TestWhatAFitKeeps:
         new = keeping(questions, 2)
         expected = partial.predict(new)
         pd.testing.assert_frame_equal(loaded.predict(new), expected)
-        for question, used, confidence in zip(new.questions, new.usable, expected["confidence"], strict=True):
+        for question, used, confidence in zip(new.questions, new.usable, expected["probability"], strict=True):
             given = [report.model_dump(exclude_none=True) for report in question.observations]
             kept = [report for report in given if used[new.level_names.index(report["level_name"])]]
-            said = predictor.predict(kept)["confidence"]
+            said = predictor.predict(kept)["probability"]
             assert said == pytest.approx(None if np.isnan(confidence) else confidence, rel=1e-12)
 
     def test_its_questions_are_those_given(self, questions: Observations, partial: Fit) -> None:
@@ -212,7 +212,7 @@ class TestTheGuard:
                 fewer = whole.without(~np.isin(np.arange(5), kept)[None] & whole.usable)
                 table = fit.predict(fewer, warn=False)
                 place = [own.index(answer) for own, answer in zip(whole.candidates, table["answer"], strict=True)]
-                moved.append(table["confidence"].to_numpy() - every[np.arange(len(whole)), place])
+                moved.append(table["probability"].to_numpy() - every[np.arange(len(whole)), place])
             expected.append(np.mean(moved))
             assert found[left - 1] == pytest.approx(expected[-1], abs=4 * np.std(moved) / np.sqrt(len(whole)))
         assert expected[0] > expected[-1]

@@ -78,7 +78,7 @@ def test_weight_zero_is_no_label(questions: Observations, split: dict, partial: 
         for each in (questions.weighted(np.where(DOUBLED, 0.0, 1.0)), without)
     ]
     assert fits[0].learned_from == fits[1].learned_from
-    np.testing.assert_array_equal(fits[0].predict(questions)["confidence"], fits[1].predict(questions)["confidence"])
+    np.testing.assert_array_equal(fits[0].predict(questions)["probability"], fits[1].predict(questions)["probability"])
 
 
 def test_weights_times_the_weight_of_the_null(questions: Observations) -> None:

@@ -193,7 +193,7 @@ class TestByHand:
             row = table.isel(problem=question)
             assert row["candidate"] == best
             np.testing.assert_allclose(row["support"], own[best])
-            np.testing.assert_allclose(row["confidence"], confidence, rtol=1e-10)
+            np.testing.assert_allclose(row["probability"], confidence, rtol=1e-10)
             verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
             assert row["correct"] == verdicts[observations.candidates[question][best]]
         monkeypatch.setattr(loo, "_CELLS", 70)

@@ -254,9 +254,9 @@ def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: P
         null.append(brute_force.null_probability(of_states, k, probability) if n else 1.0)
     expected = {
         "candidate": np.where(some, best, -1),
-        "confidence": confidence.mean(axis=0),
-        "confidence_low": np.quantile(confidence, 0.1, axis=0),
-        "confidence_high": np.quantile(confidence, 0.9, axis=0),
+        "probability": confidence.mean(axis=0),
+        "probability_low": np.quantile(confidence, 0.1, axis=0),
+        "probability_high": np.quantile(confidence, 0.9, axis=0),
         "change_probability": np.where(some, (every[:, :, :-1].argmax(axis=2) != best).mean(axis=0), np.nan),
         "support": selected.mean(axis=0),
         "null_probability": np.array(null),
@@ -289,7 +289,7 @@ def test_a_prediction_is_what_the_equations_say(left_out: tuple[str, ...], all_d
 
 def test_a_map_has_no_intervals() -> None:
     columns = predict(some_reports(10), spread_parameters(1), recalibration(1), 0.8)
-    assert set(columns) == {"candidate", "confidence", "support", "null_probability"}
+    assert set(columns) == {"candidate", "probability", "support", "null_probability"}
 
 
 def test_between_equals_string_order_decides() -> None:
