@@ -2,6 +2,7 @@
 
 from analysis.commands.options import PlotOption, check_pictures, write_pictures
 from bayes_direag.commands.options import FitFile, JsonOption, out, progress
+from bayes_direag.errors import DirEAGError
 
 
 def show_command(fit: FitFile, plot: PlotOption = None, as_json: JsonOption = False) -> None:
@@ -12,6 +13,8 @@ def show_command(fit: FitFile, plot: PlotOption = None, as_json: JsonOption = Fa
     from bayes_direag.commands.fit import fit_record
     from bayes_direag.fits.fit import Fit
 
+    if fit.is_dir():
+        raise DirEAGError(f"{fit}: saw a folder; expected a fit (.nc). An evaluation is shown by direag report.")
     check_pictures(plot)
     with progress() as step:
         step(f"reading {fit}")

@@ -1,6 +1,5 @@
 """How every figure looks, and how it is written: one style for one figure at a time; the user's own stays as it is."""
 
-import re
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.display.text import broken
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 
@@ -121,14 +121,10 @@ def without_formulas(text: str) -> str:
 def fitting(name: str, width: float, points: float = 9.0) -> str:
     """Break a name between its parts into two lines of ``width`` inches; of a name that is too long show both ends."""
     limit = _characters(width, points)
-    lines = [""]
-    for part in re.findall(r"[^-_/\s]*[-_/\s]*", name):
-        if lines[-1] and len(lines[-1] + part.rstrip()) > limit:
-            lines.append("")
-        lines[-1] += part
+    lines = broken(name, limit)
     if len(lines) > 2 or max(map(len, lines)) > limit + 1:
         lines = [name] if len(name) <= limit else [name[:limit], "\N{HORIZONTAL ELLIPSIS}" + name[limit:][-limit + 1 :]]
-    return without_formulas("\n".join(line.strip() for line in lines))
+    return without_formulas("\n".join(lines))
 
 
 def _wrapped(text: str, width: float, points: float) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 
-from analysis.display.document import Block, Paragraph, Severity, Statements, Table, Terms, Verdict
+from analysis.display.document import Block, Column, Paragraph, Severity, Statements, Table, Terms, Verdict
+from analysis.display.text import broken, name_parts
 from bayes_direag.commands.console import visible_text
 from bayes_direag.commands.options import plain_table, titled
 
@@ -52,35 +53,56 @@ def _shown(block: Block) -> RenderableType:
             return visible_text("")
 
 
+#: A part of a name that is longer than this is broken anywhere; the least width of a column of sentences.
+_LONGEST_PART, _LEAST_PROSE = 24, 15
+
+
 @dataclass(frozen=True)
 class _ShownTable:
-    """A table under its title: names fold, numbers and keys do not, and the best number of a column has a star.
+    """A table under its title: names break between their parts, numbers and keys do not, and the best has a star.
 
-    Details of cells stand below them. A table that would be wider than the console has none, and narrow headers.
+    Details of cells stand below them. A table that would be wider than the console has none, and narrow headers; if
+    that is not enough, its last columns are left out, and named below it.
     """
 
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        whole = self._rows(narrow=False)
-        rows = whole if self._least_width(whole) <= options.max_width else self._rows(narrow=True)
-        yield titled(self.table.caption, rows, self.table.note)
+        columns, width = self.table.columns, options.max_width
+        n = len(columns)
+        narrow = self._least_width(n, narrow=False) > width
+        while n > 2 and self._least_width(n, narrow=narrow) > width:
+            n -= 1
+        n_folding = sum(column.holds in ("name", "prose") for column in columns[:n])
+        share = max(width - self._least_width(n, narrow=narrow), 0) // max(n_folding, 1)
+        left_out = ", ".join(column.header for column in columns[n:])
+        note = f"{self.table.note} Too wide for this window: {left_out}.".strip() if left_out else self.table.note
+        yield titled(self.table.caption, self._rows(n, share, narrow=narrow), note)
 
-    def _least_width(self, rows: rich.table.Table) -> int:
-        """Return the width at which names are folded as far as can be."""
-        texts = [[str(column.header), *map(str, column.cells)] for column in rows.columns]
-        longest = [max(len(line) for text in column for line in text.splitlines() or [""]) for column in texts]
-        return sum(width if rows.columns[place].no_wrap else 1 for place, width in enumerate(longest)) + len(texts) - 1
+    def _least_width(self, n: int, *, narrow: bool) -> int:
+        return sum(self._least(place, narrow=narrow) for place in range(n)) + n - 1
 
-    def _rows(self, *, narrow: bool) -> rich.table.Table:
-        numbers = [column.holds == "number" for column in self.table.columns]
+    def _least(self, place: int, *, narrow: bool) -> int:
+        """Return the least width of a column."""
+        column = self.table.columns[place]
+        cells = [row[place] for row in self.table.rows]
+        texts = [cell.text for cell in cells] + [_header(column, narrow=narrow)]
+        texts += [] if narrow else [line for cell in cells for line in cell.detail.splitlines()]
+        if column.holds == "prose":
+            return _LEAST_PROSE
+        if column.holds == "name":
+            return min(max(len(part.rstrip()) for text in texts for part in name_parts(text)), _LONGEST_PART)
+        has_star = any("best" in cell.marks for cell in cells)
+        return max(len(line) for text in texts for line in text.splitlines() or [""]) + has_star
+
+    def _rows(self, n: int, share: int, *, narrow: bool) -> rich.table.Table:
+        columns = self.table.columns[:n]
         best = {place for row in self.table.rows for place, cell in enumerate(row) if "best" in cell.marks}
-        has_prose = any(column.holds == "prose" for column in self.table.columns)
+        has_prose = any(column.holds == "prose" for column in columns)
         shown = plain_table()
-        for column in self.table.columns:
-            header = column.header.replace(" ", "\n") if narrow and column.holds == "number" else column.header
+        for column in columns:
             shown.add_column(
-                header,
+                _header(column, narrow=narrow),
                 justify="right" if column.holds == "number" else "left",
                 no_wrap=column.holds in ("number", "key"),
                 overflow="fold",
@@ -90,9 +112,16 @@ class _ShownTable:
             if line.is_detail and narrow:
                 continue
             cells = []
-            for place, cell in enumerate(line.cells):
-                star = "*" if "best" in cell.marks else " " * (place in best)
-                text = f"{cell.text}{star}" if numbers[place] else cell.text
+            for place, (cell, column) in enumerate(zip(line.cells, columns, strict=False)):
+                text = cell.text
+                if column.holds == "name":
+                    text = "\n".join(broken(text, self._least(place, narrow=narrow) + share))
+                elif column.holds == "number":
+                    text += "*" if "best" in cell.marks else " " * (place in best)
                 cells.append(visible_text(text, " ".join(_STYLES[mark] for mark in cell.marks)))
             shown.add_row(*cells, style="dim" if line.is_detail else "")
         return shown
+
+
+def _header(column: Column, *, narrow: bool) -> str:
+    return column.header.replace(" ", "\n") if narrow and column.holds == "number" else column.header

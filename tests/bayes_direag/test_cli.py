@@ -95,6 +95,7 @@ def test_methods_are_listed():
 def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path, fitted, observations):
     assert "saw a file" in refuse("evaluate", observations, "--out", fitted[0], "--methods", "majority")
     assert "saw a folder" in refuse("fit", observations, "--out", tmp_path)
+    assert "An evaluation is shown by direag report" in refuse("show", tmp_path)
     assert "saw a folder" in refuse("simulate", "--out", tmp_path)
 
 

@@ -62,6 +62,10 @@ def test_pictures_come_with_their_numbers(files):
     ("arguments", "message"),
     [
         (["{files}/none"], "saw no such folder; expected a folder written by direag evaluate"),
+        (
+            ["{files}/fit.nc"],
+            "saw a file; expected a folder written by direag evaluate. A fit is shown by",
+        ),
         (["{files}", "--out", "{files}/report.pdf"], "saw the suffix '.pdf'; expected .html"),
         (["{files}", "--out", "{files}/none/report.html"], "there is no folder"),
         (["{files}", "--plot", "{files}/evaluation"], "saw an earlier evaluation there"),
