@@ -426,7 +426,7 @@ def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str
         for row in tables["moved"][1:].to_dict("records"):
             yield (
                 f"{row['changed']} of {counted(row['n'], 'answer')} change from {reference} to {row['model']}, and "
-                f"confidences move by {number(row['mean_absolute_shift'])} on average."
+                f"probabilities move by {number(row['mean_absolute_shift'])} on average."
             )
     if "parameters" in tables:
         yield from parameters_in_words(tables["parameters"])
@@ -478,7 +478,7 @@ def _moved_table(table: pd.DataFrame, reference: str) -> Table:
 
 
 def _changed_table(table: pd.DataFrame, reference: str) -> Table:
-    """Tabulate the questions whose answer changes, by the smaller of the two confidences, the greatest first."""
+    """Tabulate the questions whose answer changes, by the smaller of the two probabilities, the greatest first."""
     first = table[table["model"] == reference].set_index("problem_id")["answer"]
     changed = table[table["changed"].fillna(value=False).astype(bool)]
     least = changed[["probability", "reference"]].min(axis=1)
