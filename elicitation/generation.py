@@ -3,22 +3,17 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bayes_direag.errors import DirEAGError
 from elicitation.frame import is_cut_off, reply_of
 
 Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""
-
-
-def _is_default(default: object) -> Callable[[object], bool]:
-    """Omit a setting at its default from journals, so that those older than the setting can be continued."""
-    return lambda value: value == default
 
 
 class Sampling(BaseModel):
@@ -68,20 +63,20 @@ class Sampling(BaseModel):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
     max_tokens: Annotated[int, Field(ge=1)] | None = 1024
-    max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_is_default(None))] = None
-    reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_is_default(None))] = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    reasoning_effort: Annotated[str, Field(min_length=1)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     top_k: Annotated[int, Field(ge=0)] | None = 0
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
-    add_special_tokens: Annotated[bool | None, Field(exclude_if=_is_default(None))] = None
-    logprobs: Annotated[bool | None, Field(exclude_if=_is_default(None))] = None
-    body: Annotated[dict[str, JsonValue], Field(exclude_if=_is_default({}))] = Field(default_factory=dict)
-    reproducible: Annotated[bool, Field(exclude_if=_is_default(default=False))] = False
+    add_special_tokens: bool | None = None
+    logprobs: bool | None = None
+    body: dict[str, JsonValue] = Field(default_factory=dict)
+    reproducible: bool = False
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
-    lenient: Annotated[bool, Field(exclude_if=_is_default(default=False))] = False
+    lenient: bool = False
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -106,14 +101,16 @@ class Sampling(BaseModel):
         given: dict[str, str] = {}
         for name, value in settings.items():
             if name == "body" and isinstance(value, Mapping):  # of a TOML file
-                body |= {_body_name(str(field)): content for field, content in value.items()}
+                body |= {
+                    _body_name(field): _json(f"body.{field}", json.dumps(content)) for field, content in value.items()
+                }
             elif name.startswith("body."):
-                body[_body_name(name.removeprefix("body."))] = _json(name, value)
+                body[_body_name(name.removeprefix("body."))] = _json(name, str(value))
             else:
                 given[name] = str(value)
         values = {name: None if value.lower() == "none" else value for name, value in given.items()}
         try:
-            return Sampling.model_validate(self.model_dump() | ({"body": body} if body else {}) | values)
+            return Sampling.model_validate(self.model_dump() | {"body": body} | values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             wrong = str(first["loc"][0])
@@ -125,7 +122,6 @@ class Sampling(BaseModel):
 
 #: The settings that say how replies are asked for and read, and are no part of a request.
 NOT_SENT = frozenset({"reproducible", "repairs", "structured", "lenient"})
-_JSON = TypeAdapter[JsonValue](JsonValue)
 #: The fields of a request that the run itself fills.
 _FILLED = frozenset({"model", "messages", "seed", "response_format", "structured_outputs", "stream", "n"})
 
@@ -138,19 +134,21 @@ def _body_name(name: str) -> str:
     return name
 
 
-def _json(setting: str, value: object) -> JsonValue:
-    """Return the JSON value in a text, or the value itself; DirEAGError if it is none."""
+def _json(setting: str, text: str) -> JsonValue:
+    """Return the JSON value in a text; DirEAGError if there is none, or it cannot be written in UTF-8."""
 
     def refuse(word: str) -> None:
         raise ValueError(word)
 
     try:
-        return json.loads(value, parse_constant=refuse) if isinstance(value, str) else _JSON.validate_python(value)
+        value: JsonValue = json.loads(text, parse_constant=refuse)
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise DirEAGError(
-            f"sampling {setting}: saw {str(value)[:80]!r}; expected JSON, as true, 512, "
+            f"sampling {setting}: saw {text[:80]!r}; expected JSON, as true, 512, "
             f"{json.dumps({'enable_thinking': False})}, or a text in double quotation marks. Correct the value."
         ) from None
+    return value
 
 
 class Key(NamedTuple):

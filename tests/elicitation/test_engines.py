@@ -113,11 +113,12 @@ def test_further_fields_go_into_the_body_as_they_are_and_a_refusal_says_which() 
     [
         *((f"body.{name}", "1", "a field that the run fills; expected another") for name in ("model", "messages", "")),
         ("body.temperature", "1", "a field that the run fills; expected another. Set temperature itself"),
-        *(("body.x", value, "expected JSON") for value in ("{", "no", "NaN", "", "[" * 100_000)),
+        *(("body.x", value, "expected JSON") for value in ("{", "no", "NaN", '"\\ud83d"', "", "[" * 100_000)),
+        ("body", {"x": float("inf")}, "expected JSON"),
         ("body", "{}", "expected FIELD=VALUE"),
     ],
 )
-def test_a_field_that_is_none_is_refused(name: str, value: str, message: str) -> None:
+def test_a_field_that_is_none_is_refused(name: str, value: object, message: str) -> None:
     with pytest.raises(DirEAGError, match=message):
         Sampling().override({name: value})
 
