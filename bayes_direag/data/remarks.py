@@ -1,12 +1,14 @@
 """Which levels stand out: nearly copies of one another, or of one confidence."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.plain import group_of
 from bayes_direag.errors import DirEAGError
@@ -17,12 +19,16 @@ _COPIED = 0.95
 _ONE_CONFIDENCE = 0.6
 # The smallest number of reports of which a share is remarked on.
 _FEWEST = 20
+# The smallest share of labelled questions in which a text is an answer, for one that is never right to be named.
+_FAILED = 0.1
 # The largest number of levels of a cluster that are named.
 _NAMED = 5
 
 
 def level_remarks(observations: Observations, among: Collection[str] | None = None) -> tuple[str, ...]:
     """Say which levels are nearly copies, and which state nearly constant confidences; empty if no level stands out.
+
+    Of all levels, also say which texts are the answer to many questions and never right, as words for a failed parse.
 
     Two levels are compared on the questions where both are usable; those of one group are known to be alike.
     Confidences must be equal to the last digit.
@@ -33,7 +39,31 @@ def level_remarks(observations: Observations, among: Collection[str] | None = No
         The names of the levels to remark on; by default all.
     """
     columns = [column for column, name in enumerate(observations.level_names) if among is None or name in among]
-    return (*_copies(observations, columns), *_constant_confidences(observations, columns))
+    failed = _failed_parses(observations) if among is None else []
+    return (*failed, *_copies(observations, columns), *_constant_confidences(observations, columns))
+
+
+def _failed_parses(observations: Observations) -> list[str]:
+    labelled = np.flatnonzero(observations.labelled)
+    if observations.kind != "text" or len(labelled) < _FEWEST:
+        return []
+    candidates, given = observations.candidates, spellings(observations.table, observations.kind)
+    answered = Counter(text for question in labelled for text in candidates[question])
+    right = {
+        text
+        for question in labelled
+        for text, is_right in zip(candidates[question], observations.correct_candidate[question], strict=False)
+        if is_right
+    }
+    often = [text for text, n in answered.most_common() if n >= _FAILED * len(labelled) and text not in right]
+    if not often:
+        return []
+    as_given = {text: said for question in labelled for text, said in given[observations.row[question]].items()}
+    named = ", ".join(f"{as_given[text]!r} ({answered[text] / len(labelled):.0%})" for text in often[:_NAMED])
+    return [
+        f"These texts answer many labelled questions and are never right: {named}. If they stand for a reply that could "
+        "not be read, leave the answer empty (null): now such reports agree with each other."
+    ]
 
 
 def _copies(observations: Observations, columns: list[int]) -> list[str]:

@@ -53,6 +53,23 @@ def test_only_levels_asked_for_and_questions_enough(observations):
     assert len(level_remarks(replace(observations, groups=("own", "own", "other", "steady")))) == 1
 
 
+@pytest.mark.parametrize("failed", ["PARSE_FAIL", "ERROR 429: rate limited", "(empty)"])
+def test_words_of_a_failed_parse_are_named(failed):
+    def read(share: int, gold: str | None = None) -> Observations:
+        said = [failed if n % share == 0 else f"river {n}" for n in range(N)]
+        rows = [{"problem_id": f"q{n}", "answer": text, "gold_answer": f"river {n}"} for n, text in enumerate(said)]
+        rows[0]["gold_answer"] = gold or "river 0"
+        return Observations.from_records(
+            [row | {"level": 0, "confidence": 30 + n} for n, row in enumerate(rows)], "text"
+        )
+
+    (remark,) = level_remarks(read(3))
+    assert f"{failed!r} (33%)" in remark
+    assert "leave the answer empty" in remark
+    assert level_remarks(read(30)) == ()
+    assert level_remarks(read(3, gold=failed)) == ()
+
+
 @pytest.mark.parametrize(
     ("names", "pattern"),
     [
