@@ -61,8 +61,8 @@ def _failed_parses(observations: Observations) -> list[str]:
     as_given = {text: said for question in labelled for text, said in given[observations.row[question]].items()}
     named = ", ".join(f"{as_given[text]!r} ({answered[text] / len(labelled):.0%})" for text in often[:_NAMED])
     return [
-        f"These texts answer many labelled questions and are never right: {named}. If they stand for a reply that could "
-        "not be read, leave the answer empty (null): now such reports agree with each other."
+        f"These texts answer many labelled questions and are never right: {named}. If they stand for a reply that "
+        "could not be read, leave the answer empty (null): now such reports agree with each other."
     ]
 
 

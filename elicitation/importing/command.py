@@ -22,7 +22,10 @@ FEWEST = 5
 
 def import_command(
     form: Annotated[
-        LogFormat, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, transcripts or observations.")
+        LogFormat,
+        typer.Argument(
+            metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, promptfoo, evals, transcripts or observations."
+        ),
     ],
     files: Annotated[
         list[str],

@@ -8,12 +8,12 @@ from typing import Literal
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from elicitation.fields import Scale
-from elicitation.importing import batch, inspect_log, lm_eval, observation_files, transcripts, uqlm
+from elicitation.importing import batch, evals, inspect_log, lm_eval, observation_files, promptfoo, transcripts, uqlm
 from elicitation.importing.naming import named
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
 
-LogFormat = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"]
+LogFormat = Literal["lm-eval", "inspect", "batch", "uqlm", "promptfoo", "evals", "transcripts", "observations"]
 
 #: The function that reads a log of each format.
 LOG_FORMATS: Mapping[LogFormat, Callable[[Log], Iterator[Reply]]] = {
@@ -21,6 +21,8 @@ LOG_FORMATS: Mapping[LogFormat, Callable[[Log], Iterator[Reply]]] = {
     "inspect": inspect_log.replies,
     "batch": batch.replies,
     "uqlm": uqlm.replies,
+    "promptfoo": promptfoo.replies,
+    "evals": evals.replies,
     "transcripts": transcripts.replies,
     "observations": observation_files.replies,
 }

@@ -31,7 +31,12 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").symlink_to(LOGS)
     shown = re.findall(r"^\$ direag import (.*)\n((?:[^$`].*\n)+)", page.read_text(), re.MULTILINE)
-    assert {command.split()[0] for command, _ in shown} == {*LOG_FORMATS} - {"transcripts", "observations"}
+    assert {command.split()[0] for command, _ in shown} == {*LOG_FORMATS} - {
+        "transcripts",
+        "observations",
+        "promptfoo",
+        "evals",
+    }
     for command, output in shown:
         assert run(*command.split()) == output
 

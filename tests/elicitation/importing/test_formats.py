@@ -13,7 +13,7 @@ from tests.elicitation.importing.logs_of_tools import LOGS
 
 def test_every_format_has_a_log_of_its_tool() -> None:
     provenance = json.loads((LOGS / "provenance.json").read_text())
-    assert {*LOG_FORMATS} - {"transcripts", "observations"} == {*provenance}
+    assert {*LOG_FORMATS} - {"transcripts", "observations", "promptfoo", "evals"} == {*provenance}
     for name, about in provenance.items():
         assert about["version"]
         assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]

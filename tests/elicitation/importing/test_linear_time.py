@@ -11,6 +11,7 @@ import pytest
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet
 from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, lines
+from tests.elicitation.importing.test_promptfoo_and_evals import event, result
 
 
 def transcript(name: str, text: str) -> dict[str, Any]:
@@ -37,6 +38,14 @@ def uqlm(n: int, text: str) -> dict[str, Any]:
     return {"data": {"responses": responses, "prompts": responses, "sampled_responses": [[text] * 3] * n}}
 
 
+def promptfoo(n: int, text: str) -> dict[str, Any]:
+    return {"results": {"results": [result(name, 0, text, passes=True) for name in range(n)]}}
+
+
+def evals(name: str, text: str) -> dict[str, Any]:
+    return event(name, "sampling", prompt=[{"content": text}], sampled=[text])
+
+
 def inspect(n: int, text: str) -> dict[str, Any]:
     log: dict[str, Any] = json.loads((LOGS / "inspect" / "pens.json").read_text())
     message = {"role": "assistant", "content": text}
@@ -50,8 +59,13 @@ OF_RECORD: dict[LogFormat, Callable[[str, str], dict[str, Any]]] = {
     "observations": observations,
     "batch": batch,
     "lm-eval": lm_eval,
+    "evals": evals,
 }
-OF_FILE: dict[LogFormat, Callable[[int, str], dict[str, Any]]] = {"uqlm": uqlm, "inspect": inspect}
+OF_FILE: dict[LogFormat, Callable[[int, str], dict[str, Any]]] = {
+    "uqlm": uqlm,
+    "inspect": inspect,
+    "promptfoo": promptfoo,
+}
 
 
 def test_every_format_is_timed() -> None:
