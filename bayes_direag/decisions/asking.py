@@ -87,7 +87,7 @@ class Asking:
         share = self.parameters.prior_strength / 2
         concentration = np.stack([share, share + self.parameters.null_base])
         leader, null = self._power(concentration)
-        return self._if_named(np.stack([leader, [-np.inf], null]), concentration, np.zeros(1, int))[0]
+        return np.asarray(self._if_named(np.stack([leader, [-np.inf], null]), concentration, np.zeros(1, int))[0])
 
     def standing(
         self, reports: Reports, level: Int[np.ndarray, " column"], asked: Bool[np.ndarray, "problem column"]

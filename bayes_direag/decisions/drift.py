@@ -38,29 +38,20 @@ _DIVISIONS = 200
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """Whether the reports on new questions differ from those on the labelled ones.
+    """Whether the reports on new questions differ from those on the labelled ones."""
 
-    Attributes
-    ----------
-    p_value : float
-        How often questions that are alike differ as much; NaN if nothing can be compared.
-    alarm_rate : float
-        How often questions that are alike are said to differ.
-    unnoticed : float
-        A change of a level's shares by less than this is likely to go unnoticed; NaN if nothing can be compared.
-    n_labelled, n_new : int
-        Number of questions.
-    levels : DataFrame
-        A row for each level, the most different first: ``level``; ``p_value``; ``agreement_before`` and
-        ``agreement_after``, its mean share of agreement with the other levels; ``confidence_before`` and
-        ``confidence_after``, its mean stated confidence. Undefined values are NaN.
-    """
-
+    #: How often questions that are alike differ as much; NaN if nothing can be compared.
     p_value: float
+    #: How often questions that are alike are said to differ.
     alarm_rate: float
+    #: A change of a level's shares by less than this is likely to go unnoticed; NaN if nothing can be compared.
     unnoticed: float
+    #: Numbers of questions.
     n_labelled: int
     n_new: int
+    #: A row for each level, the most different first: ``level``; ``p_value``; ``agreement_before`` and
+    #: ``agreement_after``, its mean share of agreement with the other levels; ``confidence_before`` and
+    #: ``confidence_after``, its mean stated confidence. Undefined values are NaN.
     levels: pd.DataFrame = field(repr=False)
 
     @classmethod
@@ -145,7 +136,7 @@ class Drift:
 
 def _reports(side: Observations, values: Shaped[np.ndarray, "problem report"], level: str) -> np.ndarray:
     """Return the columns of a level, or of a group."""
-    return values[:, np.array(side.groups or side.level_names) == level]
+    return np.asarray(values[:, np.array(side.groups or side.level_names) == level])
 
 
 def _limits(sides: list[Observations], levels: tuple[str, ...]) -> Iterator[tuple[str, str, float]]:

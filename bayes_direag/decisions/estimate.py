@@ -45,34 +45,23 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """How many answers to new questions are right, if these are like the labelled ones.
+    """How many answers to new questions are right, if these are like the labelled ones."""
 
-    Attributes
-    ----------
-    accuracy, accuracy_low, accuracy_high : float
-        Share of the answers that is right, with its interval.
-    benefit, benefit_low, benefit_high : float
-        Accuracy less the Brier score of their probabilities, with its interval.
-    interval_level : float
-        Probability of the intervals.
-    n_labels, n_answers : int
-        Number of labels that the fit learned from, and of new answers.
-    worth : float
-        How many labels of new questions would, by themselves, say as much of the accuracy.
-    drift : Drift or None
-        Whether the reports have changed; None if that was not tested.
-    """
-
+    #: Share of the answers that is right, with its interval.
     accuracy: float
     accuracy_low: float
     accuracy_high: float
+    #: Accuracy less the Brier score of their probabilities, with its interval.
     benefit: float
     benefit_low: float
     benefit_high: float
     interval_level: float
+    #: Labels that the fit learned from, and new answers.
     n_labels: int
     n_answers: int
+    #: How many labels of new questions would, by themselves, say as much of the accuracy.
     worth: float
+    #: Whether the reports have changed; None if that was not tested.
     drift: Drift | None = field(repr=False)
 
     @classmethod
@@ -109,19 +98,8 @@ class Estimate:
             benefits = _predictive(means.benefit, means.benefit_variance, labelled, new, rng)
             worth = accuracy * (1 - accuracy) / float(accuracies.var())
             accuracy_ends, benefit_ends = np.quantile(accuracies.clip(0, 1), tails), np.quantile(benefits, tails)
-        return cls(
-            accuracy=accuracy,
-            accuracy_low=float(accuracy_ends[0]),
-            accuracy_high=float(accuracy_ends[1]),
-            benefit=benefit,
-            benefit_low=float(benefit_ends[0]),
-            benefit_high=float(benefit_ends[1]),
-            interval_level=interval_level,
-            n_labels=labelled.questions,
-            n_answers=new.questions,
-            worth=worth,
-            drift=drift,
-        )
+        figures = accuracy, *accuracy_ends.tolist(), benefit, *benefit_ends.tolist(), interval_level
+        return cls(*figures, labelled.questions, new.questions, worth, drift)
 
     def record(self) -> dict[str, object]:
         """Return the estimate as plain values."""

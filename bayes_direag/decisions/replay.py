@@ -93,7 +93,7 @@ class Replay:
             asked[row] = own
         return asked
 
-    def fixed(self, numbers: Sequence[int]) -> Asked:
+    def fixed(self, numbers: Sequence[int] | Int[np.ndarray, " level"]) -> Asked:
         """Return the reports if every question asks for this many of each level."""
         asked = np.zeros_like(self.usable)
         for level, n in enumerate(numbers):

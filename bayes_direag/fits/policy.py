@@ -35,60 +35,38 @@ POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 2
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next on a question.
+    """What to do next on a question."""
 
-    Attributes
-    ----------
-    ask : str or None
-        The level to ask; None: stop.
-    answer : str or None
-        The most probable answer so far; None without a usable report.
-    confidence : float or None
-        The probability that it is right; of a question on which asking stops, by the calibration of such questions.
-    gain : float
-        What the most valuable report, less its price, is worth in expected benefit.
-    hand_over : bool
-        Whether asking stops and a person is worth their price.
-    """
-
+    #: The level to ask; None: stop.
     ask: str | None
+    #: The most probable answer so far; None without a usable report.
     answer: str | None
+    #: The probability that it is right; of a question on which asking stops, by the calibration of such questions.
     confidence: float | None
+    #: What the most valuable report, less its price, is worth in expected benefit.
     gain: float
+    #: Whether asking stops and a person is worth their price.
     hand_over: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """Which level to ask next, and when to stop: made by :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`.
+    """Which level to ask next, and when to stop: made by :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`."""
 
-    Attributes
-    ----------
-    predictor
-        The partial fit.
-    prices
-        The price of a report of each level.
-    person
-        The price of a person's answer in the same unit; None if there is nobody to hand over to.
-    factor
-        What a unit of price is worth in the unit of benefit, a right answer at full confidence.
-    most
-        How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
-    asking
-        What decides which report comes next.
-    stopped
-        The final calibration of questions on which asking stops.
-    n_labels
-        Number of questions on which it was replayed.
-    """
-
+    #: The partial fit.
     predictor: Predictor
+    #: The price of a report of each level, and of a person's answer; None if there is nobody to hand over to.
     prices: Float[np.ndarray, " level"]
     person: float | None
+    #: What a unit of price is worth in the unit of benefit, a right answer at full confidence.
     factor: float
+    #: How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
     most: Int[np.ndarray, " level"]
+    #: What decides which report comes next.
     asking: Asking
+    #: The final calibration of questions on which asking stops.
     stopped: Recalibration
+    #: Number of questions on which it was replayed.
     n_labels: int
     records: list[dict[str, Any]] = field(repr=False)
 

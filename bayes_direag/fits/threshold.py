@@ -119,10 +119,12 @@ def wrong_bounds(
     The numbers go from 0 to the largest that could help with n labelled questions (at least 1) and m new ones.
     """
     most, level = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1), _level(assurance)
-    numbers = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
-    return numbers, np.array(
-        [bisect_left(range(m), x=True, key=lambda b, k=k: _risk(b, k, n, m) <= level) for k in numbers.tolist()]
-    )
+    k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
+
+    def bound(number: int) -> int:
+        return bisect_left(range(m), x=True, key=lambda wrong: _risk(wrong, number, n, m) <= level)
+
+    return k, np.array([bound(number) for number in k.tolist()])
 
 
 def _risk(bound: int, k: int, n: int, m: int) -> float:
