@@ -88,7 +88,7 @@ class Adaptive:
     def decision(self, problem_id: str) -> dict[str, JsonValue]:
         """Return the answer to a question that is done, the probability that it is right, and who is to give it."""
         step = self._steps[problem_id]
-        return {"answer": step.answer, "confidence": step.confidence, "hand_over": step.hand_over}
+        return {"answer": step.answer, "probability": step.probability, "hand_over": step.hand_over}
 
     def turns(self, slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> Iterator[tuple[Slot, ...]]:
         """Yield which slots of a question to ask, each time after the earlier ones have an outcome."""

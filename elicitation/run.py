@@ -53,7 +53,7 @@ def elicit(
     - ``topk``: level i, named ``rank_i``, has answer i of the list and its probability in percent.
 
     A confidence that was not stated is null. With a policy a question has the observations that were asked for, and a
-    ``decision``: the last step's ``answer``, ``confidence`` and ``hand_over``.
+    ``decision``: the last step's ``answer``, ``probability`` and ``hand_over``.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ def _shares(
         stated = _reports(side, side.of_signals([signal]).confidence, level)
         columns.append(((stated <= limit).sum(axis=1), (~np.isnan(stated)).sum(axis=1)))
     n_true, n = (np.array(counts).T for counts in zip(*columns, strict=True))
-    return np.divide(n_true, n, out=np.full(n.shape, np.nan), where=n > 0)
+    return np.asarray(np.divide(n_true, n, out=np.full(n.shape, np.nan), where=n > 0))
 
 
 def _divisions(sides: list[Observations], n: int, rng: np.random.Generator) -> Bool[np.ndarray, "division problem"]:

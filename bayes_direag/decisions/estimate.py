@@ -98,8 +98,9 @@ class Estimate:
             benefits = _predictive(means.benefit, means.benefit_variance, labelled, new, rng)
             worth = accuracy * (1 - accuracy) / float(accuracies.var())
             accuracy_ends, benefit_ends = np.quantile(accuracies.clip(0, 1), tails), np.quantile(benefits, tails)
-        figures = accuracy, *accuracy_ends.tolist(), benefit, *benefit_ends.tolist(), interval_level
-        return cls(*figures, labelled.questions, new.questions, worth, drift)
+        (low, high), (benefit_low, benefit_high) = accuracy_ends.tolist(), benefit_ends.tolist()
+        figures = accuracy, low, high, benefit, benefit_low, benefit_high
+        return cls(*figures, interval_level, labelled.questions, new.questions, worth, drift)
 
     def record(self) -> dict[str, object]:
         """Return the estimate as plain values."""

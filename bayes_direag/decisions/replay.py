@@ -191,7 +191,7 @@ class Replay:
                 "price": float(spent.mean()),
                 "price_share": float(spent.sum() / self.spent(self.usable).sum()),
                 "handed_over": 0.0,
-                "confidence": float(answers.probability.mean()),
+                "probability": float(answers.probability.mean()),
                 **self._mean("accuracy", answers.right.astype(float)),
                 **self._mean("benefit", answers.benefit),
                 **self._mean("difference", answers.benefit - own.benefit),

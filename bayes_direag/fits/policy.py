@@ -42,7 +42,7 @@ class Step:
     #: The most probable answer so far; None without a usable report.
     answer: str | None
     #: The probability that it is right; of a question on which asking stops, by the calibration of such questions.
-    confidence: float | None
+    probability: float | None
     #: What the most valuable report, less its price, is worth in expected benefit.
     gain: float
     #: Whether asking stops and a person is worth their price.
@@ -91,7 +91,7 @@ class Policy:
         return Step(
             ask=None if stops else self.predictor.levels[level],
             answer=None if leader < 0 else read.candidates[leader],
-            confidence=None if leader < 0 else probability,
+            probability=None if leader < 0 else probability,
             gain=max(float(net[level]), 0.0),
             hand_over=bool(stops and worth_a_person(np.array(probability), self.factor, self.person)),
         )
@@ -117,7 +117,7 @@ class Policy:
             the policy at other prices, from the lowest on, by its own final calibration. Columns: ``levels`` that are
             asked in every question; ``reports``, how many a question has; ``share`` of all reports; ``price`` a
             question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions for a person,
-            who does not count in what follows; ``confidence``, the mean probability of the answers; ``accuracy``,
+            who does not count in what follows; ``probability``, the mean of that of the answers; ``accuracy``,
             ``benefit`` (accuracy less Brier score), and ``difference``, the benefit less that of the policy, each with
             ``_low`` and ``_high``.
 
@@ -167,7 +167,7 @@ class Policy:
             f"{say[self.advice(found)]}\n"
             f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {self._shown(own)}; always {names} "
             f"{self._shown(fixed)}; all {self._shown(every)}.\n"
-            f"The policy's answers claim that {own['confidence']:.0%} of them are right; {own['accuracy']:.0%} are "
+            f"The policy's answers claim that {own['probability']:.0%} of them are right; {own['accuracy']:.0%} are "
             f"[{own['accuracy_low']:.0%}, {own['accuracy_high']:.0%}].{person}"
         )
 

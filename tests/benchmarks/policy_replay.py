@@ -56,7 +56,7 @@ def measured(observations: Observations, n_labels: int, split: int) -> dict[str,
         curve.append((own["share"], own["benefit"]))
         off = {name: own[name] - expected[name] for name in ("share", "accuracy")}
         policies.append({"calls": abs(off["share"]), "accuracy": abs(off["accuracy"]), "bias": -off["accuracy"]})
-        policies[-1]["stopped"] = own["confidence"] - own["accuracy"]
+        policies[-1]["stopped"] = own["probability"] - own["accuracy"]
     every = float(by_way.loc["all", "benefit"])
     found = {"gain": curve, **fixed_and_threshold(fit, new)}
     for rule, points in found.items():

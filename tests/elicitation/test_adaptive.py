@@ -67,7 +67,7 @@ def test_a_run_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, 
         while (step := policy.next(asked)).ask is not None:
             asked.append(by_level[step.ask])
         assert found["observations"] == sorted(asked, key=lambda one: one["level"])
-        decision = {"answer": step.answer, "confidence": step.confidence, "hand_over": step.hand_over}
+        decision = {"answer": step.answer, "probability": step.probability, "hand_over": step.hand_over}
         assert found["decision"] == decision
         n_unreadable += sum(one["answer"] is None for one in asked)
     assert n_unreadable > 5

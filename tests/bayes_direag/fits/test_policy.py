@@ -61,7 +61,7 @@ def test_a_replay_asks_what_next_asks(fit: Fit, new: Observations) -> None:
         assert len({one["level"] for one in reports}) == len(reports)
         n_asked.append(len(reports))
         right.append(bool(question.is_right([step.answer])[0]))
-        benefit.append(right[-1] - ((step.confidence or 0.0) - right[-1]) ** 2)
+        benefit.append(right[-1] - ((step.probability or 0.0) - right[-1]) ** 2)
         handed_over.append(step.hand_over)
     own = policy.replay(whole).iloc[0]
     assert own["reports"] == pytest.approx(np.mean(n_asked))
@@ -131,7 +131,7 @@ def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
     while (step := policy.next(reports)).ask is not None:
         reports.append({"level": step.ask, "answer": None})
     assert sorted(str(one["level"]) for one in reports) == sorted(fit.level_names)
-    assert (step.answer, step.confidence, step.gain) == (None, None, 0.0)
+    assert (step.answer, step.probability, step.gain) == (None, None, 0.0)
 
 
 def test_a_group_is_asked_as_often_as_a_labelled_question_was() -> None:
@@ -266,7 +266,7 @@ def test_another_way_is_advised_where_it_is_clearly_better(
     assert {"policy": "by the policy", "fixed": levels, "all": "all levels"}[advice] in first
     own = forecast.iloc[0]
     assert f"policy {own['benefit']:.2f} [{own['benefit_low']:.2f}, " in second
-    assert f"claim that {own['confidence']:.0%} of them are right; {own['accuracy']:.0%} are [" in third
+    assert f"claim that {own['probability']:.0%} of them are right; {own['accuracy']:.0%} are [" in third
 
 
 def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: Path, monkeypatch) -> None:
