@@ -28,7 +28,7 @@ from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, row_labels
 from analysis.display.text import number
 from analysis.scores.calibration import Calibration, judge_calibration
-from analysis.scores.reliability import reliability
+from analysis.scores.reliability import binned_reliability
 from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
@@ -173,7 +173,7 @@ class Diagnosis(Result):
             return
         yield _closed("pareto_k", plot_khat(self.loo))
         right = self.fit.left_out["correct"].to_numpy()
-        results = {name: reliability(stated, right, rng=0) for name, stated in left_out_probabilities(self.fit).items()}
+        results = {name: binned_reliability(stated, right) for name, stated in left_out_probabilities(self.fit).items()}
         about = "Each fitted question predicted without its own label."
         yield Picture("left_out", reliability_figure(results, about))
 

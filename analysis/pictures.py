@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.document import Picture
-from analysis.display.style import REFERENCE, RIGHT, WRONG, diagonal, figure_style, forest, headed_figure, row_labels
+from analysis.display.reliability_figure import reliability_figure
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import percent
 from analysis.evaluation import Evaluation
 from analysis.methods.registry import spoken
@@ -37,20 +38,7 @@ def reliability_picture(evaluation: Evaluation) -> Picture:
     """Draw how often the answers of the evaluation's method are right, by the probability given."""
     answered, level = evaluation.answered, evaluation.settings.interval_level
     bins = binned_reliability(answered.confidence, answered.correct, level=level)
-    with figure_style():
-        figure = headed_figure("How often answers are right, by the probability given", "", 4.4)
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-        diagonal(above)
-        above.vlines(bins["probability"], bins["right_low"], bins["right_high"], color=RIGHT, linewidth=2)
-        above.plot(bins["probability"], bins["right"], "o", color=RIGHT, clip_on=False)
-        ticks = np.linspace(0, 1, 6)
-        above.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, ylabel="share right")
-        bars = below.bar(
-            bins["low"], bins["n"], bins["high"] - bins["low"], align="edge", color="0.55", edgecolor="white"
-        )
-        below.bar_label(bars, [str(n) if n else "" for n in bins["n"]], fontsize=9, padding=2)
-        below.margins(y=0.35)
-        below.set(xlabel=f"probability that {spoken(evaluation.method)} gives", ylabel="answers")
+    figure = reliability_figure({f"probability that {spoken(evaluation.method)} gives": bins})
     caption = f"{_held_out(evaluation)} Bars: {percent(level, 0)} intervals, of which some miss by chance."
     return Picture("reliability", figure, {"reliability": bins.assign(interval_level=level)}, caption)
 

@@ -241,19 +241,6 @@ class Scorer:
         return self._resamples[key]
 
 
-def selection_table(
-    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
-) -> pd.DataFrame:
-    """Return :data:`SELECTION_SCORES` of every method with their intervals, the greatest benefit first."""
-    rows = [
-        {"method": method, "n": len(scored.confidence)}
-        | _selection_scores(scored, scored.resampled(n_resamples, seed), level)
-        for method, scored in scored_by_method(predictions).items()
-        if len(scored.confidence)
-    ]
-    return pd.DataFrame(rows).sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
-
-
 def _selection_scores(scored: Scored, weight: Weight, level: float) -> dict[str, float]:
     row: dict[str, float] = {}
     for name, score_of in SELECTION_SCORES.items():

@@ -9,8 +9,6 @@ Questions with equal confidences have no order. So :math:`E_k` is its mean over 
 a tie of m questions with e errors it grows by :math:`e/m` a question. A rule that picks at random among tied questions
 attains this, it does not depend on the order of the file, and AURC is then the mean over all orders.
 
-The *oracle* accepts every correct answer before any wrong one; *excess* AURC is AURC minus that of the oracle.
-
 Source: El-Yaniv and Wiener (2010), jmlr.org/papers/v11/el-yaniv10a. Geifman, Uziel and El-Yaniv (2019),
 arXiv:1805.08206, for the excess.
 """
@@ -20,7 +18,6 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from analysis.scores.metrics import MIN_CONFIDENCE, Chunk, Confidence, Correct, Weight
-from analysis.scores.scoring import interval_columns, scored_by_method
 
 _THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -63,47 +60,6 @@ def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None)
     spread = np.diff(_harmonic(accepted))
     area = ((errors[:, :-1] - accepted[:, :-1] * rate) * spread + wrong).sum(axis=1)
     return _over(area, accepted[:, -1])
-
-
-def oracle_aurc(
-    n: Int[np.ndarray, " replicate"], n_wrong: Int[np.ndarray, " replicate"]
-) -> Float[np.ndarray, " replicate"]:
-    r"""Return the AURC of the best order of n answers: all correct ones before the wrong ones.
-
-    .. math:: \frac1n \sum_{k = n - e + 1}^{n} \frac{k - (n - e)}{k}
-
-    NaN if n is 0.
-    """
-    n_right = n - n_wrong
-    return _over(n_wrong - n_right * (_harmonic(n) - _harmonic(n_right)), n)
-
-
-def selective_table(
-    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
-) -> pd.DataFrame:
-    """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions.
-
-    Parameters
-    ----------
-    predictions
-        The ``predictions`` of :class:`~analysis.evaluation.Evaluation`; unlabelled questions are left out.
-    seed, n_resamples, level
-        Seed, number of resamples, and probability of the intervals.
-    """
-    rows = []
-    for method, scored in scored_by_method(predictions).items():
-        answered = scored.answered
-        n = len(answered.correct)
-        weight = answered.whole_and_resampled(n_resamples, seed)
-        n_wrong = weight @ (~answered.correct).astype(np.int32)
-        area = aurc(answered.confidence, answered.correct, weight)
-        best = oracle_aurc(weight.sum(axis=1), n_wrong)
-        row: dict[str, object] = {"method": method, "n": n, "unanswered": scored.n_unanswered}
-        row |= {"risk": n_wrong[0] / n if n else np.nan, "oracle_aurc": best[0]}
-        for name, values in (("aurc", area), ("excess_aurc", area - best)):
-            row |= interval_columns(name, values[0], values[1:], level)
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def by_threshold(confidence: Confidence, correct: Correct, level: float) -> pd.DataFrame:

@@ -24,7 +24,6 @@ from analysis.scores.scoring import (
     percentile_interval,
     resample_weights,
     score,
-    selection_table,
 )
 
 
@@ -48,10 +47,6 @@ def test_a_method_has_the_same_scores_alone_or_among_others() -> None:
     assert together["method"].tolist() == ["a", "b", "c"]
     alone = pd.concat([score(table, seed=5, n_resamples=20) for table in tables], ignore_index=True)
     pd.testing.assert_frame_equal(together, alone)
-    selection = selection_table(pd.concat(tables), seed=5, n_resamples=20)
-    shared = [name for name in selection if name != "n"]
-    by_benefit = together.sort_values("benefit", ascending=False, ignore_index=True)
-    pd.testing.assert_frame_equal(selection[shared], by_benefit[shared])
 
 
 def test_unanswered_questions_count_where_the_selected_answer_is_seen() -> None:
