@@ -69,7 +69,7 @@ def group_of(groups: str | None, level: str) -> str | None:
             f"groups={groups!r} (--groups): expected the form of the names of levels, with {{group}} and a number "
             "{n}, such as {group}_run{n}."
         )
-    pattern = re.escape(groups).replace(r"\{group\}", "(.+)").replace(r"\{n\}", r"\d+")
+    pattern = re.escape(groups).replace(r"\{group\}", "(.+?)").replace(r"\{n\}", r"\d+")
     found = re.fullmatch(pattern, level)
     return found and found[1]
 

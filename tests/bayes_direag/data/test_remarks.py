@@ -75,7 +75,7 @@ def test_words_of_a_failed_parse_are_named(failed):
     [
         (("m_run0", "m_run1"), "{group}_run{n}"),
         (("qwen-3-8b 1", "qwen-3-8b 2"), "{group} {n}"),
-        (("small1", "small2"), "{group}{n}"),
+        (("small1", "small10"), "{group}{n}"),
         (("m@3 (cold)", "m@4 (cold)"), "{group}@{n} (cold)"),
         (("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"), None),
         (("m_run0", "k_run1"), None),
