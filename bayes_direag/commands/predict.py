@@ -16,7 +16,7 @@ def predict_command(
     observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
     interval_level: Annotated[
-        float, typer.Option("--interval-level", help="Probability of the intervals of a NUTS fit.")
+        float, typer.Option("--interval", help="Probability of the intervals of a NUTS fit.")
     ] = 0.9,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
