@@ -13,7 +13,6 @@ from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.evaluation import Evaluation
 from analysis.fit_display import parameter_tables
 from analysis.report import with_parts, write_report
-from bayes_direag.fits.convergence import convergence
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset
 from tests.analysis.fits import gaussian_draws, made_posterior
@@ -233,11 +232,6 @@ class TestWhatIsNotToBeBelieved:
         page.check(answer="bad.nc cannot be trusted", fits="NOT converged")
         page.check(fits="7 divergences")
         page.check(fits="These are not the questions of the evaluation")
-        table = convergence(bad)
-        failing = (table["r_hat"] > 1.02).sum() + (table[["ess_bulk", "ess_tail"]] <= 200).sum(axis=None)
-        found = Evaluation.read(files / "evaluation").differences
-        failing += 2 * (found.loc[found["metric"] == "benefit", "high"] < 0).sum()  # in both tables of methods
-        assert sum("failure" in one["class"] for one in page.attributes("td")) == failing > 0
 
 
 @pytest.mark.slow
@@ -249,8 +243,8 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
         tmp_path / "weighted.nc"
     )
     page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
-    assert len(page.attributes("img")) == 3 + 4 + 4 - 3
+    assert len(page.attributes("img")) == 3 + 4 + 1
     reported(tmp_path / "again.html", files, tmp_path / "weighted.nc")
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
-    assert page.sections["fits"].count("This picture is left out: it means nothing") == 3
+    assert page.sections["fits"].count("This picture is left out: ") == 2
     assert "preset bayes with null_target_weight=2.0" in page.sections["fits"]
