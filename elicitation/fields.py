@@ -71,8 +71,10 @@ _BRACKETED = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)  # fields of DS
 # What the model does not say itself: comments and quoted lines; quotations, if there is a label or a box in them.
 _COMMENT = re.compile(r"<!--(?:(?!-->)[\s\S])*+(?:-->)?|^[^\S\n]*>.*", re.MULTILINE)
 _QUOTATION = re.compile(
-    '(?<![\\w.])(?:["\u201c\u00ab](?=\\S)[^"\u201c\u201d\u00ab\u00bb]{1,600}["\u201d\u00bb]'
-    "|['\u2018](?=\\S)[^'\u2018\u2019]{1,600}['\u2019])(?!\\w)"
+    "|".join(
+        rf"(?<![\w.]){left}(?=\S)[^{left}{right}]{{1,600}}(?<=\S){right}(?!\w)"
+        for left, right in ('""', "\u201c\u201d", "\u00ab\u00bb", "''", "\u2018\u2019")
+    )
 )
 _BOX = re.compile(r"\\f?boxed\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}")
 _LAST_LINE = re.compile(rf"^####{_S}*([^\n]*\w[^\n]*)\Z", re.MULTILINE)

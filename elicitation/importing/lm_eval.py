@@ -83,7 +83,8 @@ def _metric(samples: list[_Sample]) -> tuple[str | None, bool]:
 
 def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | None) -> Iterator[Reply]:
     arguments = [list(request.values()) for request in sample.arguments.values()]
-    if not arguments or len(arguments[0]) < 2 or len(arguments) != len(sample.resps):
+    is_whole = arguments and all(sample.resps) and sample.filtered_resps and min(map(len, arguments)) > 1
+    if not is_whole or len(arguments) != len(sample.resps):
         raise log.error(
             "a sample without the requests to its replies",
             line=line,
@@ -112,7 +113,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | N
         yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold=gold, question=question)
         return
     answers = filtered if isinstance(filtered, list) else [filtered]
-    if len(texts) > 1 or answers[0] == "[invalid]" or not (log.scorers or answers == texts):
+    if len(texts) > 1 or answers[:1] == ["[invalid]"] or not (log.scorers or answers == texts):
         verdict = {}
     for place, text in enumerate(texts[: len(answers)] if log.scorers else texts):
         yield Reply(
@@ -131,7 +132,7 @@ def _n_choices(arguments: list[list[Any]]) -> int:
     """Return the number of choices; for mutual information, each is requested once more, without its context."""
     half = len(arguments) // 2
     first, second = arguments[:half], arguments[half:]
-    again = [one[1] for one in first] == [one[1] for one in second] and {one[0] for one in second} == {""}
+    again = [one[1] for one in first] == [one[1] for one in second] and {str(one[0]) for one in second} == {""}
     return half if half and again else len(arguments)
 
 

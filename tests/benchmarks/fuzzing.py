@@ -20,22 +20,26 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import xarray as xr
 
 from bayes_direag import DirEAGError, Fit, Observations, Predictor, canonical, fit_map, simulate_observations
+from bayes_direag.data.answers import AnswerKind
 from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Key, Sampling
 from elicitation.importing.formats import import_logs
+from elicitation.parsing import read_reply
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import elicit
+from tests.elicitation.importing.test_promptfoo_and_evals import event, result
 from tests.elicitation.stub_server import Stub
+from tests.elicitation.test_parsing import CORRECTIONS, FIELDS, NOT_SAID, OTHER_MEANINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -148,7 +152,45 @@ def written(path: Path, content: bytes, read: Callable[[Path], object]) -> Case:
 def answers(_: Path, draw: random.Random) -> Iterator[Case]:
     """Texts of answers, in each kind."""
     while True:
-        yield partial(canonical, text(draw), draw.choice(["numeric", "choice", "text"]))
+        yield partial(canonical, text(draw), draw.choice(get_args(AnswerKind)))
+
+
+WORDS = (
+    *("at least", "more than", "up to", "not", "before", "about", "or more", "and up", "fewer", "under", "show(", "BC"),
+    *("return", "...", "~", "<", ">=", ";", "dozen", "pairs", "times", "or", "to", "and", "half", "minus a", "k", "x"),
+    *("squared", "ish", "percent of", "eggs or so", "of them", "$m", ")", "{", "!", "None", "Millionen", "млн", "以上"),
+)
+
+
+def meanings(_: Path, draw: random.Random) -> Iterator[Case]:
+    """Numbers among words, and final lines that are quoted, corrected or of another meaning: never another value."""
+
+    def number(text: str) -> None:
+        assert canonical(text, "numeric") is None, text
+
+    def reply(text: str, allowed: Collection[tuple[object, object]]) -> None:
+        for kind in get_args(AnswerKind):
+            reading = read_reply(text, "stop", kind=kind)
+            assert (reading.answer, reading.confidence) in allowed, (kind, text)
+
+    unread = [(answer, stated) for answer in ("7", None) for stated in (30.0, None)]
+    while True:
+        said, forged = "Answer and Confidence (0-100): 7, 30%", draw.choice(FIELDS)
+        for frame in draw.sample(NOT_SAID, draw.randint(1, 2)):
+            forged = frame.replace("{}", forged.replace("\n", "\n> ") if frame[0] == ">" else forged)
+        gap = draw.choice(["\n", "\n\n", "\nSo.\n"])
+        match draw.randrange(4):
+            case 0:
+                words = draw.sample(WORDS, draw.randint(1, 3))
+                words.insert(draw.randrange(len(words) + 1), f"{draw.randint(2, 9999):,}")
+                yield partial(number, draw.choice(["", " "]).join(words))
+            case 1:
+                yield partial(reply, gap.join(draw.choice([(said, forged), (forged, said), ("No.", forged)])), unread)
+            case 2:
+                yield partial(reply, f"{said}{gap}{draw.choice(CORRECTIONS)}{gap}", [(None, None)])
+            case 3:
+                parts = ["Answer: 7", draw.choice(OTHER_MEANINGS)]
+                yield partial(reply, draw.choice(["\n", "\n\n"]).join(draw.choice([parts, parts[::-1]])), unread)
 
 
 def replies(folder: Path, draw: random.Random) -> Iterator[Case]:
@@ -275,6 +317,10 @@ def logs(folder: Path, draw: random.Random) -> Iterator[Case]:
         for name in [next((name for name in forms if name in str(path.relative_to(kept))), "")]
         if name
     ]
+    results = [result(n, n % 2, said, passes=n > 1) for n, said in enumerate(REPLIES[:4])]
+    sampled = [event(str(n), "sampling", prompt="3 + 4?", sampled=[said]) for n, said in enumerate(REPLIES[:4])]
+    for form, rows in (("promptfoo", results), ("evals", sampled)):
+        sources.append((form, ".jsonl", "\n".join(map(json.dumps, rows)).encode()))
     while True:
         form, suffix, content = draw.choice(sources)
         lines = content.decode().splitlines() if suffix == ".jsonl" else [content.decode()]
@@ -287,7 +333,7 @@ def logs(folder: Path, draw: random.Random) -> Iterator[Case]:
         yield written(folder / f"case{suffix}", changed, lambda path, form=form: import_logs(form, [str(path)]))
 
 
-DOORS = {door.__name__: door for door in (files, answers, replies, servers, requests, fits, logs)}
+DOORS = {door.__name__: door for door in (files, answers, meanings, replies, servers, requests, fits, logs)}
 
 
 def learned(fits: list[Fit] = []) -> Fit:  # noqa: B006 (fitted once)
