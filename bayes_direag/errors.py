@@ -1,6 +1,6 @@
 """The errors that a user can cause and correct, which the command line prints as one line; and warnings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -82,3 +82,21 @@ class FitFileError(DirEAGError):
 
 class FewReportsWarning(UserWarning):
     """Predicted questions have fewer reports than those that an ordinary fit has learned from."""
+
+
+def not_observations(function: str, given: object, expected: str) -> ArgumentError:
+    """Return the error of something else given in place of observations, with how to make them of it."""
+    if isinstance(given, str | Path):
+        remedy = f"Read them: Observations.read({str(given)!r})."
+    elif hasattr(given, "collect"):
+        remedy = "Collect it first: frame.collect()."
+    elif hasattr(given, "columns"):
+        remedy = (
+            "Make them: Observations.from_frame(frame, question='...', level='...', answer='...', confidence='...', "
+            "gold='...') for one row a report, Observations.from_wide(...) for one row a question."
+        )
+    elif isinstance(given, Sequence):
+        remedy = "Make them: Observations.from_records(records)."
+    else:
+        remedy = "Make them with Observations.read, from_frame, from_wide or from_records."
+    return ArgumentError(f"{function}: saw {type(given).__name__}; expected {expected}. {remedy}")

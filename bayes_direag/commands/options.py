@@ -13,7 +13,8 @@ from rich.table import Table
 
 from bayes_direag.commands.console import PlainConsole, visible_text
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import NAMED, Columns, ConfidenceScale
+from bayes_direag.data.columns import NAMED, Columns
+from bayes_direag.data.plain import ConfidenceScale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, PresetName, SamplingSettings
@@ -45,7 +46,7 @@ ScaleOption = Annotated[
     ConfidenceScale | None,
     typer.Option(
         metavar="UNIT",
-        help="percent (0 to 100) or fraction (0 to 1): what confidences are in.",
+        help="percent, fraction, 1-5 or 0-10: what confidences are in.",
         rich_help_panel=READING,
     ),
 ]

@@ -16,6 +16,8 @@ from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import ObservationError
 
+type _Stated = tuple[int, float, bool, bool]
+
 
 @dataclass
 class Overview:
@@ -27,12 +29,13 @@ class Overview:
         The line of the first question with each pair of level and level name, in the order of the file; likewise for
         each pair of level and group.
     stated
-        For each signal and level that states it: the number of values, the largest, and whether any is in (0, 1).
+        For each signal and level that states it: the number of values, the largest, whether any is in (0, 1), and
+        whether all are whole.
     """
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    stated: dict[tuple[str, int], tuple[int, float, bool]] = field(default_factory=dict)
+    stated: dict[tuple[str, int], _Stated] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: LongTable) -> "Overview":
@@ -51,7 +54,7 @@ class Overview:
             percent = column[row]
             for number in np.unique(level[~np.isnan(percent)]).tolist():
                 own = percent[(level == number) & ~np.isnan(percent)]
-                stated = len(own), float(own.max()), bool(((own > 0) & (own < 1)).any())
+                stated = len(own), float(own.max()), bool(((own > 0) & (own < 1)).any()), not bool((own % 1).any())
                 overview.stated[name, number] = stated
         return overview
 
@@ -83,6 +86,18 @@ class Overview:
                     remedy="Rename the level, or correct its number.",
                 )
             table[level] = name
+        spelled: dict[str, str] = {}
+        for name in table.values():
+            if (other := spelled.setdefault(" ".join(name.split()).casefold(), name)) != name:
+                raise ObservationError(
+                    f"two levels have names that differ in case or spaces alone, {other!r} and {name!r}",
+                    path=path,
+                    line=next(line for (_, own), line in self.pairs.items() if own == name),
+                    field="level_name",
+                    seen=name,
+                    expected="one spelling for each level",
+                    remedy="Spell them alike, or give them names that differ more.",
+                )
         return table
 
     def groups(self, levels: Mapping[int, str], path: Path | None) -> tuple[str, ...] | None:
@@ -118,33 +133,40 @@ class Overview:
         return frozenset(level for level, name in named.items() if name in names)
 
     def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if five or more values of a signal look like fractions: all <= 1, some in (0, 1).
+        """Raise ObservationError if values of a signal look like fractions, or like ratings.
 
-        The values are those of all levels, or of one.
+        Fractions: five or more values of all levels, or of one, are at most 1, and one is in (0, 1). Ratings: twenty or
+        more values of all levels are whole numbers of at most 10, and one is above 1.
         """
         called = {level: name for level, name in self.pairs if name is not None}
-        of_signals: dict[str, list[tuple[int, float, bool]]] = {}
+        of_signals: dict[str, list[_Stated]] = {}
         for (name, _), stated in self.stated.items():
             of_signals.setdefault(name, []).append(stated)
         groups = [(name, "", _together(stated)) for name, stated in of_signals.items()]
         groups += [(name, f" of level {called.get(level, level)!r}", one) for (name, level), one in self.stated.items()]
-        for name, of_level, (n, largest, any_between) in groups:
+        for name, of_level, (n, largest, any_between, all_whole) in groups:
             if n >= 5 and largest <= 1 and any_between:
-                raise ObservationError(
-                    f"all {n} confidences{of_level} are at most 1, so they look like fractions",
-                    path=path,
-                    field="confidence" if name == NUMBER else f"confidences.{name}",
-                    seen=largest,
-                    expected="percentages, 0 to 100",
-                    remedy="If they are fractions, say scale='fraction' (on the command line --scale fraction). If "
-                    "they are percentages, say scale='percent'.",
-                )
+                looks, scale = "at most 1, so they look like fractions", "fraction"
+            elif not of_level and n >= 20 and 1 < largest <= 10 and all_whole:
+                looks = f"whole and at most {largest:g}, so they look like ratings"
+                scale = "1-5" if largest <= 5 else "0-10"
+            else:
+                continue
+            raise ObservationError(
+                f"all {n} confidences{of_level} are {looks}",
+                path=path,
+                field="confidence" if name == NUMBER else f"confidences.{name}",
+                seen=largest,
+                expected="percentages, 0 to 100",
+                remedy=f"If they are, say scale={scale!r} (on the command line --scale {scale}). If they are "
+                "percentages, say scale='percent'.",
+            )
 
 
-def _together(stated: Sequence[tuple[int, float, bool]]) -> tuple[int, float, bool]:
-    """Return the number of several groups of values, the largest, and whether any is in (0, 1)."""
-    numbers, largest, between = zip(*stated, strict=True)
-    return sum(numbers), max(largest), any(between)
+def _together(stated: Sequence[_Stated]) -> _Stated:
+    """Return what is stated by several groups of values together."""
+    numbers, largest, between, whole = zip(*stated, strict=True)
+    return sum(numbers), max(largest), any(between), all(whole)
 
 
 def kind_of(table: LongTable) -> AnswerKind:

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-from bayes_direag.data.plain import group_of
+from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of
 from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, is_signal
 from bayes_direag.errors import DirEAGError, ObservationError
-
-ConfidenceScale = Literal["percent", "fraction"]
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
@@ -38,9 +36,8 @@ class Columns:
         group that a report states counts instead.
     levels : sequence of str, optional
         The names of the levels in order; by default in order of appearance.
-    scale : {"percent", "fraction"}, optional
-        Whether confidences go from 0 to 100 or from 0 to 1. By default percent, and confidences that look like
-        fractions are an error.
+    scale : {"percent", "fraction", "1-5", "0-10"}, optional
+        What confidences are in. By default percent, and confidences that look like fractions or ratings are an error.
     needs_labels : bool
         Whether columns of labels and weights must be there if they are named. Not in tables that are only predicted.
     """
@@ -61,8 +58,8 @@ class Columns:
 
     def __post_init__(self) -> None:
         group_of(self.groups, "")
-        if self.scale not in (None, *get_args(ConfidenceScale)):
-            raise DirEAGError(f"scale={self.scale!r} (--scale): expected percent or fraction, or None.")
+        if self.scale not in (None, *SCALES):
+            raise DirEAGError(f"scale={self.scale!r} (--scale): expected one of {', '.join(SCALES)}, or None.")
 
     @classmethod
     def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
 from types import NoneType
@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from bayes_direag.data.columns import Columns, Layout
-from bayes_direag.data.plain import group_of, plain
+from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_percentage, percentage, plain
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,
@@ -154,6 +154,8 @@ class LongTable:
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
         if names is None and any(isinstance(level, str) for level in ours["level"].values):
             names = Columns()
+        if "correct" in ours:  # a column with a gap may hold 1.0
+            ours["correct"] = ours["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)
         ours = ours if names is None else _converted(ours, names, question, line, path)
         reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or is_signal(name)]
         order = np.argsort(question, kind="stable")
@@ -419,9 +421,9 @@ def _converted(
     line: Int[np.ndarray, " row"],
     path: Path | None,
 ) -> dict[str, Coded]:
-    """Return columns, under our names, where levels with names have numbers, and fractions are percentages.
+    """Return columns, under our names, where levels with names have numbers, and confidences are percentages.
 
-    Raises ObservationError for a level that is not in ``levels``, or a fraction outside 0..1.
+    Raises ObservationError for a level that is not in ``levels``, or a confidence that is not on the scale.
     """
     columns = {**columns, "level": _numbered_in_groups(columns, question)}
 
@@ -447,15 +449,27 @@ def _converted(
         columns |= {"level": level.changed(place.get), "level_name": level}
     if names.groups is not None:
         columns |= {"group": _grouped(columns, names, path)}
-    for name in columns if names.scale == "fraction" else ():
+    for name in columns if names.scale not in (None, "percent") else ():
         if name == "confidence" or is_signal(name):
-            remedy = "Correct it, or declare percentages (scale percent)."
-            problem, expected = "this confidence is not a fraction", "a number from 0 to 1"
-            check(name, lambda value: not _is_number(value) or 0 <= value <= 1, problem, expected, remedy)
-            columns[name] = columns[name].changed(lambda x: round(100 * float(x), 12) if _is_number(x) else x)
-    if "correct" in columns:
-        columns["correct"] = columns["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)
+            (low, high), convert = SCALES[names.scale], partial(_percent, scale=names.scale)
+            problem, expected = f"this confidence is not on the scale {names.scale}", f"a number from {low} to {high}"
+            remedy = "Correct it, or declare another scale, such as percent."
+            check(name, partial(_is_on_scale, scale=names.scale), problem, expected, remedy)
+            columns[name] = columns[name].changed(convert)
     return columns
+
+
+def _percent(value: object, scale: ConfidenceScale) -> object:
+    """Return a confidence on a scale in percent; what is no number, or a percentage already, stays."""
+    (low, high), given = SCALES[scale], percentage(value)
+    if is_percentage(value) or not isinstance(given, int | float) or isinstance(given, bool):
+        return given
+    return round(100 * (given - low) / (high - low), 12)
+
+
+def _is_on_scale(value: object, scale: ConfidenceScale) -> bool:
+    percent = _percent(value, scale)
+    return not isinstance(percent, int | float) or 0 <= percent <= 100
 
 
 def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:
@@ -486,7 +500,3 @@ def _numbered_in_groups(columns: Mapping[str, Coded], question: Int[np.ndarray, 
         n_of_group[key] += 1
         names[row] = f"{group.value(row)} {n_of_group[key]}"
     return Coded.of(names)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -22,7 +22,7 @@ from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import Question, Status
-from bayes_direag.errors import DirEAGError, LevelError, did_you_mean
+from bayes_direag.errors import DirEAGError, LevelError, did_you_mean, not_observations
 
 if TYPE_CHECKING:
     import pandas
@@ -138,12 +138,17 @@ class Observations:
         are missing values. Raises ObservationError as :meth:`from_questions` does, where the first row is line 1, or if
         a column is missing.
         """
-        from bayes_direag.data.tables import table_of_frame
+        from bayes_direag.data.tables import is_frame, table_of_frame
 
-        given: dict[str, Any] = {
-            name: str(value) if name in NAMED and (name, value) != ("confidence", None) else value
-            for name, value in columns.items()
-        }
+        if not is_frame(frame):
+            raise not_observations("Observations.from_frame", frame, "a DataFrame or an Arrow table")
+        given: dict[str, Any] = {}
+        for name, value in columns.items():
+            if name in NAMED and value is not None and not isinstance(value, str | int):
+                raise DirEAGError(
+                    f"{name}={value!r}: expected the name of a column, or of several in one text: level='model,prompt'."
+                )
+            given[name] = str(value) if name in NAMED and (name, value) != ("confidence", None) else value
         return cls.of_table(table_of_frame(frame, Columns(**given)), answers)
 
     @classmethod

@@ -2,7 +2,9 @@ r"""What values, names of levels and texts are without what does not count: the 
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Literal
 
 from bayes_direag.errors import DirEAGError
 
@@ -11,6 +13,10 @@ MISSING = frozenset((
     "nan", "NaN", "NAN", "-nan", "-NaN", "<NA>", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaT", "None",
     "null", "Null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
 ))  # fmt: skip
+
+ConfidenceScale = Literal["percent", "fraction", "1-5", "0-10"]
+#: The least and the largest confidence on each scale.
+SCALES: Mapping[str, tuple[float, float]] = {"percent": (0, 100), "fraction": (0, 1), "1-5": (1, 5), "0-10": (0, 10)}
 
 
 def is_missing(text: str) -> bool:
@@ -37,19 +43,27 @@ def plain(value: object) -> object:
     return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
-_PERCENTAGE = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*%\s*")
+_NUMBER = re.compile(r"\s*(\d+(?:[.,]\d*)?|[.,]\d+)\s*(%?)\s*")
 
 
 def percentage(value: object) -> object:
-    """Return the number of a text such as "90%", and any other value as :func:`plain` does.
+    """Return the number of a text such as "90%" or "90", or of a Decimal, and any other value as :func:`plain` does.
 
     Examples
     --------
-    >>> [percentage(value) for value in ("90%", "7,5 %", 90, "90", "NaN")]
-    [90.0, 7.5, 90, '90', None]
+    >>> [percentage(value) for value in ("90%", "7,5 %", 90, "90", Decimal("0.9"), "NaN")]
+    [90.0, 7.5, 90, 90.0, 0.9, None]
     """
-    found = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
-    return float(found[1].replace(",", ".")) if found else plain(value)
+    value = plain(value)
+    found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if found:
+        return float(found[1].replace(",", "."))
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def is_percentage(value: object) -> bool:
+    """Tell whether a value is a text that ends with the sign of percentages."""
+    return isinstance(value, str) and value.rstrip().endswith("%")
 
 
 def group_of(groups: str | None, level: str) -> str | None:

@@ -77,7 +77,7 @@ NUMBER = "number"
 Weight = Annotated[
     float | None,
     Field(ge=0, strict=True, allow_inf_nan=False),
-    _PLAIN,
+    BeforeValidator(percentage),
     Words("a number from 0, or null", "Write how many questions this one counts as, or leave it out for 1."),
 ]
 

@@ -4,8 +4,9 @@ A sample is a question. X are :class:`~bayes_direag.Observations`, records, or a
 gold answers, or None if X has them. ``GroupKFold`` with ``groups=observations.cluster_number`` keeps clusters together.
 
 It is not a classifier, because every question has its own candidates: ``predict`` is about answers, and
-``predict_proba`` about whether they are right. So scikit-learn refuses its scorers of probabilities, and ``accuracy``
-needs y in canonical form. Leave ``scoring`` out for the benefit, or give a function of estimator, X and y.
+``predict_proba`` about whether they are right. scikit-learn's scorers of probabilities take them for those of gold
+answers, and its ``accuracy`` needs y in canonical form. Leave ``scoring`` out for the benefit, or give a function of
+estimator, X and y.
 """
 
 from typing import Any

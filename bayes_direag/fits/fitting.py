@@ -224,6 +224,7 @@ def check_apart(train: Observations, test: Observations) -> None:
         )
 
 
+@takes_observations
 def cross_fit(
     observations: Observations,
     *,

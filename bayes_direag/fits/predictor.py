@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.plain import group_of, percentage, plain
+from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_percentage, percentage, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.fits.few_reports import EnoughReports
@@ -66,7 +66,7 @@ class Predictor:
     """
 
     answers: AnswerKind
-    scale: Literal["percent", "fraction"] | None
+    scale: ConfidenceScale | None
     groups: str | None
     levels: tuple[str, ...]
     voting: frozenset[str]
@@ -93,8 +93,8 @@ class Predictor:
         """Take what :meth:`content` returns; raise any error if it is something else."""
         if stored["answers"] not in get_args(AnswerKind):
             raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
-        if (scale := stored.get("scale")) not in (None, "percent", "fraction"):
-            raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or null")
+        if (scale := stored.get("scale")) not in (None, *SCALES):
+            raise ValueError(f"saw the scale {scale!r}; expected one of {', '.join(SCALES)}, or null")
         parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
         group_of(groups := stored.get("groups"), "")
         levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
@@ -252,14 +252,17 @@ class Predictor:
         percents = []
         for signal in self.signals:
             stated = percentage(signals.get(signal))
-            is_fraction = self.scale == "fraction" and stated is signals.get(signal)
-            largest, remedy = (1, "Write it as a fraction.") if is_fraction else (100, "Write it in percent.")
+            scale = "percent" if is_percentage(signals.get(signal)) else self.scale or "percent"
+            low, high = SCALES[scale]
             if stated is not None and (
-                isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 <= stated <= largest
+                isinstance(stated, bool) or not isinstance(stated, int | float) or not low <= stated <= high
             ):
                 field = ".confidence" if signal == "number" else f".confidences.{signal}"
-                raise unusable(field, stated, f"a number from 0 to {largest}, or null", remedy)
-            percents.append(None if stated is None else round(100 * stated, 12) if is_fraction else float(stated))
+                remedy = "Write it in percent." if scale == "percent" else f"Write it on the scale {scale}."
+                raise unusable(field, stated, f"a number from {low} to {high}, or null", remedy)
+            if stated is not None:
+                stated = float(stated) if scale == "percent" else round(100 * (stated - low) / (high - low), 12)
+            percents.append(stated)
         try:
             text = None if answer is None else canonical(str(answer), self.answers)
             (text or "").encode()

@@ -10,7 +10,7 @@ from typing import Literal
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import ArgumentError
+from bayes_direag.errors import not_observations
 
 ExampleName = Literal["steered", "samples", "topk", "gsm8k", "judges"]
 
@@ -50,7 +50,7 @@ def observations_of(
         return Observations.of_table(table_of_frame(source, columns or Columns()), answers)
     if isinstance(source, Sequence):
         return Observations.from_records(source, answers, columns)
-    raise _not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
+    raise not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -62,22 +62,7 @@ def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
         arguments = parameters.bind_partial(*args, **kwargs).arguments
         for given in map(arguments.get, ("observations", "unlabelled")):
             if given is not None and not isinstance(given, Observations):
-                raise _not_observations(function.__qualname__, given, "Observations")
+                raise not_observations(function.__qualname__, given, "Observations")
         return function(*args, **kwargs)
 
     return checked
-
-
-def _not_observations(function: str, given: object, expected: str) -> ArgumentError:
-    if isinstance(given, str | Path):
-        remedy = f"Read them: Observations.read({str(given)!r})."
-    elif hasattr(given, "columns"):
-        remedy = (
-            "Make them: Observations.from_frame(frame, question='...', level='...', answer='...', confidence='...', "
-            "gold='...') for one row a report, Observations.from_wide(...) for one row a question."
-        )
-    elif isinstance(given, Sequence):
-        remedy = "Make them: Observations.from_records(records)."
-    else:
-        remedy = "Make them with Observations.read, from_frame, from_wide or from_records."
-    return ArgumentError(f"{function}: saw {type(given).__name__}; expected {expected}. {remedy}")

@@ -28,7 +28,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 def write_tree(tree: xr.DataTree, path: str | Path) -> None:
     """Write a container as NetCDF, completely or not at all; raise OSError if it cannot be written."""
-    encoding = {}
+    path, encoding = Path(path).expanduser(), {}
     if "log_likelihood" in tree.children:
         shape = tree["log_likelihood"]["target"].shape
         encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, not_observations
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.evidence import padded_size
@@ -75,6 +75,8 @@ class LikelihoodData:
         DirEAGError
             As :func:`likelihood_weights`, for one if there is no such question.
         """
+        if not isinstance(observations, Observations):
+            raise not_observations("LikelihoodData.of", observations, "Observations")
         observations, settings, variant = fitted_to(observations, preset, variant)
         observations = learned_from(observations, settings)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]

@@ -2,13 +2,12 @@
 
 from glob import glob
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from bayes_direag.commands.options import AnswersOption, err, out, progress
 from bayes_direag.data.answers import infer_kind
-from bayes_direag.data.columns import ConfidenceScale
 from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
 from elicitation.frame import tell_unknown
@@ -42,7 +41,7 @@ def import_command(
     ] = None,
     answers: AnswersOption = None,
     scale: Annotated[
-        ConfidenceScale,
+        Literal["percent", "fraction"],
         typer.Option(help="Whether confidences without a unit are percentages (0 to 100) or fractions (0 to 1)."),
     ] = "percent",
     pattern: Annotated[

@@ -80,7 +80,7 @@ def error_of(path, read=read_questions):
         ("observations[1].answer", ["9"], "text, a number or null"),
         ("observations[1].confidence", 100.5, "0 to 100"),
         ("observations[1].confidence", -1, "0 to 100"),
-        ("observations[1].confidence", "80", "in percent"),
+        ("observations[1].confidence", "high", "in percent"),
         ("observations[1].confidence", True, "saw True"),
         ("observations[1].confidence", float("inf"), "saw inf"),
         ("observations[1].correct", "yes", "without quotation marks"),

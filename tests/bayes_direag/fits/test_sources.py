@@ -70,7 +70,7 @@ class TestHowItIsReadIsSaidOnce:
         fit.save(tmp_path / "fit.nc")
         assert "no column sure" in refuse("predict", tmp_path / "fit.nc", ours, "--out", out)
         named = ("--column", "confidence=confidence")
-        assert "not a fraction" in refuse("predict", tmp_path / "fit.nc", ours, "--out", out, *named)
+        assert "not on the scale fraction" in refuse("predict", tmp_path / "fit.nc", ours, "--out", out, *named)
         succeed("predict", tmp_path / "fit.nc", ours, "--out", out, *named, "--scale", "percent")
         pd.testing.assert_frame_equal(pd.read_parquet(out), fit.predict(simulated))
 
@@ -84,7 +84,7 @@ class TestHowItIsReadIsSaidOnce:
             reports = [report.model_dump() for report in question.observations]
             stated = [report | {"confidence": report["confidence"] / 100} for report in reports]
             assert predictor.predict(stated)["probability"] == pytest.approx(expected, rel=1e-12)
-        with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it as a fraction"):
+        with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it on the scale fraction"):
             predictor.predict(reports)
 
     def test_groups_of_runs_and_a_row_a_question(self, tmp_path: Path, simulated: Observations) -> None:
