@@ -28,7 +28,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
                 with temporary.open("rb") as content, path.open("wb") as device:
                     shutil.copyfileobj(content, device)
             else:
+                _keep(temporary)
                 os.replace(temporary, target)
+                _keep(target.parent)
         except OSError as error:
             raise _naming(error, folder, path) from error
 
@@ -60,6 +62,16 @@ def folder_beside(path: Path) -> Iterator[Path]:
     finally:
         os.close(lock)
         shutil.rmtree(folder)
+
+
+def _keep(path: Path) -> None:
+    """Let the system put a file or a folder on the disk now, so that a crash does not lose it."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system that cannot
+            os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _naming(error: OSError, folder: Path, path: Path) -> OSError:

@@ -9,6 +9,8 @@ from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import Recalibration
 
 _NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
+#: Larger than any parameter of a fit.
+_LARGEST = 1e12
 
 
 def require_usable(
@@ -36,10 +38,11 @@ def require_usable(
         name
         for name, draws in given.items()
         if draws.shape != (n, *shapes[name])
-        or not np.isfinite(draws).all()
+        or not (np.abs(draws) <= _LARGEST).all()
         or (name in _NOT_NEGATIVE and (draws < 0).any())
+        or (name == "prior_strength" and not draws.all())
     ]
-    if wrong or not n or not levels:
+    if wrong or not n or not levels or not signals:
         raise ValueError(f"parameters {', '.join(wrong or given)} are not {n} draws of {len(levels)} levels")
     if final.method not in Recalibration.METHODS:
         methods = ", ".join(Recalibration.METHODS)
@@ -47,7 +50,7 @@ def require_usable(
     values = [*final.coefficients.values()]
     is_whole = final.coefficients.keys() - {"share"} == {"intercept", "slope"}
     is_whole &= final.most_reports > 0 and all(value.size == n for value in values)
-    if not is_whole or not np.isfinite(values).all():
+    if not is_whole or not (np.abs(values) <= _LARGEST).all():
         raise ValueError(f"the final calibration by {final.method} has other values than numbers")
     for limit in (eps, final.eps):
         if not 0 < limit < 0.5:

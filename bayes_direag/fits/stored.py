@@ -2,6 +2,11 @@
 
 import errno
 import math
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import get_args
 
@@ -37,19 +42,26 @@ def write_tree(tree: xr.DataTree, path: str | Path) -> None:
             tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
         except RuntimeError as error:  # the NetCDF library does not say why it cannot write
             raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
+        content = partial_path.read_bytes()
+        with partial_path.open("ab") as file:  # what follows the end of an HDF5 file is not read
+            file.write(_digest(content))
 
 
 def stored_tree(path: str | Path) -> xr.DataTree:
-    """Read a NetCDF file; raise ValueError if its groups claim to be much larger, or are no fit of this version.
+    """Read a NetCDF file; raise ValueError if it is damaged, its groups claim to be much larger, or are no such fit.
 
-    The file is opened once, since the NetCDF library may crash if it opens a damaged one again.
+    Its digest is checked first, since the NetCDF library may crash on a damaged file, or never return. The file is
+    opened once, and meanwhile Ctrl-C and SIGTERM end the process: the library does not hear Python's handlers.
     """
-    size = Path(path).stat().st_size
-    with netCDF4.Dataset(path) as stored:
+    whole = Path(path).read_bytes()
+    content, digest = whole[:-_DIGEST_SIZE], whole[-_DIGEST_SIZE:]
+    if digest != _digest(content):
+        raise ValueError("its content is not what was written: it is damaged, or of an earlier version")
+    with _ended_by_signals(), netCDF4.Dataset("fit.nc", memory=content) as stored:
         variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
         claimed = sum(8 * math.prod(variable.shape) for variable in variables)
-        if claimed > _MOST_MEMORY * size:
-            raise ValueError(f"it claims to hold {claimed / 2**20:,.0f} MiB in {size / 2**10:,.0f} KiB")
+        if claimed > _MOST_MEMORY * len(content):
+            raise ValueError(f"it claims to hold {claimed / 2**20:,.0f} MiB in {len(content) / 2**10:,.0f} KiB")
         groups = {
             name: xr.open_dataset(NetCDF4DataStore(group)).load()  # type: ignore[no-untyped-call]
             for name, group in stored.groups.items()
@@ -61,3 +73,24 @@ def stored_tree(path: str | Path) -> xr.DataTree:
         if tree.attrs[attribute] not in words:
             raise ValueError(f"saw {attribute} {tree.attrs[attribute]!r}; expected {', '.join(words)}")
     return tree
+
+
+def _digest(content: bytes) -> bytes:
+    return b"direag " + sha256(content).digest()
+
+
+_DIGEST_SIZE = len(_digest(b""))
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the process at once, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

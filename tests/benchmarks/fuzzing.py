@@ -29,6 +29,7 @@ import xarray as xr
 
 from bayes_direag import DirEAGError, Fit, Observations, Predictor, canonical, fit_map, simulate_observations
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.fits.stored import write_tree
 from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Key, Sampling
@@ -272,7 +273,7 @@ def fits(folder: Path, draw: random.Random) -> Iterator[Case]:
     def tampered(change: Callable[[xr.DataTree], None]) -> object:
         tree = fit.tree.copy(deep=True)
         change(tree)
-        tree.to_netcdf(path, engine="netcdf4")
+        write_tree(tree, path)
         return predicted(path)
 
     def without(tree: xr.DataTree, group: str, name: str) -> None:

@@ -287,7 +287,11 @@ class TestWhatIsWrong:
         ("change", "named", "said"),
         [
             ({"p": 0.5}, {}, r"all 36 confidences are at most 1.*saw 0.5; .*scale='fraction'"),
-            ({"p": 85.0}, {"scale": "fraction"}, r"line 1, field p: this confidence is not on the scale fraction; saw 85.0"),
+            (
+                {"p": 85.0},
+                {"scale": "fraction"},
+                r"line 1, field p: this confidence is not on the scale fraction; saw 85.0",
+            ),
             ({}, {"level": "modl"}, r"the table has no column modl; saw 'question_id, .*level='NAME'"),
             ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),
             ({"reply": [[1]] * 36}, {"scale": "fraction"}, r"line 1, field reply: .*cannot be used.*saw \[1\]"),

@@ -19,6 +19,7 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_map_batch, fit_nuts
+from bayes_direag.fits.stored import write_tree
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
@@ -128,7 +129,8 @@ def test_what_is_not_a_fit_is_said(tmp_path: Path) -> None:
         Fit.load(tmp_path / "text.nc")
     arviz_base.from_dict({"posterior": {"mu": np.zeros((1, 1))}}).to_netcdf(tmp_path / "other.nc", engine="netcdf4")
     with pytest.raises(
-        FitFileError, match=r"other\.nc: not a fit that this version can read \(ValueError: its layout is not format 2"
+        FitFileError,
+        match=r"other\.nc: not a fit that this version can read \(ValueError: its content is not what was written",
     ):
         Fit.load(tmp_path / "other.nc")
 
@@ -164,7 +166,6 @@ CHANGES = {
     "other answers": lambda tree: tree.attrs.update(answers="numbers"),
     "columns that are none": lambda tree: tree.attrs.update(columns='["levl=model"]'),
     "columns that are no list": lambda tree: tree.attrs.update(columns="3"),
-    "equal answers that are none": lambda tree: tree.attrs.update(columns="[]", equal='[["a"]]'),
     "another scale": lambda tree: tree.attrs.update(scale="points"),
     "calibrated on nothing": lambda tree: tree.attrs.update(calibrated_on="3"),
     **{f"no {group}": partial(lambda tree, name: tree.__delitem__(name), name=group) for group in
@@ -180,7 +181,7 @@ def test_a_fit_that_was_tampered_with_is_one_error(
 ) -> None:
     tree = fit.tree.copy(deep=True)
     change(tree)
-    tree.to_netcdf(tmp_path / "tampered.nc", engine="netcdf4")
+    write_tree(tree, tmp_path / "tampered.nc")
     with pytest.raises(FitFileError, match=r"tampered\.nc: not a fit that this version can read"):
         Fit.load(tmp_path / "tampered.nc")
 
@@ -190,22 +191,26 @@ def test_a_fit_that_claims_to_be_larger_than_its_file_is_not_loaded(fit: Fit, tm
     with netCDF4.Dataset(tmp_path / "fit.nc", "a") as stored:
         stored.createDimension("huge", 3 * 10**9)
         stored.createVariable("posterior/huge", "f8", ("huge",), zlib=True)
+    content = (tmp_path / "fit.nc").read_bytes()
+    (tmp_path / "fit.nc").write_bytes(content + b"direag " + sha256(content).digest())
     with pytest.raises(FitFileError, match=r"it claims to hold 22,8.. MiB in .* KiB"):
         Fit.load(tmp_path / "fit.nc")
 
 
-def test_a_damaged_fit_is_refused_or_whole(fit: Fit, tmp_path: Path) -> None:
+def test_a_damaged_fit_is_refused_before_it_is_opened(
+    fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single bit is enough; the NetCDF library might not return from it."""
     fit.save(tmp_path / "fit.nc")
-    content, refused = (tmp_path / "fit.nc").read_bytes(), 0
-    for place in np.linspace(0.05, 0.9, 6) * len(content):
+    assert xr.open_datatree(tmp_path / "fit.nc")["posterior"].to_dataset().equals(fit.tree["posterior"].to_dataset())
+    content = (tmp_path / "fit.nc").read_bytes()
+    monkeypatch.setattr(netCDF4, "Dataset", None)
+    for place in (0, len(content) // 3, len(content) - 1):
         damaged = bytearray(content)
-        damaged[int(place) : int(place) + 400] = np.random.default_rng(0).bytes(400)
+        damaged[place] ^= 1
         (tmp_path / "damaged.nc").write_bytes(damaged)
-        try:
-            assert Fit.load(tmp_path / "damaged.nc").level_names == fit.level_names
-        except FitFileError:
-            refused += 1
-    assert refused
+        with pytest.raises(FitFileError, match="its content is not what was written"):
+            Fit.load(tmp_path / "damaged.nc")
 
 
 def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) -> None:
