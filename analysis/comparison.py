@@ -17,21 +17,16 @@ from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import UNDEFINED, counted, difference_in_words, interval, number, shortened
 from analysis.evaluation import Evaluation
-from analysis.fit_comparison import (
-    INTERVAL_LEVEL,
-    check_comparable,
-    common_questions,
-    compared_parameters,
-    draw_parameters,
-    draw_shifts,
-    forest_caption,
-    height_of_forest,
-    out_of_sample,
-    parameter_tables,
-    parameters_in_words,
-)
+from analysis.fit_comparison import check_comparable, common_questions, draw_shifts, out_of_sample
 from analysis.learned import describe_fit
 from analysis.methods.direag import after_calibration
+from analysis.parameters import (
+    INTERVAL_LEVEL,
+    compared_parameters,
+    parameter_tables,
+    parameters_in_words,
+    parameters_picture,
+)
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
 from bayes_direag.data.files import as_records
@@ -69,7 +64,6 @@ _PICTURES = {
         "{n} questions. Above 0: the other is surer than the first. Lines: 90% interval of its posterior, if it has "
         "one; where it crosses 0 it holds the probability of the first.",
     ),
-    "parameters": ("Where do the parameters lie?", ""),
 }
 _LOO_NOTE = (
     "elpd: log probability of the state that occurred, each question left out, before recalibration, summed; more is "
@@ -96,7 +90,7 @@ class Comparison(Result):
     tables : dict
         ``loo``: leave-one-out, the best model first. ``metrics``: paired differences to the first of those compared.
         ``predictions``: a row per model and question. ``moved``: how far these are from the first. ``parameters``: see
-        :func:`~analysis.fit_comparison.compared_parameters`.
+        :func:`~analysis.parameters.compared_parameters`.
     record : dict
         All of it as JSON can hold it.
     """
@@ -126,14 +120,12 @@ class Comparison(Result):
             if name in self.tables:
                 table = self.tables[name]
                 with figure_style():
-                    if name == "parameters":
-                        figure = headed_figure(title, forest_caption(table), height_of_forest(table), width=7.4)
-                        draw_parameters(figure, table)
-                    else:
-                        height = 4.6 if name == "predictions" else 0.6 + 0.3 * len(table)
-                        figure = headed_figure(title, caption.format(n=table["n"].iloc[0]), height, width=7.4)
-                        _DRAW[name](figure.subplots(), table)
+                    height = 4.6 if name == "predictions" else 0.6 + 0.3 * len(table)
+                    figure = headed_figure(title, caption.format(n=table["n"].iloc[0]), height, width=7.4)
+                    _DRAW[name](figure.subplots(), table)
                 yield Picture(name, figure)
+        if "parameters" in self.tables:
+            yield parameters_picture(self.tables["parameters"])
 
     def blocks(self) -> Iterator[Block]:
         """Yield the verdict, what is compared, and the tables."""

@@ -1,23 +1,23 @@
 """What a fit is, whether it has converged, and its parameters, as blocks of a document."""
 
 import json
+from collections.abc import Iterator
 
-from analysis.display.document import Cell, Column, Record, Table, Terms, Verdict
-from analysis.display.glossary import PARAMETERS
-from analysis.display.text import number, percent
+from analysis.display.document import Block, Column, Paragraph, Table, Terms, Verdict
+from analysis.display.text import percent
+from analysis.parameters import compared_parameters, parameter_tables
 from bayes_direag.commands.quality import voting_note
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
 
-_SCALE_NOTE = "Multiplying weight, prior_strength and null_base by one number changes no prediction: compare shares."
 _SCALE_NOTE_OF_LEVEL = (
     "Variant level: the labels determine weight x sigmoid(bias) and null_gain x weight x sigmoid(-bias), up to a "
     "common scale. Only the prior determines weight, bias and null_gain themselves, and their shares."
 )
 _AGREEMENT_NOTE = (
-    " agrees: how often a level's answer is the one that most others give, over all questions given, labelled or not. "
+    "agrees: how often a level's answer is the one that most others give, over all questions given, labelled or not. "
     "by chance: the same for answers to different questions. What lies beyond chance moves weight and vote."
 )
 
@@ -66,50 +66,22 @@ def convergence_block(fit: Fit) -> Verdict:
     return Verdict((("fine" if found.converged else "failure", convergence_verdict(found)),))
 
 
-def parameter_tables(fit: Fit) -> tuple[Table, Table]:
-    """Tabulate the parameters of each level and those that all levels share: means over the draws, ± their sds."""
-    rows, source = fit.parameters().to_dict("records"), "`direag show FIT --json`"
-    of_level = {level: [row for row in rows if row["level"] == level] for level in fit.level_names}
-    names = [str(row["parameter"]) for row in of_level[fit.level_names[0]]]
-    cells = {
-        level: [Cell(percent(own[names.index("weight")]["relative"])), *(Cell(*_with_sd(row)) for row in own)]
-        for level, own in of_level.items()
-    }
-    columns = [Column("level", holds="name"), Column("share", "of the weight")]
-    columns += [Column(name.replace("[", "\n[")) for name in names]
-    note = "weight: how much the level's reports count; only its share means anything."
-    if "bias" in names:
-        note += " bias: the shift of its confidences on the logit scale; below 0 they count for less than stated."
+def learned_blocks(fit: Fit) -> Iterator[Block]:
+    """Yield the parameters of a fit and, where the model looks at it, how often its levels agree."""
+    if fit.variant == "level" and fit.preset.null_gain.fixed is None:
+        yield Paragraph(_SCALE_NOTE_OF_LEVEL, "note")
+    yield from parameter_tables(compared_parameters({"fit": fit}))
     if agreement := fit.fitted.agreement:
-        columns += [Column("agrees"), Column("by chance")]
-        for level, *shares in zip(fit.level_names, agreement.share, agreement.by_chance, strict=True):
-            cells[level] += [Cell(percent(share, 0)) for share in shares]
-        note += _AGREEMENT_NOTE
-    levels = tuple((Cell(level), *own) for level, own in cells.items())
-    free = fit.variant == "level" and fit.preset.null_gain.fixed is None
-    shared = Table.of(
-        "Parameters that all levels share",
-        [row for row in rows if row["level"] not in of_level],
-        {
-            Column("parameter", holds="name"): lambda row: row["parameter"],
-            Column("value"): lambda row: " ".join(_with_sd(row)).rstrip(),
-            Column("relative", "to the total weight"): lambda row: number(row["relative"]),
-            Column("what it says", holds="prose"): lambda row: _meaning(row["parameter"].partition("[")[0]),
-        },
-        _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE,
-        source,
-    )
-    return Table("Parameters of each level", tuple(columns), levels, note, source), shared
-
-
-def _with_sd(row: Record) -> tuple[str, str]:
-    """Return a mean and, if there are several draws, the posterior standard deviation."""
-    return number(row["mean"]), f"± {number(row['sd'])}" if row["sd"] > 0 else ""
-
-
-def _meaning(parameter: str) -> str:
-    """Return what a shared parameter says, or what that part of a pooled one does."""
-    return PARAMETERS.get(parameter) or PARAMETERS[parameter.rpartition("_")[2]]
+        yield Table.of(
+            "How often levels agree",
+            zip(fit.level_names, agreement.share, agreement.by_chance, strict=True),
+            {
+                Column("level", holds="name"): lambda row: row[0],
+                Column("agrees"): lambda row: percent(row[1], 0),
+                Column("by chance"): lambda row: percent(row[2], 0),
+            },
+            _AGREEMENT_NOTE,
+        )
 
 
 def _searched(found: OptimumSummary, preset: Preset) -> str:

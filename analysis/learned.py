@@ -1,10 +1,8 @@
-"""The learned parameters of a fit as tables and figures: calibration curves, weights and biases, final calibration.
+"""What a fit has learned as curves and figures: the calibration of each level, and the final calibration.
 
-Values are means over the draws with equal-tailed intervals, which are NaN for a MAP. Weight, prior_strength and
-null_base are shown relative to the total weight of all levels, since only these ratios are identified.
+Curves are means over the draws with equal-tailed intervals, which are NaN for a MAP.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,35 +11,28 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from analysis.display.document import LeftOut, Picture, Record
-from analysis.display.glossary import PARAMETERS
+from analysis.display.document import LeftOut, Picture
 from analysis.display.style import (
-    REFERENCE,
     RIGHT,
     diagonal,
     figure_style,
-    fitting,
-    forest,
     headed_figure,
     panel_grid,
-    row_labels,
 )
+from analysis.parameters import compared_parameters, parameters_picture
 from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import prior_draws, sampled_parameters
+from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import IDENTITY, distribution, odds_against
+from bayes_direag.model.selection import distribution, odds_against
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-#: Number of draws of a prior, and the parameters that only mean something in units of the total weight.
-_PRIOR_DRAWS, _RELATIVE = 2000, ("prior_strength", "null_base")
 
 #: Points of a curve, from 0 to 1 in steps of half a percent.
 GRID = np.linspace(0, 1, 201)
@@ -60,54 +51,6 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
         curve = 1 / (1 + odds_against(stated, np.full(len(GRID), number), parameters).T)
         parts.append(pd.DataFrame({"level": name, "stated": GRID} | draw_columns(curve, level, "calibrated")))
     return pd.concat(parts, ignore_index=True)
-
-
-def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return each level's ``share`` of the total weight and, if the variant has one, its ``bias`` (logit scale)."""
-    natural, draws = fit.draws(), {"share": fit.draws("relative")["weight"]}
-    if "bias" in natural:
-        draws["bias"] = natural["bias"]
-    levels = pd.Series(fit.level_names, dtype="str")
-    parts = (
-        {"quantity": name, "level": levels} | draw_columns(values.to_numpy(), level, "value")
-        for name, values in draws.items()
-    )
-    return pd.concat(map(pd.DataFrame, parts), ignore_index=True)
-
-
-def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the identified quantities that all levels share, with the coefficients of a logistic final calibration.
-
-    ``prior_low``, ``prior_high``: the interval of the prior.
-    """
-    natural, relative = fit.draws().droplevel("level", axis=1), fit.draws("relative").droplevel("level", axis=1)
-    shown = ("slope", "null_gain", "sharpness", "vote_slope")
-    draws = {name: natural[name] for field in shown for name in map(str, natural) if name.partition("[")[0] == field}
-    draws |= {f"{name} / total weight": relative[name] for name in _RELATIVE}
-    if fit.recalibration.method != "none":
-        draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in fit.recalibration.coefficients}
-    table = pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str")})
-    table = table.assign(**draw_columns(pd.DataFrame(draws).to_numpy(), level, "value"))
-    ends = np.quantile(_shared_prior(fit, list(draws)), [(1 - level) / 2, (1 + level) / 2], axis=1)
-    return table.assign(prior_low=ends[0], prior_high=ends[1])
-
-
-def _shared_prior(fit: Fit, quantities: Sequence[str]) -> Float[np.ndarray, "quantity draw"]:
-    """Draw quantities that all levels share from their priors."""
-    import jax
-
-    data = fit.likelihood_data
-    drawn = prior_draws(data, n_draws=_PRIOR_DRAWS, key=jax.random.key(0))
-    values = {f"{name} / total weight": drawn[name] / drawn["weight"].sum(axis=-1) for name in _RELATIVE}
-    scale = fit.preset.recalibration.prior_scale(fit.n_questions)
-    normal = np.random.default_rng(0).standard_normal(_PRIOR_DRAWS)
-    values |= {f"recalibration {name}": value + scale * normal for name, value in IDENTITY.items()}
-    rows = []
-    for quantity in quantities:
-        field = quantity.partition("[")[0]
-        place = [name for name in quantities if name.partition("[")[0] == field].index(quantity)
-        rows.append(values[quantity] if quantity in values else drawn[field].reshape(_PRIOR_DRAWS, -1)[:, place])
-    return np.stack(rows)
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
@@ -184,17 +127,6 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
     return by_column.groupby(["level", "low", "high"], sort=False, as_index=False).sum()
 
 
-_GREEN = "#009E73"
-
-#: A prior is drawn as far from the posterior as this many times the posterior's width.
-_FAR = 2.0
-
-#: Values of shared quantities that change nothing.
-_REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
-    f"recalibration {name}": value for name, value in IDENTITY.items()
-}
-
-
 def calibration_curves_figure(
     curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
 ) -> "Figure":
@@ -220,67 +152,6 @@ def calibration_curves_figure(
         for axes in panels:
             axes.margins(0)
     return figure
-
-
-def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw the weight and the bias of each level."""
-    names = quantities["level"].unique().tolist()
-    kinds = quantities["quantity"].unique().tolist()
-    biased = "bias" in kinds
-    caption = (
-        f"{about} {_spread(quantities, interval_level, 'Dots and bars')} Weight: share of the total of all levels; "
-        "dashed: equal shares."
-    )
-    if biased:
-        caption += " Bias: on the logit scale; the lower, the less the level's reports count for their answers."
-    title = f"Learned weight {'and bias ' if biased else ''}of each level"
-    with figure_style():
-        figure = headed_figure(title, caption, 0.9 + 0.3 * len(names))
-        panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
-        for axes, kind, colour, marker in zip(panels, kinds, (RIGHT, _GREEN), "os", strict=False):
-            rows = quantities[quantities["quantity"] == kind]
-            scale = 100 if kind == "share" else 1
-            _dashed(axes, 100 / len(names) if kind == "share" else 0.0)
-            forest(axes, scale * rows[["value", "low", "high"]], colour=colour, marker=marker)
-        row_labels(panels[0], [fitting(name, 2.2) for name in names])
-        panels[0].set_xlim(left=0)
-        panels[0].set_xlabel("share of the total weight (%)")
-        if biased:
-            panels[1].set_xlabel("bias (logit)")
-    return figure
-
-
-def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw the identified quantities that all levels share, each on its own scale."""
-    keys = [re.split(r" /|\[", name)[0].replace(" ", "_") for name in quantities["quantity"]]
-    meaning = " ".join(f"{key}: {PARAMETERS[key]}." for key in dict.fromkeys(keys))
-    spread = _spread(quantities, interval_level, "Dots and bars")
-    prior = f"Grey: {interval_level:.0%} interval of the prior."
-    caption = f"{about} {spread} {prior} Dashed: the value that changes nothing. {meaning}"
-    with figure_style():
-        figure = headed_figure("Learned quantities that all levels share", caption, 0.4 + 0.62 * len(quantities))
-        panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
-        for axes, row in zip(panels, quantities.to_dict("records"), strict=True):
-            name = str(row["quantity"])
-            at = _REFERENCE_VALUES.get(name)  # None for the slope of one of several signals
-            if at is not None:
-                _dashed(axes, at)
-            axes.hlines(0, row["prior_low"], row["prior_high"], color="0.85", linewidth=9, zorder=0)
-            forest(axes, pd.DataFrame([row], columns=["value", "low", "high"]), colour=RIGHT)
-            row_labels(axes, [name])
-            axes.set_xlim(*_reach(row))
-            axes.locator_params(axis="x", nbins=6)
-        panels[-1].set_xlabel("value, without a unit; each row has its own scale")
-    return figure
-
-
-def _reach(row: Record) -> tuple[float, float]:
-    """Return the ends of an axis for a posterior and its prior, of which a part far from the posterior is left out."""
-    low, high = (row["value"], row["value"]) if np.isnan(row["low"]) else (row["low"], row["high"])
-    far = _FAR * (high - low) or np.inf
-    left, right = max(min(low, row["prior_low"]), low - far), min(max(high, row["prior_high"]), high + far)
-    edge = 0.08 * (right - left)
-    return (0.0 if left >= 0 else left - edge), right + edge
 
 
 def recalibration_figure(
@@ -315,10 +186,6 @@ def _draw_band(axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: fl
     axes.plot(x, y, color=RIGHT, linewidth=2)
 
 
-def _dashed(axes: "Axes", at: float) -> None:
-    axes.axvline(at, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
-
-
 def _draw_stated(axes: "Axes", rows: pd.DataFrame) -> None:
     count = (rows["right"] + rows["wrong"]).to_numpy(float)
     width = (rows["high"] - rows["low"]).to_numpy(float)
@@ -333,14 +200,14 @@ def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = ""
 
 
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
-    """Draw what a fit has learned: weights and biases, calibration curves, shared parameters, final calibration.
+    """Draw what a fit has learned: its parameters, calibration curves and final calibration.
 
     Parameters
     ----------
     fit
         A fit by MAP or NUTS.
     level
-        Posterior probability of the intervals.
+        Posterior probability of the intervals of curves.
     """
     about = describe_fit(fit)
     if fit.variant == "level":
@@ -349,16 +216,13 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     def picture(name: str, figure: "Figure", table: pd.DataFrame, **others: pd.DataFrame) -> Picture:
         return Picture(name, figure, {name: table.assign(interval_level=level), **others})
 
-    levels = level_quantities(fit, level)
-    yield picture("levels", level_figure(levels, about, level), levels)
+    yield parameters_picture(compared_parameters({"fit": fit}), about)
     if fit.variant == "count":
         yield LeftOut("calibration_curves", "variant count has none: every report counts in full")
     else:
         curves, stated = calibration_curves(fit, level), stated_confidences(LabelledReports.of_fits([fit]))
         figure = calibration_curves_figure(curves, stated, about, level)
         yield picture("calibration_curves", figure, curves, calibration_curves_stated=stated)
-    shared = shared_quantities(fit, level)
-    yield picture("shared", shared_figure(shared, about, level), shared)
     if fit.recalibration.method == "none":
         yield LeftOut("recalibration", "there is none, so support is the final probability")
         return

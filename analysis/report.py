@@ -25,7 +25,7 @@ from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import write_page
 from analysis.display.text import counted, difference_in_words, interval, is_clear, number, percent, with_interval
 from analysis.evaluation import MANIFEST, Evaluation
-from analysis.fit_display import convergence_block, fit_terms, parameter_tables
+from analysis.fit_display import convergence_block, fit_terms, learned_blocks
 from analysis.learned import fit_pictures
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words, spoken
@@ -379,7 +379,7 @@ def _fit_blocks(
     yield fit_terms(fit, name)
     if fit.fingerprint != evaluation.record.observations.sha256:
         yield Paragraph("These are not the questions of the evaluation, or the answers to them differ.", "warning")
-    yield from parameter_tables(fit)
+    yield from learned_blocks(fit)
     yield from _drawn(fit_pictures(fit, level=evaluation.settings.interval_level), on_step)
     if diagnosis is None:
         yield convergence_block(fit)

@@ -28,6 +28,7 @@ EVALUATE = "evaluate"
 SLOW = {
     "abstention.md",
     "api.md",
+    "compare-posterior.md",
     "figures.md",
     "import-logs.md",
     "judges.md",

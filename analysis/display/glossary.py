@@ -75,12 +75,15 @@ METRIC_WORDS: Mapping[str, MetricWords] = MappingProxyType(
 )
 FIRST_METRICS = ("benefit", "accuracy_of_all", "log_score")
 
-#: Of the parameters that are one for all levels.
+#: Of parameters, and of what pooled ones share by the last part of its name.
 PARAMETERS: Mapping[str, str] = MappingProxyType(
     {
+        "share": "of the weight of all levels",
+        "bias": "shift of a level's confidences; below 0 they count for less than stated",
+        "vote": "what a report adds to the log odds of its answer at any confidence",
+        "prior_strength_relative": "evidence for every answer before any report, in units of the total weight",
+        "null_base_relative": "evidence, before any report, that no answer is right, likewise",
         "slope": "how much a stated confidence matters; 0: not at all, 1: as stated",
-        "prior_strength": "evidence for every answer before any report",
-        "null_base": "evidence, before any report, that no answer is right",
         "null_gain": "how much doubt in the reports counts as evidence that no answer is right",
         "recalibration_intercept": "final calibration; 0 leaves the support as it is",
         "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too cautious",
@@ -113,21 +116,16 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "has fewer errors. One that stays level does not know which of its answers are wrong. The far left rests "
             "on few questions.",
         ),
-        "levels": (
-            "How much does each level count?",
-            "Left: the weight of each level; at the dashed line all levels count equally. Right, if shown: the shift "
-            "of its confidences; left of 0 they count for less than stated. A bar shows the uncertainty that the "
+        "parameters": (
+            "Where do the parameters lie?",
+            "Left: the share of each level in the weight of all, the shift of its confidences (left of 0 they count "
+            "for less than stated), and its votes. Right: what all levels share. A bar shows the uncertainty that the "
             "labelled questions leave.",
         ),
         "calibration_curves": (
             "What does a stated confidence count for?",
             "On the dashed line it counts as stated, below it for less. Where the curve is flat, the stated confidence "
             "makes no difference. The curve is learned only where there are grey bars.",
-        ),
-        "shared": (
-            "Parameters that all levels share",
-            "For those who know the model. Each number has its own scale. The slope says how much stated confidences "
-            "matter (0: not at all).",
         ),
         "recalibration": (
             "The last step, from support to probability",

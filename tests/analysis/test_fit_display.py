@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.display.text import UNDEFINED, number, percent
-from analysis.fit_display import convergence_block, fit_terms, parameter_tables
+from analysis.display.text import interval, number
+from analysis.fit_display import convergence_block, fit_terms, learned_blocks
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.parameters import identified_draws
 from bayes_direag.model.presets import PRESETS
-from tests.analysis.fits import good_fit
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.fits import good_fit, random_fit
 from tests.analysis.report.runs import small_fit
 
 
@@ -56,22 +58,22 @@ def test_convergence(fit, status, figure):
     assert figure in text
 
 
-@pytest.mark.parametrize("fit", [small_fit(), good_fit()])
-def test_parameters_of_levels_and_shared(fit):
-    levels, shared = parameter_tables(fit)
-    table = fit.parameters()
-    of_level = table.dropna(subset="level").set_index(["parameter", "level"])
-    names = of_level.index.unique("parameter").tolist()
-    assert [column.header for column in levels.columns[: len(names) + 2]] == ["level", "share", *names]
-    for level, row in zip(fit.level_names, levels.rows, strict=True):
-        own = [of_level.loc[(name, level)] for name in names]
-        expected = [(percent(own[0]["relative"]), "")]
-        expected += [(number(one["mean"]), f"± {number(one['sd'])}" if one["sd"] > 0 else "") for one in own]
-        assert [(cell.text, cell.detail) for cell in row[1 : len(names) + 2]] == expected
-    assert ("agrees" in [column.header for column in levels.columns]) == (fit.fitted.agreement is not None)
-    rows = {name.text: [cell.text for cell in cells] for name, *cells in shared.rows}
-    null_base = table.set_index("parameter").loc["null_base"]
-    assert rows["null_base"][0].startswith(number(null_base["mean"]))
-    assert rows["null_base"][1] == number(null_base["relative"])
-    assert rows["recalibration_slope"][1] == UNDEFINED
-    assert all(meaning for *_, meaning in rows.values())
+@pytest.mark.parametrize(("fit", "value"), [(small_fit(), "mode"), (good_fit(), "median")])
+def test_what_was_learned(fit, value):
+    identified, scale, *agreement = learned_blocks(fit)
+    assert [column.header for column in identified.columns][:2] == ["parameter", value]
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in identified.rows}
+    draws = identified_draws(fit.tree)
+    assert rows["share, vanilla"][0] == number(float(draws["share"].sel(level="vanilla").median()), 2)
+    assert rows["slope"][0] == number(float(draws["slope"].median()), 2)
+    ends = np.quantile(draws["slope"], [0.05, 0.95])
+    assert value == "mode" or rows["slope"][1] == interval(*ends, 2)
+    assert rows["slope"][-1].startswith("how much a stated confidence matters")
+    assert (rows["bias, very_cautious"][-1] != "", rows["bias, cautious"][-1]) == (True, "")
+    assert [row[0].text for row in scale.rows][:5] == [f"weight, {level}" for level in fit.level_names]
+    assert bool(agreement) == (fit.fitted.agreement is not None)
+
+
+def test_variant_level_says_what_only_the_prior_determines():
+    first, *_ = learned_blocks(random_fit(simulate_observations(30, seed=2), variant="level"))
+    assert "Only the prior determines weight, bias and null_gain" in first.text

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import expit, logit
-from scipy.stats import norm
 
 from analysis.learned import (
     GRID,
@@ -13,20 +12,17 @@ from analysis.learned import (
     calibration_curves,
     calibration_curves_figure,
     fitted_support,
-    level_figure,
-    level_quantities,
     recalibration_curve,
     recalibration_figure,
-    shared_figure,
-    shared_quantities,
     stated_confidences,
 )
+from analysis.parameters import compared_parameters, parameters_picture
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.figure_checks import assert_stands_alone, said
-from tests.analysis.fits import good_fit, random_fit
+from tests.analysis.figure_checks import assert_stands_alone
+from tests.analysis.fits import random_fit
 from tests.analysis.handmade_reports import observe, with_gaps
 
 ABOUT = "Fitted to some questions."
@@ -57,47 +53,6 @@ class TestSeveralDraws:
         assert table["stated"].tolist() == GRID.tolist() * 5
         assert_summary(table, "calibrated", expected.reshape(7, -1))
 
-    def test_levels(self, several):
-        table = level_quantities(several, 0.8)
-        weight = draws(several, "weight")
-        assert_summary(table[table["quantity"] == "share"], "value", weight / weight.sum(axis=1, keepdims=True))
-        assert_summary(table[table["quantity"] == "bias"], "value", draws(several, "bias"))
-        assert table["level"].tolist() == list(several.level_names) * 2
-
-    def test_shared(self, several):
-        total = draws(several, "weight").sum(axis=1)
-        expected = {
-            "slope": draws(several, "slope"),
-            "null_gain": draws(several, "null_gain"),
-            "prior_strength / total weight": draws(several, "prior_strength") / total,
-            "null_base / total weight": draws(several, "null_base") / total,
-            "recalibration intercept": draws(several, "intercept", "recalibration"),
-            "recalibration slope": draws(several, "slope", "recalibration"),
-        }
-        table = shared_quantities(several, 0.8)
-        assert table["quantity"].tolist() == list(expected)
-        assert_summary(table, "value", np.stack(list(expected.values()), axis=1))
-
-    def test_their_priors(self):
-        fit = good_fit()
-        table = shared_quantities(fit, 0.8).set_index("quantity")
-        assert table["value"]["sharpness"] == pytest.approx(fit.tree["posterior"]["sharpness"].mean().item())
-        assert "vote_slope" not in table.index
-        table = table[["prior_low", "prior_high"]]
-        undrawn = fit.tree.copy()
-        del undrawn["posterior_predictive"]
-        prior = Fit(undrawn).with_predictive().tree["prior"].to_dataset().squeeze("chain")
-        expected = {name: prior[name] for name in ("slope", "null_gain", "sharpness")}
-        expected["null_base / total weight"] = prior["null_base"] / prior["weight"].sum("level")
-        for name, drawn in expected.items():
-            low, high = table.loc[name]
-            # Shares of 1000 other draws: four standard errors.
-            assert float((drawn < low).mean()) == pytest.approx(0.1, abs=0.038)
-            assert float((drawn > high).mean()) == pytest.approx(0.1, abs=0.038)
-        scale = fit.preset.recalibration.prior_scale(fit.n_questions)
-        expected_ends = 1 + scale * norm.ppf([0.1, 0.9])
-        assert table.loc["recalibration slope"].tolist() == pytest.approx(expected_ends.tolist(), abs=0.15 * scale)
-
     def test_recalibration(self, several):
         intercept, slope = (draws(several, name, "recalibration") for name in ("intercept", "slope"))
         expected = expit(intercept[:, None] + slope[:, None] * logit(np.clip(GRID, 1e-6, 1 - 1e-6)))
@@ -116,11 +71,10 @@ class TestSeveralDraws:
 
 def test_one_draw_has_no_interval():
     one = random_fit(OBSERVATIONS)
-    for function in (calibration_curves, level_quantities, shared_quantities, recalibration_curve):
+    for function in (calibration_curves, recalibration_curve):
         table = function(one)
         assert table[["low", "high"]].isna().all(axis=None)
         assert table.drop(columns=["low", "high"]).notna().all(axis=None)
-    np.testing.assert_allclose(level_quantities(one)["value"][5:], draws(one, "bias")[0])
 
 
 class TestVariants:
@@ -129,22 +83,14 @@ class TestVariants:
         found = calibration_curves(fit).groupby("level", sort=False)["calibrated"].agg(["min", "max"])
         expected = expit(draws(fit, "bias")[0])
         np.testing.assert_allclose(found, np.stack([expected, expected], axis=1), rtol=1e-12)
-        assert "slope" not in set(shared_quantities(fit)["quantity"])
 
     def test_count_takes_every_report_in_full(self):
         fit = random_fit(OBSERVATIONS, variant="count")
         assert (calibration_curves(fit)["calibrated"] == 1).all()
-        assert set(level_quantities(fit)["quantity"]) == {"share"}
-        ratios = ["prior_strength / total weight", "null_base / total weight"]
-        assert shared_quantities(fit)["quantity"].tolist()[:2] == ratios
-        figure = level_figure(level_quantities(fit), ABOUT, 0.95)
-        assert len(figure.axes) == 1
-        assert "Bias" not in said(figure)
 
     def test_no_recalibration(self):
         fit = random_fit(OBSERVATIONS, recalibration="none")
         np.testing.assert_allclose(recalibration_curve(fit)["probability"], GRID)
-        assert not any("recalibration" in name for name in shared_quantities(fit)["quantity"])
 
 
 class TestLabelledReports:
@@ -209,16 +155,6 @@ def test_calibration_curves_and_bands(several):
             assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
 
 
-def test_shares_and_biases(several):
-    table = level_quantities(several, 0.8)
-    figure = level_figure(table, ABOUT, 0.8)
-    assert_stands_alone(figure, ABOUT, "80% interval", "Bias")
-    share, bias = (axes.collections[1].get_offsets() for axes in figure.axes)
-    np.testing.assert_allclose(share[:, 0], 100 * table["value"][:5])
-    np.testing.assert_allclose(bias[:, 0], table["value"][5:])
-    assert {label.get_text() for label in figure.axes[0].get_yticklabels()} == set(several.level_names)
-
-
 def test_many_levels_with_long_names():
     rng = np.random.default_rng(0)
     table = [[(str(rng.integers(1, 4)), float(rng.integers(0, 101))) for _ in range(15)] for _ in range(12)]
@@ -227,21 +163,20 @@ def test_many_levels_with_long_names():
     figure = curves_figure(fit)
     assert_stands_alone(figure, "A point estimate, without intervals.")
     assert len(figure.axes) == 15
-    assert_stands_alone(level_figure(level_quantities(fit), ABOUT, 0.95))
+    assert_stands_alone(parameters_picture(compared_parameters({"fit": fit})).figure)
 
 
-def test_what_levels_share_each_on_its_own_scale(several):
-    table = shared_quantities(several, 0.8)
-    figure = shared_figure(table, ABOUT, 0.8)
-    assert_stands_alone(figure, ABOUT)
-    for axes, (_, row) in zip(figure.axes, table.iterrows(), strict=True):
-        prior, _, dot = axes.collections
-        assert dot.get_offsets().tolist() == [[row["value"], 0]]
-        assert prior.get_segments()[0][:, 0].tolist() == [row["prior_low"], row["prior_high"]]
-        low, high = axes.get_xlim()
-        assert low <= min(row["low"], 0 if row["low"] >= 0 else row["low"])
-        assert high > row["high"]
-    assert "slope: how much" in said(figure)
+def test_the_forest_has_a_row_for_each_level_and_a_panel_for_each_parameter():
+    fits = {"one": random_fit(OBSERVATIONS), "draws": random_fit(OBSERVATIONS, n_draws=7, seed=1)}
+    table = compared_parameters(fits)
+    picture = parameters_picture(table, ABOUT)
+    assert_stands_alone(picture.figure, ABOUT, "Orange diamonds: one, the mode.", "draws, median and 90% interval")
+    for axes in picture.figure.axes:
+        rows = table[table["parameter"].str.replace("_", " ") == axes.get_title(loc="left")]
+        points, (dots, *_) = axes.lines[-1], axes.collections[1:]
+        assert points.get_xdata().tolist() == rows.query("model == 'one'")["value"].tolist()
+        assert dots.get_offsets()[:, 0].tolist() == rows.query("model == 'draws'")["value"].tolist()
+    assert len(picture.figure.axes) == table[table["identified"]]["parameter"].nunique()
 
 
 def test_the_recalibration_over_the_support(several):

@@ -77,10 +77,10 @@ def test_everything_right_and_nothing_answered(tmp_path, said):
 
 def test_every_picture_of_a_fit_says_what_was_fitted():
     pictures = list(fit_pictures(random_fit(simulate_observations(50, seed=4), n_draws=6), level=0.9))
-    assert [picture.name for picture in pictures] == ["levels", "calibration_curves", "shared", "recalibration"]
+    assert [picture.name for picture in pictures] == ["parameters", "calibration_curves", "recalibration"]
     for picture in pictures:
         assert not isinstance(picture, LeftOut)
         caption = " ".join(picture.figure.get_supxlabel().split())
         assert "Fitted to 50 questions of handmade" in caption
-        assert "90% interval over the posterior draws" in caption
+        assert "90% interval" in caption
         assert all(isinstance(table, pd.DataFrame) and len(table) for table in picture.tables.values())

@@ -7,7 +7,8 @@ from scipy.special import expit, logit
 
 from analysis.comparison import compare
 from analysis.display.text import difference_in_words, interval
-from analysis.fit_comparison import compared_parameters, left_out_interval, out_of_sample
+from analysis.fit_comparison import left_out_interval, out_of_sample
+from analysis.parameters import compared_parameters
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map

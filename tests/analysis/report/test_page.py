@@ -11,7 +11,7 @@ import pytest
 
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.evaluation import Evaluation
-from analysis.fit_display import parameter_tables
+from analysis.fit_display import learned_blocks
 from analysis.report import with_parts, write_report
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset
@@ -130,8 +130,7 @@ class TestWhatStandsInIt:
         assert [row[0] for row in least] == rows.nsmallest(10, "probability")["problem_id"].tolist()
 
     def test_the_fit_and_the_fits_behind_the_evaluation(self, page):
-        levels, shared = parameter_tables(small_fit())
-        for table in (levels, shared):
+        for table in learned_blocks(small_fit()):
             _, *rows = page.tables[table.caption]
             assert [row[:2] for row in rows] == [[cell.text for cell in row[:2]] for row in table.rows]
         assert page.tables["The fits behind the held-out predictions"][1][:2] == ["confidence", "2 of 2"]
