@@ -21,10 +21,10 @@ _SCALES = {
     "hundred": 2, "thousand": 3, "万": 4, "萬": 4, "lakh": 5, "million": 6, "mio": 6, "mln": 6, "crore": 7, "億": 8,
     "亿": 8, "billion": 9, "bn": 9, "trillion": 12,
 }  # fmt: skip
-_SYMBOLS = (
-    "% ‰ ° °C °F K m km dm cm mm μm nm mi ft in yd kg g mg μg lb lbs oz t L l dL dl cL cl mL ml h hr hrs min mins s "
-    "sec secs ms J kJ MJ N kN W kW MW kWh V mV kV A mA Hz kHz MHz GHz Ω kΩ Pa kPa bar atm mol cal kcal B kB KB MB GB "
-    "TB rad mph kph ha ¢ 元 円 人 个 個 歳 岁"
+_SYMBOLS = (  # no s right behind digits, as in 1900s
+    "% ‰ ° °C °F K m km dm cm mm μm nm mi ft in yd kg g mg μg lb lbs oz t L l dL dl cL cl mL ml h hr hrs min mins "
+    "(?<!\\d)s sec secs ms J kJ MJ N kN W kW MW kWh V mV kV A mA Hz kHz MHz GHz Ω kΩ Pa kPa bar atm mol cal kcal "
+    "B kB KB MB GB TB rad mph kph ha ¢ 元 円 人 个 個 歳 岁"
 )
 _WORDS = (
     "percent pct degree celsius fahrenheit kelvin dollar euro pound cent penny pence yen yuan rupee franc peso USD "

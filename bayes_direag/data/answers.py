@@ -44,11 +44,16 @@ _LEAD = re.compile(
 )
 _OPEN, _CLOSE = r"[(\[{\"']*", r"[)\]}\"']*"
 _LETTER = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]"  # of any script in which options are lettered
+_BEFORE = (
+    r"(?:the )?(?:option|choice|answer) |i (?:choose|pick|select) "
+    r"|(?:故?选择?项?|選|答案|答え|正解|정답|ответ)[是为為は은]?:?\s*"
+)
+_BEHIND = (
+    r"[.!,;:]?|选项|選項|번|번?입니다|です| is (?:the )?(?:correct|right|best)?(?: ?(?:answer|option|choice))?[.!]?"
+)
 _OPTION = re.compile(
-    rf"(?:(?:the )?(?:option|choice|answer) |i (?:choose|pick|select) |(?:答案|选|選)[是为為]?:?\s*)?"
-    rf"{_OPEN}(?P<letter>{_LETTER})"
-    rf"(?:{_CLOSE}(?:[.!,;:]?|选项|選項|번| is (?:the )?(?:correct|right|best)?(?: ?(?:answer|option|choice))?[.!]?)"
-    rf"|(?:[)\]}}\"':]+\s*|[)\]]*[.:]\s+|\s+-\s+)(?P<text>\S.*))",
+    rf"(?:{_BEFORE})?{_OPEN}(?P<letter>{_LETTER})"
+    rf"(?:{_CLOSE}(?:{_BEHIND})|(?:[)\]}}\"':]+\s*|[)\]]*[.:]\s+|\s+-\s+)(?P<text>\S.*))",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
@@ -57,7 +62,8 @@ _LABEL = re.compile(
 )
 _BETWEEN = r"(?: ?[,;/&+] ?(?:and )?| (?:and )?)"
 _LETTERS = re.compile(
-    rf"(?:{_OPEN}[A-Z]{_CLOSE}(?:{_BETWEEN}{_OPEN}[A-Z]{_CLOSE})+|{_OPEN}(?P<run>[A-J]{{2,}}){_CLOSE})\.?"
+    rf"(?:{_OPEN}[A-Z]{_CLOSE}(?:{_BETWEEN}{_OPEN}[A-Z]{_CLOSE})+|{_OPEN}(?P<run>(?-i:[A-J]{{2,}})){_CLOSE})\.?",
+    re.IGNORECASE,
 )
 _WHOLE = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[-+]?\d+\.0+")  # or with commas between thousands
 _DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
@@ -66,8 +72,8 @@ _FOLDS = tuple(
     for pattern, replacement in (
         (r"(?<=[^ ]) ?([+*/=^<>]) ?(?=[^ ])|(?<![^\W\d_]{2}) (-) (?![^\W\d_]{2})", r"\1\2"),  # in formulas
         (r"_\{?(\d+)\}?", r"\1"),  # an index
-        (r"(?<=[\d)\]}]) ?([,;]) (?=[\d(\[{][^()\[\]{}]*[)\]}])", r"\1"),  # between parts in brackets
-        (r"(?<=\d) %", "%"),
+        (r"(?<=[\w)\]}]) ?([,;]) ?(?=[\w(\[{\\-][^()\[\]{}]{0,60}[)\]}])", r"\1"),  # between parts in brackets
+        (r"(?<=\d) (?=[%°])", ""),
     )
 )
 
@@ -183,22 +189,23 @@ def _letter(text: str) -> str | None:
 def _letters(text: str) -> list[str]:
     """Return the letters of a list, in its order; none if it is not a list of several."""
     found = _LETTERS.fullmatch(text)
-    return (
-        [] if found is None or (len({*(found["run"] or "")}) < len(found["run"] or "")) else re.findall("[A-Z]", text)
-    )
+    if found is None:
+        return []
+    letters = [*found["run"]] if found["run"] else re.findall(r"\b[A-Z]\b", text.upper())
+    return [] if found["run"] and len({*letters}) < len(letters) else letters
 
 
 def _folded(text: str) -> str | None:
     """Fold case, characters, spaces, articles and the signs around words; None if the text is blank or missing."""
     before = None
-    while text != before:
+    while text != before and not _CANONICAL["text"].fullmatch(text):
         before, text = text, _folded_once(text)
     return None if is_missing(text) else text
 
 
 def _folded_once(given: str) -> str:
     plain = without_lead(unmarked(given))
-    if re.search(r"[^A-Z ]", plain) and (letters := _letters(plain)):
+    if re.fullmatch(r"[^(\[{]*(?:[,;/&+]| and )[^(\[{]*", plain) and (letters := _letters(plain)):
         plain = "".join(letters)
     if _WHOLE.fullmatch(plain):
         plain = re.sub(r",|\.0+$", "", plain)

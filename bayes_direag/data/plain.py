@@ -123,6 +123,7 @@ class _Spelling(dict[int, str]):
 
 
 _SPELLING = _Spelling()
+_MARKED = re.compile(r"[\\$*_<{}^]|[(\[] | [)\]]")
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _REWRITES = tuple(
     (re.compile(pattern), replacement)
@@ -140,7 +141,7 @@ _REWRITES = tuple(
         (r"\\(?:left|right|displaystyle|q?quad)(?![A-Za-z])|\\[,;:! ()\[\]]", " "),
         (r"\\([$%#&{}])", r"\1"),
         (r"\\(?:times|cdot)(?![A-Za-z])|[\u00d7\u2217\u2219\u22c5\u2715\u2716]", "*"),
-        (r"([\^_])\{(\w)\}", r"\1\2"),
+        (r"([\^_])\{(-?\d+|\w)\}", r"\1\2"),
         (r"([(\[{]) | (?=[)\]}])", r"\1"),
     )
 )
@@ -160,6 +161,8 @@ def unmarked(text: str) -> str:
     text = re.sub(r"(?<=\d)[\u00a0\u2004-\u200a\u202f](?=\d{3}(?!\d| ?/))", ",", text)
     text = re.sub(r"[\u2061-\u2064]", " ", re.sub(r"([₀-₉]+)", r"_\1", text))
     text = spelled(text)
+    if not _MARKED.search(text):
+        return text.strip("\"' ")
     boxed = dict.fromkeys(_BOXED.findall(text))
     text = " ; ".join(boxed) if boxed else text
     for pattern, replacement in _REWRITES:
