@@ -71,6 +71,8 @@ def predict_command(
     Example: direag predict fit.nc new.jsonl --out predictions.csv
     """
     options.check_file(target, fit, observations)
+    if _is_netcdf(observations) and not _is_netcdf(fit):
+        raise DirEAGError(f"saw the fit {observations} in the second place; expected FIT, then OBS. Exchange them.")
     if target_accuracy is None and labelled is not None:
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
     if candidates and target_accuracy is not None:
@@ -160,3 +162,10 @@ def _predict_on_ray(fit: Path, source: Path, target: Path, interval_level: float
         step(f"predicting {source} on Ray")
         predict_on_ray(partial(Fit.load(fit).predict_batch, interval_level=interval_level), source, target)
     options.out.print(f"{target}: written by Ray.", soft_wrap=True)
+
+
+def _is_netcdf(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x89HDF"

@@ -133,10 +133,11 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
     given = [place for place, gold in enumerate(golds) if not is_missing(gold)]
     if not given:
         raise ObservationError(
-            "the kind of answers cannot be inferred without gold answers",
+            "no question has a right answer, so the kind of answers is not known",
             path=path,
             expected="at least one gold_answer, or a declared kind",
-            remedy="Declare the kind: answers='numeric', 'choice' or 'text' (on the command line --answers numeric).",
+            remedy=f"To learn, label some: `direag label {path or 'FILE'} --answers numeric --out labels.csv` chooses "
+            "them. Otherwise declare the kind: answers='numeric', 'choice' or 'text' (--answers numeric).",
         )
     kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")
     for kind in kinds:

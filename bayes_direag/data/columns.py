@@ -2,16 +2,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of
 from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, is_signal
-from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.errors import DirEAGError, ObservationError, abridged
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
+#: Names that columns of others often have, by field.
+_GUESSES = {
+    "question": ("id", "qid", "question_id", "problem", "item", "item_id", "example_id", "doc_id", "uid", "index"),
+    "level": ("model", "model_name", "prompt", "level_name", "run", "sample", "llm", "judge", "annotator"),
+    "answer": ("reply", "response", "prediction", "output", "pred", "generation", "completion", "choice"),
+    "confidence": ("p", "prob", "probability", "conf", "score", "certainty", "verbalized_confidence"),
+    "gold": ("gold", "truth", "label", "target", "correct_answer", "reference", "expected"),
+}
 _NEEDED = ("answer", "confidence")
 
 
@@ -131,23 +140,39 @@ class Columns:
     def _require(self, header: Sequence[str], wanted: Sequence[str], path: Path | None) -> None:
         missing = [name for name in wanted if name not in header]
         if missing or len({*header}) < len(header):
+            there = ", ".join(header)
             raise ObservationError(
-                f"the table has no column {missing[0]}" if missing else "the table has two columns of the same name",
+                f"the table has no column {missing[0]}{self._for(missing[0])}"
+                if missing
+                else "the table has two columns of the same name",
                 path=path,
                 line=None if path is None else 1,
-                seen=", ".join(header),
-                expected=f"the columns {', '.join(wanted)}, each once",
-                remedy=self._remedy(*missing[:1])
+                expected=f"the columns {', '.join(wanted)}, each once, among {abridged(there, 600)}",
+                remedy=self._remedy(header, missing)
                 + ("" if path is None else " A file that is not a table must begin with { on every line."),
             )
 
-    def _remedy(self, missing: str = "") -> str:
-        """Say what to do about a column that is missing."""
-        remedy = "Name the columns, as level='NAME' (on the command line --column level=NAME), or rename them."
-        if missing == self.confidence:
-            remedy = f"If there is none, say confidence=None (on the command line --column confidence=). {remedy}"
-        if missing == self.answer or _LEVEL in self.answer:
-            remedy += " With a row a question: answer='{level}_answer', confidence='{level}_confidence'."
+    def _for(self, name: str) -> str:
+        """Say which field a column is of, by the word that names it in options."""
+        fields = [field for field in NAMED if name in str(vars(self)[field]).split(",")]
+        return f" for the {fields[0]}" if fields else ""
+
+    def _remedy(self, header: Sequence[str], missing: Sequence[str]) -> str:
+        """Say what to do about columns that are missing, with the best guess."""
+        if _LEVEL in self.answer and self.question not in missing:
+            pairs = "--column answer={level}_answer --column confidence={level}_confidence"
+            return f"With a row a question: {pairs}; where there is no confidence, --column confidence=."
+        guesses, left = {}, [name for name in header if name not in {*self.spelling.values()}]
+        for word in filter(lambda word: vars(self)[word] in missing, NAMED):
+            known = [name for name in left if name.lower() in _GUESSES.get(word, ())]
+            near = known or get_close_matches(str(vars(self)[word]), left, n=1, cutoff=0.5)
+            guesses[word] = near[0] if near else "" if word == "confidence" else "NAME"
+            left = [name for name in left if name != guesses[word]]
+        pairs = " ".join(f"--column {word}={name}" for word, name in guesses.items())
+        words = ", ".join(f"{word}={name or None!r}" for word, name in guesses.items())
+        remedy = f"Name the columns, for example {pairs} (in Python {words})." if guesses else "Rename one of them."
+        if "confidence" in guesses:
+            remedy += " Where there is no confidence, say --column confidence= (confidence=None)."
         return remedy
 
     @cached_property

@@ -556,7 +556,8 @@ class Fit:
         """
         expected = f"a fit written by `direag fit --out {path}`"
         if not Path(path).is_file():
-            raise FitFileError(f"{path}: no such file; expected {expected}.")
+            seen = "saw a folder" if Path(path).is_dir() else "no such file"
+            raise FitFileError(f"{path}: {seen}; expected {expected}.")
         try:
             fit = cls(stored_tree(path))
             fit._require_usable()

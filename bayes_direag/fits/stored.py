@@ -54,6 +54,8 @@ def stored_tree(path: str | Path) -> xr.DataTree:
     opened once, and meanwhile Ctrl-C and SIGTERM end the process: the library does not hear Python's handlers.
     """
     whole = Path(path).read_bytes()
+    if not whole.startswith(b"\x89HDF"):
+        raise ValueError("this is no NetCDF file")
     content, digest = whole[:-_DIGEST_SIZE], whole[-_DIGEST_SIZE:]
     if digest != _digest(content):
         raise ValueError("its content is not what was written: it is damaged, or of an earlier version")

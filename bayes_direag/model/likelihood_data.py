@@ -213,7 +213,7 @@ def likelihood_weights(
     usable = chosen & observations.informative
     if not usable.any(axis=1).all():
         remedy = (
-            "Give gold answers (gold_answer, or correct on each observation)."
+            "Label some (`direag label FILE`), or give gold answers (gold_answer, or correct on each observation)."
             if observations.answered.any()
             else "A question is answered by an observation with an answer, and a confidence if its level states any: "
             "see whether they are there, and under these names."

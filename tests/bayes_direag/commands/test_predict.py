@@ -90,6 +90,8 @@ def test_what_cannot_be_asked(tmp_path, fitted, observations):
     labels = ("--out", tmp_path / "p.csv", "--labelled", observations)
     assert "--labelled is for --target-accuracy" in refuse("predict", fitted[0], observations, *labels)
     assert "no such file" in refuse("show", tmp_path / "none.nc")
+    swapped = refuse("predict", observations, fitted[0], "--out", tmp_path / "p.csv")
+    assert "in the second place; expected FIT, then OBS" in swapped
     line = refuse("predict", fitted[0], observations, "--out", tmp_path / "p.xlsx")
     assert "saw the suffix '.xlsx'; expected one of .csv, .jsonl, .parquet" in line
 

@@ -126,7 +126,7 @@ def test_one_row_a_question() -> None:
     np.testing.assert_array_equal(found.correct, [[True, False], [False, True]])
     np.testing.assert_allclose(found.confidence, [[0.9, 1.0], [np.nan, 0.25]])
     assert Observations.from_wide(table, **names, gold="answer", levels=["llama"]).level_names == ("llama",)
-    with pytest.raises(ObservationError, match=r"no column gemma said; saw 'id, .*answer='{level}_answer'"):
+    with pytest.raises(ObservationError, match=r"no column gemma said; .*--column answer={level}_answer"):
         Observations.from_wide(table, **names, levels=["gemma"])
 
 
@@ -292,7 +292,7 @@ class TestWhatIsWrong:
                 {"scale": "fraction"},
                 r"line 1, field p: this confidence is not on the scale fraction; saw 85.0",
             ),
-            ({}, {"level": "modl"}, r"the table has no column modl; saw 'question_id, .*level='NAME'"),
+            ({}, {"level": "modl"}, r"the table has no column modl for the level; .*--column level=model"),
             ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),
             ({"reply": [[1]] * 36}, {"scale": "fraction"}, r"line 1, field reply: .*cannot be used.*saw \[1\]"),
             ({"p": "high"}, {"scale": "fraction"}, r"line 1, field p: this value cannot be used.*saw 'high'"),
@@ -348,7 +348,10 @@ class TestWhatIsWrong:
         path.write_text(json.dumps({"id": "a", "level": 0, "answer": "1"}) + "\n")
         with pytest.raises(ObservationError, match="a line a report, name its columns"):
             Observations.read(path)
-        with pytest.raises(ObservationError, match="no column confidence; saw 'id, level, answer'"):
+        with pytest.raises(
+            ObservationError,
+            match=r"no column confidence for the confidence; .*among id, level, answer\. .*--column confidence=",
+        ):
             Observations.read(path, columns=Columns(question="id"))
 
 
@@ -361,3 +364,13 @@ def test_records_of_questions_may_have_other_names_too() -> None:
     found = Observations.from_records(records, columns=Columns(question="id", confidence="p", scale="fraction"))
     np.testing.assert_allclose(found.confidence, [[0.5, 1.0], [np.nan, 0.25]])
     assert found.level_names == ("x", "y")
+
+
+def test_a_whole_line_is_guessed() -> None:
+    """The first table that somebody brings."""
+    theirs = pd.DataFrame({"qid": [1], "model": ["a"], "response": ["5"], "prob": [0.5], "notes": [1]})
+    line = "--column question=qid --column level=model --column answer=response --column confidence=prob"
+    with pytest.raises(ObservationError, match=f"no column problem_id for the question; .*{line}"):
+        Observations.from_frame(theirs)
+    with pytest.raises(ObservationError, match=r"direag label FILE --answers numeric --out labels\.csv"):
+        Observations.from_frame(theirs, question="qid", level="model", answer="response", confidence=None)
