@@ -278,8 +278,10 @@ def paired_metrics(frames: Mapping[str, pd.DataFrame], *, seed: int, n_resamples
     first, *others = frames
     kept = pd.concat([frame["correct"].notna() for frame in frames.values()], axis=1).all(axis=1)
     scored = {name: scored_rows(frame[kept]) for name, frame in frames.items()}
-    options = {"seed": seed, "n_resamples": n_resamples, "level": BOOTSTRAP_LEVEL}
-    tables = {name: paired_table(scored[first], scored[name], **options) for name in others}
+    tables = {
+        name: paired_table(scored[first], scored[name], seed=seed, n_resamples=n_resamples, level=BOOTSTRAP_LEVEL)
+        for name in others
+    }
     metrics = pd.concat(tables, names=["model", None]).reset_index(level="model").reset_index(drop=True)
     adjusted = control_false_discoveries(metrics["p_value"].to_numpy(float))
     return metrics.assign(n=int(kept.sum()), left_out=int((~kept).sum()), p_adjusted=adjusted)

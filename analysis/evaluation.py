@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -40,7 +40,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.map import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Settings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +114,7 @@ class EvaluationRecord(Settings):
     @classmethod
     def of(cls, settings: EvaluationSettings, **given: Observations | None) -> Self:
         """Make the record of what was given to :func:`evaluate`."""
-        origins = {name: Origin.of(one) for name, one in given.items() if one is not None}
+        origins: dict[str, Any] = {name: Origin.of(one) for name, one in given.items() if one is not None}
         return cls(settings=settings, versions=versions("jax", "numpyro", "numpy", "scipy"), **origins)
 
 
@@ -202,8 +202,8 @@ class Evaluation(Result):
             record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (ValueError, ValidationError) as error:
             raise _unreadable(folder / MANIFEST, error) from error
-        tables = (_read_table(folder / f"{name}.csv", types) for name, types in TABLES.items())
-        evaluation = cls(*tables, record, StoredFits(folder / FITS), None, folder)
+        tables = {name: _read_table(folder / f"{name}.csv", types) for name, types in TABLES.items()}
+        evaluation = cls(**tables, record=record, fits=StoredFits(folder / FITS), folder=folder)
         if observations is None:
             return evaluation
         of = evaluation.of
@@ -213,7 +213,7 @@ class Evaluation(Result):
                 f"{observations}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} "
                 f"evaluated; expected {of.sha256[:16]}. Give those."
             )
-        return cls(**vars(evaluation) | {"observations": given})
+        return replace(evaluation, observations=given)
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
@@ -274,7 +274,7 @@ class Evaluation(Result):
     @property
     def name(self) -> str:
         """The dataset and the model, or how many there are of them; else the name of the folder."""
-        parts = []
+        parts: list[str] = []
         for names, noun in ((self.of.datasets, "datasets"), (self.of.models, "models")):
             parts += names if len(names) <= 1 else [f"{len(names)} {noun}"]
         return ", ".join(parts) or ("" if self.folder is None else self.folder.resolve().name)
@@ -511,7 +511,7 @@ def evaluate(
             scorer.add(predictions[-1])
         on_step("scoring")
         metrics = scorer.table()
-    fits = {
+    fits: dict[tuple[str, str], Fit] = {
         (learner.variant, fold.name): fit
         for learner, states in learned.items()
         if isinstance(learner, FitLearner)
@@ -618,7 +618,7 @@ def _fold_number(fold: pd.Series) -> pd.Series:
     return pd.to_numeric(fold.replace({"test": "0"}))
 
 
-def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
+def _parameter_table(fits: Mapping[tuple[str, str], Fit]) -> pd.DataFrame:
     """Concatenate the parameters of all fits; without fits, return an empty table."""
     tables = []
     for (variant, fold), fit in fits.items():

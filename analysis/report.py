@@ -108,8 +108,8 @@ def with_parts(folder: Path, fit: Path | None, observations: Path | None) -> tup
     inner = folder / "evaluation"
     if (folder / MANIFEST).is_file() or not (inner / MANIFEST).is_file():
         return folder, fit, observations
-    found = (path if path.is_file() else None for path in (folder / "fit.nc", folder / "observations.jsonl"))
-    return inner, *(given or there for given, there in zip((fit, observations), found, strict=True))
+    known, asked = (path if path.is_file() else None for path in (folder / "fit.nc", folder / "observations.jsonl"))
+    return inner, fit or known, observations or asked
 
 
 def title(evaluation: Evaluation) -> str:
@@ -392,9 +392,12 @@ def _share_table(evaluation: Evaluation) -> Table:
     fitted, table = FITTED_METHODS.get(evaluation.method), evaluation.parameters
     weights = table[(table["variant"] == (fitted and fitted.variant)) & (table["parameter"] == "weight")]
     share = weights["relative"].groupby(weights["level"], sort=False).agg(["mean", "min", "max"])
-    columns: dict[Column, Show] = {Column("level", holds="name"): lambda row: str(row["level"])}
-    for header, column in (("mean", "mean"), ("least", "min"), ("most", "max")):
-        columns[Column(header)] = lambda row, column=column: percent(row[column])
+    columns: dict[Column, Show] = {
+        Column("level", holds="name"): lambda row: str(row["level"]),
+        Column("mean"): lambda row: percent(row["mean"]),
+        Column("least"): lambda row: percent(row["min"]),
+        Column("most"): lambda row: percent(row["max"]),
+    }
     note = "If least and most are far apart, the questions do not determine it."
     caption = "How much each level counts: its share of the total weight in the fits of the evaluation"
     return Table.of(caption, share.reset_index().to_dict("records"), columns, note, "parameters.csv")

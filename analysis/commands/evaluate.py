@@ -129,9 +129,14 @@ def show_evaluation(evaluation: "Evaluation", folder: Path, *, everything: bool 
     from analysis.display.terminal import shown
 
     if as_json:
-        record = {"out": str(folder), "answer": [f"{report.title(evaluation)}.", *report.sentences(evaluation)]}
-        record |= {"metrics": evaluation.metrics, "method": evaluation.method, "differences": evaluation.differences}
-        record |= {"calibration": evaluation.calibration}
+        record: dict[str, object] = {
+            "out": str(folder),
+            "answer": [f"{report.title(evaluation)}.", *report.sentences(evaluation)],
+            "method": evaluation.method,
+            "metrics": evaluation.metrics,
+            "differences": evaluation.differences,
+            "calibration": evaluation.calibration,
+        }
         options.out.print_json(data=jsonable(record), allow_nan=False)
         return
     blocks = report.every_method(evaluation) if everything else report.first_screen(evaluation)

@@ -44,11 +44,6 @@ ListMethodsOption = Annotated[
 ResamplesOption = Annotated[
     int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")
 ]
-
-
-ResamplesOption = Annotated[
-    int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")
-]
 PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FOLDER", help="Also draw the pictures into this folder, with their numbers."),
