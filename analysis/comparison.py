@@ -388,9 +388,8 @@ def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
         if fit.preset.is_weighted and not allow_weighted:
             raise DirEAGError(
                 f"{name} weighs questions unequally (null_target_weight {fit.preset.null_target_weight}), which is not "
-                "a probability model, so its leave-one-out density is none either; expected weight 1. Fit it with "
-                "null_target_weight 1 (--set null_target_weight=1), or say allow_weighted (--allow-weighted) to see "
-                "the figures all the same."
+                "a probability model, so its leave-one-out density is none either; expected weight 1. Take preset "
+                "paper, or say allow_weighted (--allow-weighted) to see the figures all the same."
             )
 
 

@@ -258,7 +258,7 @@ def prior_or_labels(fit: Fit) -> pd.DataFrame:
     evidence = draws[[name for name in draws if not str(name).startswith("recalibration_")]]
     densities = {name: fit.tree[name].to_dataset() for name in ("log_likelihood", "log_prior")}
     tree = xr.DataTree.from_dict({"posterior": evidence, **densities})
-    shared = [name for name in densities["log_prior"] if not fit.preset.pools(str(name))]
+    shared = [name for name in densities["log_prior"] if not str(name).endswith("_decentered")]
     pulls = xr.concat(
         [psense(tree, group="prior", group_var_names=shared), psense(tree, group="likelihood")],
         pd.Index(["prior", "likelihood"], name="of"),

@@ -419,7 +419,6 @@ def evaluate(
     fit_method: FitMethod = "map",
     preset: str | Preset = "bayes",
     sampling: SamplingSettings | None = None,
-    allow_weighted: bool = False,
     methods: Sequence[str] | None = None,
     vanilla_level: str | None = None,
     n_folds: int = 5,
@@ -440,7 +439,7 @@ def evaluate(
     elicited
         Further elicitations of the evaluated questions, joined by ``problem_id``: ``samples`` (several samples of one
         prompt) for ``self_consistency`` and ``answer_entropy``, ``topk`` (one list of guesses) for ``topk``.
-    fit_method, preset, sampling, allow_weighted
+    fit_method, preset, sampling
         Settings of the fits: see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
         Names from :data:`~analysis.methods.registry.EVALUATED_METHODS`, in the order of the tables; by default, all
@@ -486,7 +485,7 @@ def evaluate(
         **SIMPLE_METHODS,
         **SAMPLED_METHODS,
         VANILLA: vanilla_method(settings.vanilla_level),
-        **fitted_methods(settings.preset, fit_method, settings.sampling, allow_weighted=allow_weighted),
+        **fitted_methods(settings.preset, fit_method, settings.sampling),
     }
     chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
@@ -628,5 +627,5 @@ def _parameter_table(fits: Mapping[tuple[str, str], Fit]) -> pd.DataFrame:
         stats = fit.tree["sample_stats"].to_dataset()
         tables.append(table.assign(**{str(name): float(value.mean()) for name, value in stats.items()}))
     if not tables:
-        return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"])
+        return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mean", "sd", "relative"])
     return pd.concat(tables, ignore_index=True)

@@ -270,9 +270,9 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
     n, null, candidate = len(level), len(candidates), question.candidate[0, level]
     parameters, reports = sampled_parameters(fit.tree, question.slots), fit.reports(question)
-    stated, label = reports.logit_confidence[0, level], None if reports.label is None else reports.label[0, level]
+    stated = reports.logit_confidence[0, level]
     calibrated = 1 / (1 + odds_against(stated, level, parameters).T)
-    given, doubt, vote = worth(stated, level, label, parameters)
+    given, doubt, vote = worth(stated, level, parameters)
     factor = np.ones_like(given.T) if vote is None else np.exp(vote.T)  # (draw, report)
     sharpness = np.ones(len(factor)) if parameters.sharpness is None else np.asarray(parameters.sharpness)
 
@@ -284,6 +284,10 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     concentration = by_source.sum(axis=1)
     support = supports(reports, parameters)[:, 0, [*range(null), -1]]
     votes = np.where(candidate[:, None] == np.arange(null + 1), factor[:, :, None], 1.0).prod(axis=1)
+    if parameters.label is not None:
+        labels = np.full(null + 1, -1)
+        labels[candidate] = reports.label[0, level]
+        votes *= np.exp(np.pad(parameters.label, ((0, 0), (0, 1)))[:, labels])  # the last, of index -1, is no label
     order = [*sorted(range(null), key=lambda k: (candidates[k] != selected["answer"], -support[:, k].mean())), null]
 
     parts = (by_source / concentration[:, None] * support[:, None]).mean(axis=0)

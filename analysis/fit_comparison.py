@@ -61,7 +61,7 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
         columns |= {"answer": chosen, "probability": probability, "low": low, "high": high}
         columns |= {"correct": left_out["correct"].to_numpy()}
     else:
-        settings: dict[str, Any] = {"preset": fit.preset, "variant": fit.variant, "partial": fit.partial}
+        settings: dict[str, Any] = {"preset": fit.preset, "partial": fit.partial}
         answer, probability = np.full(len(questions), -1), np.full(len(questions), np.nan)
         for held_out in cross_fit(questions, n_folds=_FOLDS, seed=int(fit.tree.attrs["seed"]), **settings):
             part = questions.select(held_out.index)

@@ -36,7 +36,7 @@ def fit_terms(fit: Fit, title: str) -> Terms:
         calibrated_on = "leave-one-out support"
     rows = {
         "method": how,
-        "evidence": f"variant {fit.variant}, preset {label(fit.preset)}",
+        "model": label(fit.preset) + ("" if fit.variant == "confidence" else f", variant {fit.variant}"),
         "learned from": f"{fit.n_questions} questions with {fit.answers} answers",
         "dataset, model": f"{attributes['dataset']}; {attributes['model']}",
         "levels": f"{len(fit.level_names)}: {', '.join(fit.level_names)}",
@@ -47,7 +47,7 @@ def fit_terms(fit: Fit, title: str) -> Terms:
     if fit.partial:
         rows["partial fit"] = "each question whole, and in copies with some of its reports"
     if fit.preset.is_weighted:
-        rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
+        rows["NOTE"] = "questions are weighted unequally: the posterior is not that of a probability model"
     if len(fit.fitted.signals) > 1:
         rows["signals"] = ", ".join(fit.fitted.signal_names)
     if note := voting_note(fit.fitted):
@@ -68,7 +68,7 @@ def convergence_block(fit: Fit) -> Verdict:
 
 def learned_blocks(fit: Fit) -> Iterator[Block]:
     """Yield the parameters of a fit and, where the model looks at it, how often its levels agree."""
-    if fit.variant == "level" and fit.preset.null_gain.fixed is None:
+    if fit.variant == "level":
         yield Paragraph(_SCALE_NOTE_OF_LEVEL, "note")
     yield from parameter_tables(compared_parameters({"fit": fit}))
     if agreement := fit.fitted.agreement:
@@ -90,6 +90,4 @@ def _searched(found: OptimumSummary, preset: Preset) -> str:
     if found.starts > 1:
         lowest = f"the lowest of {found.optima} optima" if found.optima > 1 else "one optimum"
         return f"{text}, {lowest} from {found.starts} starts"
-    if preset.penalty is None:
-        return text
-    return f"{text}, from the {'released' if preset.is_bounded else 'usual'} start alone: there may be lower optima"
+    return f"{text}, from the usual start alone: there may be lower optima" if preset.plain_reports else text

@@ -44,7 +44,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     With several signals the curve is for reports in which all signals are equal.
     """
     parameters = sampled_parameters(fit.tree)
-    signals = () if parameters.slope is None else parameters.slope.shape[1:]
+    signals = 1 if parameters.slope is None else parameters.slope.shape[2]
     stated = np.multiply.outer(clipped_logit(GRID, fit.preset.eps), np.ones(signals))
     parts = []
     for number, name in enumerate(fit.level_names):

@@ -15,10 +15,12 @@ from .fits.sources import example_observations as example_observations
 from .inference.map import penalised_loss as penalised_loss
 from .inference.newton import ProjectedNewton as ProjectedNewton
 from .model.likelihood_data import LikelihoodData as LikelihoodData
-from .model.model import direag as direag
-from .model.model import raw_from_vector as raw_from_vector
+from .model.models import bayes as bayes
+from .model.models import paper as paper
+from .model.models import release as release
 from .model.presets import PRESETS as PRESETS
 from .model.presets import preset as preset
+from .model.real_line import in_box as in_box
 from .model.settings import Preset as Preset
 from .model.simulate import simulate_observations as simulate_observations
 
@@ -34,16 +36,18 @@ __all__ = [
     "Preset",
     "ProjectedNewton",
     "answer",
+    "bayes",
     "canonical",
     "cross_fit",
-    "direag",
     "example_observations",
     "fit_map",
     "fit_nuts",
+    "in_box",
+    "paper",
     "penalised_loss",
     "preset",
     "questions_to_label",
-    "raw_from_vector",
+    "release",
     "simulate_observations",
     "train_test",
 ]

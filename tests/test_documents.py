@@ -31,10 +31,9 @@ SLOW = {
     "compare-posterior.md",
     "figures.md",
     "import-logs.md",
-    "judges.md",
     "labels.md",
     "map-or-nuts.md",
-    "presets.md",
+    "model.md",
     "tutorial.md",
 }
 

@@ -55,12 +55,10 @@ def evaluate_command(
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
     labels: options.LabelsOption = None,
-    overrides: options.SetOption = None,
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.98,
-    allow_weighted: options.WeightedOption = False,
     plot: PlotOption = None,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
@@ -80,7 +78,6 @@ def evaluate_command(
     """
     from analysis.evaluation import EVALUATION_FOLDER, evaluate
 
-    settings = options.chosen_preset(preset, overrides)
     EVALUATION_FOLDER.check(target)
     check_pictures(plot)
     columns = options.chosen_columns(column, scale, groups)
@@ -98,9 +95,8 @@ def evaluate_command(
             tested,
             elicited=elicited,
             fit_method=fit_method,
-            preset=settings,
+            preset=preset,
             sampling=sampling,
-            allow_weighted=allow_weighted,
             methods=None if methods is None else named_list(methods),
             vanilla_level=vanilla_level,
             n_folds=folds,

@@ -89,7 +89,7 @@ PARAMETERS: Mapping[str, str] = MappingProxyType(
         "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too cautious",
         "sharpness": "power to which the evidence is raised; 1: support is a share of the evidence, as in the paper",
         "centre": "around which the levels lie",
-        "spread": "how far from their centre the levels lie",
+        "label": "what is added to the log odds of an answer that is this label",
         "agreement": "how far it moves with a level's agreement beyond chance",
         "vote_slope": "what a surer report adds to the log odds of its answer, in addition to its evidence",
     }

@@ -14,8 +14,10 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
 from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model import presets
+from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, SamplingSettings, Variant
 
 
 class FittedMethod(NamedTuple):
@@ -73,24 +75,23 @@ SHARED_AGREEMENT = (
 class FitLearner:
     """Learn by a fit; the attributes are arguments of :func:`~bayes_direag.fits.fitting.fit_map` and ``fit_nuts``."""
 
-    preset: str | Preset
+    preset: PresetLike
     variant: Variant = "confidence"
     fit_method: FitMethod = "map"
     sampling: SamplingSettings | None = None
-    allow_weighted: bool = False
 
     def __call__(self, labelled: Observations, seed: int) -> Fit:
         """Fit: see :class:`~analysis.methods.method.Method`."""
-        settings: dict[str, Any] = {"preset": self.preset, "variant": self.variant, "seed": seed}
+        settings: dict[str, Any] = {"preset": presets.preset(self.preset, self.variant), "seed": seed}
         if self.fit_method == "map":
             return fit_map(labelled, **settings)
-        return fit_nuts(labelled, sampling=self.sampling, allow_weighted=self.allow_weighted, **settings)
+        return fit_nuts(labelled, sampling=self.sampling, **settings)
 
     def of_each_fold(
         self, observations: Observations, test: Observations | None, n_folds: int | None, seed: int
     ) -> list[Fit]:
         """Fit without each fold in turn, all in one batch; with a test set, fit to all observations."""
-        settings: dict[str, Any] = {name: value for name, value in vars(self).items() if name != "fit_method"}
+        settings: dict[str, Any] = {"preset": presets.preset(self.preset, self.variant), "sampling": self.sampling}
         if test is None:
             held_out = cross_fit(observations, n_folds=n_folds or 0, method=self.fit_method, seed=seed, **settings)
         else:

@@ -60,15 +60,14 @@ def method_words(name: str) -> str:
     return next((group[name].words for group in _NAMED if name in group), "not known to this report")
 
 
-def fitted_methods(
-    preset: Preset, fit_method: FitMethod, sampling: SamplingSettings | None, *, allow_weighted: bool = False
-) -> dict[str, Method]:
-    """Return the variants of DirEAG as methods, before and after the final calibration."""
+def fitted_methods(preset: Preset, fit_method: FitMethod, sampling: SamplingSettings | None) -> dict[str, Method]:
+    """Return the variants of DirEAG that a preset has as methods, before and after the final calibration."""
     return {
         name: Method(
-            FitLearner(preset, fitted.variant, fit_method, sampling, allow_weighted),
+            FitLearner(preset, fitted.variant, fit_method, sampling),
             before_calibration if fitted.column == "support" else after_calibration,
             words=fitted.words,
         )
         for name, fitted in FITTED_METHODS.items()
+        if preset.plain_reports or fitted.variant == "confidence"
     }

@@ -9,7 +9,6 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.commands.quality import show_quality, show_remarks
-from bayes_direag.model.settings import Variant
 
 if TYPE_CHECKING:
     from bayes_direag.fits.fit import Fit
@@ -22,14 +21,6 @@ def fit_command(
     target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")],
     method: options.MethodOption = "map",
     preset: options.PresetOption = "bayes",
-    variant: Annotated[
-        Variant,
-        typer.Option(
-            metavar="VARIANT",
-            help="What counts. count: votes. level: votes by level. confidence: also stated confidences.",
-            rich_help_panel=options.MODEL,
-        ),
-    ] = "confidence",
     answers: options.AnswersOption = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
@@ -51,12 +42,10 @@ def fit_command(
             rich_help_panel=_FURTHER,
         ),
     ] = False,
-    overrides: options.SetOption = None,
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.98,
-    allow_weighted: options.WeightedOption = False,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -68,7 +57,6 @@ def fit_command(
 
     options.check_file(target, observations, *filter(None, [unlabelled]))
     columns = options.chosen_columns(column, scale, groups)
-    settings = options.chosen_preset(preset, overrides)
     with options.progress() as step:
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels)
@@ -76,16 +64,10 @@ def fit_command(
     if not as_json:
         show_quality(labelled, observations, inferred=answers is None)
         show_remarks(labelled, labels)
-    given: dict[str, Any] = {
-        "preset": settings,
-        "variant": variant,
-        "unlabelled": further,
-        "partial": partial,
-        "seed": seed,
-    }
+    given: dict[str, Any] = {"preset": preset, "unlabelled": further, "partial": partial, "seed": seed}
     if method == "map":
         with options.progress() as step:
-            step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
+            step(f"fitting {preset} to {labelled.labelled.sum():,} questions")
             from bayes_direag.fits.fitting import fit_map
 
             fitted = fit_map(labelled, **given)
@@ -94,7 +76,7 @@ def fit_command(
         from bayes_direag.fits.fitting import fit_nuts
 
         terminal = options.err.is_terminal
-        fitted = fit_nuts(labelled, **given, allow_weighted=allow_weighted, progress=terminal)
+        fitted = fit_nuts(labelled, **given, progress=terminal)
     fitted.save(target)
     if as_json:
         options.out.print_json(data=fit_record(fitted, target), allow_nan=False)
@@ -122,7 +104,6 @@ def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
         "fit": str(path),
         "method": fit.method,
         "preset": label(fit.preset),
-        "variant": fit.variant,
         **{name: attributes[name] for name in ("answers", "dataset", "model")},
         "questions": fit.n_questions,
         "levels": list(fit.level_names),

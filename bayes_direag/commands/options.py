@@ -16,8 +16,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns
 from bayes_direag.data.plain import ConfidenceScale
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, PresetName, SamplingSettings
+from bayes_direag.model.settings import FitMethod, PresetName, SamplingSettings
 
 #: Groups of options in the help of a command, beside the common ones.
 READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
@@ -95,21 +94,6 @@ AcceptOption = Annotated[
         "--target-accept", help="Acceptance rate; nearer 1 means fewer divergences.", rich_help_panel=SAMPLING
     ),
 ]
-WeightedOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-weighted", help="Sample even if the preset weights questions unequally.", rich_help_panel=SAMPLING
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Override the preset, as weight.start=0 or recalibration.method=none; may be repeated.",
-        rich_help_panel=MODEL,
-    ),
-]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
 #: It is eager, so that --list-methods knows of it.
 AllOption = Annotated[
@@ -135,11 +119,6 @@ def chosen_columns(
         scale=scale or base.scale,
         needs_labels=known is None,
     )
-
-
-def chosen_preset(name: PresetName, overrides: list[str] | None) -> Preset:
-    """Return the preset of that name, with the changes of ``--set``."""
-    return presets.preset(name).override(**presets.parse_overrides(overrides or []))
 
 
 def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:

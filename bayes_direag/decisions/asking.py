@@ -78,7 +78,7 @@ class Asking:
 
         It adds concentration to its answer and to the null, and log odds to its answer.
         """
-        given, doubt, vote = worth(self.typical, np.arange(len(self.typical)), None, self.parameters)
+        given, doubt, vote = worth(self.typical, np.arange(len(self.typical)), self.parameters)
         return given[:, 0], doubt[:, 0], np.zeros(len(given)) if vote is None else vote[:, 0]
 
     @cached_property

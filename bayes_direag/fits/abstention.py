@@ -176,7 +176,7 @@ def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray,
         probability, correct = (fit.left_out[name].to_numpy() for name in ("probability", "correct"))
     else:
         probability, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-        settings: dict[str, Any] = {"preset": fit.preset, "variant": fit.variant, "partial": fit.partial}
+        settings: dict[str, Any] = {"preset": fit.preset, "partial": fit.partial}
         for held_out in cross_fit(questions, n_folds=_FOLDS, **settings, seed=int(fit.tree.attrs["seed"])):
             probability[held_out.index] = held_out.predictions["probability"]
             correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])

@@ -26,12 +26,12 @@ def require_usable(
     for name in (*levels, *labels, *signals):
         if not isinstance(name, str):
             raise ValueError(f"saw {name!r} for the name of a level, label or signal")
-    n, of_signals = len(parameters.weight), (len(signals),) if len(signals) > 1 else ()
+    n = len(parameters.weight)
     shapes: dict[str, tuple[int, ...]] = {
         **dict.fromkeys(Parameters._fields, ()),
         **dict.fromkeys(("weight", "bias", "vote"), (len(levels),)),
-        **dict.fromkeys(("slope", "vote_slope"), of_signals),
-        "label_vote": (len(levels), len(labels)),
+        **dict.fromkeys(("slope", "vote_slope"), (len(levels), len(signals))),
+        "label": (len(labels),),
     }
     given = {name: draws for name, draws in parameters._asdict().items() if draws is not None}
     wrong = [

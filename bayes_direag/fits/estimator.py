@@ -24,7 +24,8 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, RecalibrationMethod, SamplingSettings, Variant
+from bayes_direag.model.presets import PresetLike
+from bayes_direag.model.settings import FitMethod, RecalibrationMethod, SamplingSettings
 
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]
@@ -34,7 +35,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     ----------
     method
         ``map`` or ``nuts``.
-    preset, variant, sampling, seed
+    preset, sampling, seed
         As in :func:`~bayes_direag.fit_map` and :func:`~bayes_direag.fit_nuts`.
     recalibration
         Method of the final calibration; None: the preset's.
@@ -58,8 +59,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         method: FitMethod = "map",
-        preset: str | Preset = "bayes",
-        variant: Variant = "confidence",
+        preset: PresetLike = "bayes",
         recalibration: RecalibrationMethod | None = None,
         sampling: SamplingSettings | None = None,
         answers: AnswerKind | None = None,
@@ -67,7 +67,6 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.method = method
         self.preset = preset
-        self.variant = variant
         self.recalibration = recalibration
         self.sampling = sampling
         self.answers = answers
@@ -87,8 +86,8 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         """
         settings = presets.preset(self.preset)
         if self.recalibration is not None:
-            settings = settings.override(recalibration={"method": self.recalibration})
-        common: dict[str, Any] = {"preset": settings, "variant": self.variant, "seed": self.seed}
+            settings = presets.preset(settings, recalibration={"method": self.recalibration})
+        common: dict[str, Any] = {"preset": settings, "seed": self.seed}
         observations = _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)

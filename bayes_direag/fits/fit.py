@@ -38,21 +38,22 @@ from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import (
     columns_of,
+    evaluated_draws,
     fitted_observations,
     label_names,
     level_names,
-    log_likelihoods,
     nuts_posterior,
     predictive,
     sampled_parameters,
     signal_names,
 )
-from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
+from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from
-from bayes_direag.model.presets import label
+from bayes_direag.model.presets import PresetLike, label
+from bayes_direag.model.real_line import parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, predict
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant, raw_shape
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 if TYPE_CHECKING:
     import pyarrow
@@ -87,7 +88,7 @@ class Fit:
     def __str__(self) -> str:
         draws = "MAP" if self.n_samples == 1 else f"{self.n_samples} posterior draws"
         data = f"{self.n_questions} questions, {len(self.level_names)} levels"
-        return f"{draws}; preset {label(self.preset)}; variant {self.variant}; {data}"
+        return f"{draws}; {label(self.preset)}; {data}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>\n{self.parameters().to_html(na_rep='', float_format='{:.3g}'.format)}"
@@ -100,7 +101,7 @@ class Fit:
     @property
     def variant(self) -> Variant:
         """The evidence that it uses: count, level or confidence."""
-        return cast(Variant, self.tree.attrs["variant"])
+        return self.preset.variant
 
     @property
     def method(self) -> FitMethod:
@@ -195,7 +196,7 @@ class Fit:
             groups=read_as.groups,
             levels=self.level_names,
             voting=frozenset(self.fitted.voting),
-            labels=label_names(self.tree) or (),
+            labels=label_names(self.tree),
             signals=signal_names(self.tree),
             eps=self.preset.eps,
             parameters=sampled_parameters(self.tree),
@@ -207,11 +208,11 @@ class Fit:
     @property
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies follow the questions."""
+        labels, seed = label_names(self.tree), int(self.tree.attrs["seed"])
         if self.partial:
-            seed, settings = int(self.tree.attrs["seed"]), (self.preset, self.variant, self.method)
-            return fitted_rows(self.fitted, *settings, partial=True, seed=seed)[1]
+            return fitted_rows(self.fitted, self.preset, labels, self.method, partial=True, seed=seed)[1]
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
-        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
+        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, labels=labels)
 
     def predict(self, observations: Source, *, interval_level: float = 0.9, warn: bool = True) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.
@@ -406,8 +407,7 @@ class Fit:
     @cached_property
     def _replay(self) -> Replay:
         """The fitted questions, each with a fit to other folds."""
-        settings, seed = (self.preset, self.variant), int(self.tree.attrs["seed"])
-        return out_of_fold_replay(self.fitted, self.predictor, *settings, seed=seed)
+        return out_of_fold_replay(self.fitted, self.predictor, self.preset, seed=int(self.tree.attrs["seed"]))
 
     def _new(self, observations: Source) -> Observations:
         """Return the answered questions that the fit has not seen, with its levels."""
@@ -455,7 +455,8 @@ class Fit:
         if "posterior_predictive" in self.tree.children:
             return self
         tree = self.tree.copy()
-        tree.update(predictive(self.tree, self.likelihood_data.select(np.arange(self.n_questions))).children)
+        data = self.likelihood_data.select(np.arange(self.n_questions))
+        tree.update(predictive(self.tree, self.preset.model, data).children)
         return Fit(tree)
 
     def parameters(self) -> pd.DataFrame:
@@ -483,13 +484,12 @@ class Fit:
         draws: MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike],
         observations: Observations,
         *,
-        preset: str | Preset = "bayes",
-        variant: Variant = "confidence",
+        preset: PresetLike = "bayes",
         sampling: SamplingSettings | None = None,
         partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
-        """Make a fit from posterior draws of :func:`bayes_direag.direag` by any sampler.
+        """Make a fit from posterior draws of a model by any sampler.
 
         Log-likelihoods, leave-one-out predictions, and a final calibration for every draw are added.
 
@@ -497,12 +497,11 @@ class Fit:
         ----------
         draws
             A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
-            diagnostics), a tree of ArviZ, or the raw parameters by site, ``weight_raw`` and so on, with leading axes
-            chain and draw.
+            diagnostics), a tree of ArviZ, or the raw parameters by site, with leading axes chain and draw.
         observations
             The questions that the model was conditioned on; of unlabelled ones only the agreement of the levels counts.
-        preset, variant
-            Those of the :class:`~bayes_direag.LikelihoodData`.
+        preset
+            That of the :class:`~bayes_direag.LikelihoodData`, or the model itself.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
         partial
@@ -514,27 +513,24 @@ class Fit:
         Raises
         ------
         DirEAGError
-            If a raw parameter is missing or has another shape, no question is labelled and answered, or the preset has
-            a final calibration that has no posterior.
+            If a raw parameter is missing or has another shape, or no question is labelled and answered.
         """
-        observations, settings, variant = fitted_to(observations, preset, variant)
-        final = settings.recalibration
-        require_posterior(final)
+        observations, settings = fitted_to(observations, preset)
+        final, labels = settings.recalibration, settings.labels(observations)
         fitted = learned_from(observations, settings)
-        rows, data = fitted_rows(fitted, settings, variant, "nuts", partial=partial, seed=seed)
-        labels = rows.labels if settings.label_vote else ()
-        shapes = {name: raw_shape(name, **data.sizes) for name in settings.free_parameters(variant)}
-        raw = Draws.of(draws, shapes)
-        n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
+        rows, data = fitted_rows(fitted, settings, labels, "nuts", partial=partial, seed=seed)
+        sites = parameter_sites(settings.model, data)
+        drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_raw})
+        n_chains, n_draws = next(iter(drawn.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
-        of_rows = log_likelihoods(raw.raw, data)
+        of_draws = evaluated_draws(settings.model, drawn.raw, data)
         about: dict[str, Any] = {"labels": labels, "preset": settings, "sampling": runs, "seed": seed}
-        tree = nuts_posterior(raw, fitted, data, of_rows, **about, partial=partial)
+        tree = nuts_posterior(drawn, fitted, data, of_draws, **about, partial=partial)
         n_reports = rows.usable.sum(axis=1) if partial else None
+        of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
         removed = (of_rows * rows.weight).reshape(n_chains, n_draws, -1, len(fitted)).sum(axis=2)
-        sampled = tree["unconstrained_posterior"].to_dataset()
-        parameters = sampled_parameters(tree, fitted.slots)
-        left_out = leave_one_out(rows, sampled, of_rows, parameters, settings.eps, removed)
+        parameters, reports = sampled_parameters(tree, fitted.slots), Reports.of(rows, settings.eps, labels)
+        left_out = leave_one_out(sampled, of_rows, parameters, reports, removed)
         if final.method == "none":
             calibration = Recalibration.identity((n_chains, n_draws), final.eps)
         else:
@@ -570,7 +566,7 @@ class Fit:
 
     def _require_usable(self) -> None:
         """Raise an error unless this is a fit whose predictions are probabilities."""
-        data, names = self.tree["constant_data"], {"levels": self.level_names, "labels": label_names(self.tree) or ()}
+        data, names = self.tree["constant_data"], {"levels": self.level_names, "labels": label_names(self.tree)}
         parameters, signals = sampled_parameters(self.tree), signal_names(self.tree)
         require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)
         require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())

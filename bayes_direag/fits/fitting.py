@@ -15,18 +15,17 @@ from bayes_direag.fits.map_trees import map_trees
 from bayes_direag.fits.sources import takes_observations
 from bayes_direag.fits.thinning import fitted_rows
 from bayes_direag.inference.nuts import nuts_draws
-from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import fitted_to, learned_from
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
+from bayes_direag.model.presets import PresetLike
+from bayes_direag.model.settings import FitMethod, SamplingSettings
 
 
 @takes_observations
 def fit_map(
     observations: Observations,
     *,
-    preset: str | Preset = "bayes",
-    variant: Variant = "confidence",
+    preset: PresetLike = "bayes",
     unlabelled: Observations | None = None,
     partial: bool = False,
     seed: int = 0,
@@ -34,12 +33,13 @@ def fit_map(
     """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
 
     Of questions without a label only the agreement of the levels counts (:mod:`bayes_direag.data.agreement`); those
-    without an answer are left out. If no report states a confidence, variant ``confidence`` becomes ``level``.
+    without an answer are left out.
 
     Parameters
     ----------
     preset
-        The name of a preset, or a preset of your own.
+        The name of a preset, a preset with changes (:func:`~bayes_direag.preset`), or a NumPyro function of your own
+        that names its parameters as :mod:`bayes_direag.model.models` says.
     unlabelled
         Further questions of the same levels. If they have labels, these are not looked at.
     partial
@@ -55,7 +55,7 @@ def fit_map(
     ConvergenceError
         If the optimum is not reached.
     """
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
     observations = _with_unlabelled(observations, unlabelled, preset)
     return fit_map_batch(observations, np.ones((1, len(observations)), bool), **settings)[0]
 
@@ -64,8 +64,7 @@ def fit_map_batch(
     observations: Observations,
     chosen: Bool[np.ndarray, "batch problem"],
     *,
-    preset: str | Preset = "bayes",
-    variant: Variant = "confidence",
+    preset: PresetLike = "bayes",
     partial: bool = False,
     seed: int = 0,
 ) -> list[Fit]:
@@ -73,7 +72,7 @@ def fit_map_batch(
 
     A question that a row of ``chosen`` leaves out has no influence on that row's fit.
     """
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
     return [Fit(tree) for tree in map_trees(observations, chosen, **settings)]
 
 
@@ -81,13 +80,11 @@ def fit_map_batch(
 def fit_nuts(
     observations: Observations,
     *,
-    preset: str | Preset = "bayes",
-    variant: Variant = "confidence",
+    preset: PresetLike = "bayes",
     sampling: SamplingSettings | None = None,
     unlabelled: Observations | None = None,
     partial: bool = False,
     seed: int = 0,
-    allow_weighted: bool = False,
     progress: bool = False,
 ) -> Fit:
     """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
@@ -98,8 +95,9 @@ def fit_nuts(
     Parameters
     ----------
     preset
-        ``bayes``, ``judges``, ``paper`` (whose penalty becomes a prior) or a preset of your own without bounds. Its
-        inner folds are ignored, since leave-one-out support has not seen the label either.
+        As in :func:`fit_map`. Its inner folds and its split are ignored, since leave-one-out support has not seen the
+        label either. Where questions count unequally (``release``, weights of questions) the draws are of a Gibbs
+        posterior: the likelihood is not that of a probability model.
     sampling
         Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
     unlabelled
@@ -109,37 +107,24 @@ def fit_nuts(
         of a composite posterior, and their intervals are approximate.
     seed
         Seed of all draws. The draws of one seed may differ between versions of JAX.
-    allow_weighted
-        Sample although the preset weighs questions unequally. The likelihood is then not that of a probability model,
-        and intervals and leave-one-out figures have no meaning.
     progress
         Show progress bars.
 
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered; if the unlabelled ones cannot be used; or if the preset
-        bounds parameters, weighs questions unequally without ``allow_weighted``, or has a recalibration that has no
-        posterior.
+        If no question is both labelled and answered, or the unlabelled ones cannot be used.
     """
     observations = _with_unlabelled(observations, unlabelled, preset)
-    observations, settings, variant = fitted_to(observations, preset, variant)
-    if settings.is_weighted and not allow_weighted:
-        raise DirEAGError(
-            f"preset {settings.name} weighs questions unequally (null_target_weight {settings.null_target_weight}), "
-            "which is not a probability model: intervals and leave-one-out figures from it mean nothing. Set "
-            "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
-        )
-    require_posterior(settings.recalibration)
-    runs = sampling or SamplingSettings()
+    observations, settings = fitted_to(observations, preset)
+    runs, labels = sampling or SamplingSettings(), settings.labels(observations)
     learned = learned_from(observations, settings)
-    _, data = fitted_rows(learned, settings, variant, "nuts", partial=partial, seed=seed)
-    draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
-    about: dict[str, Any] = {"preset": settings, "variant": variant, "sampling": runs}
-    return Fit.from_draws(draws, learned, **about, partial=partial, seed=seed)
+    _, data = fitted_rows(learned, settings, labels, "nuts", partial=partial, seed=seed)
+    draws = nuts_draws(settings.model, data.counted(), sampling=runs, seed=seed, progress=progress)
+    return Fit.from_draws(draws, observations, preset=settings, sampling=runs, partial=partial, seed=seed)
 
 
-def _with_unlabelled(observations: Observations, unlabelled: Observations | None, preset: str | Preset) -> Observations:
+def _with_unlabelled(observations: Observations, unlabelled: Observations | None, preset: PresetLike) -> Observations:
     """Return the questions, with the agreement of levels in both sets.
 
     Raises DirEAGError if the preset does not look at unlabelled questions, or the sets cannot be used together.
@@ -180,10 +165,8 @@ def train_test(
     test: Observations,
     *,
     method: FitMethod = "map",
-    preset: str | Preset = "bayes",
-    variant: Variant = "confidence",
+    preset: PresetLike = "bayes",
     sampling: SamplingSettings | None = None,
-    allow_weighted: bool = False,
     partial: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
@@ -200,8 +183,8 @@ def train_test(
         As :func:`check_apart` and the fit do.
     """
     check_apart(train, test)
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
-    fit = _fits(train, np.ones((1, len(train)), bool), method, sampling, allow_weighted, **settings)[0]
+    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
+    fit = _fits(train, np.ones((1, len(train)), bool), method, sampling, **settings)[0]
     index = np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
 
@@ -230,10 +213,8 @@ def cross_fit(
     *,
     n_folds: int = 5,
     method: FitMethod = "map",
-    preset: str | Preset = "bayes",
-    variant: Variant = "confidence",
+    preset: PresetLike = "bayes",
     sampling: SamplingSettings | None = None,
-    allow_weighted: bool = False,
     partial: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
@@ -250,9 +231,9 @@ def cross_fit(
     """
     fold = fold_of_question(observations, n_folds, seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": partial, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
     held_out = []
-    for number, fit in enumerate(_fits(observations, kept, method, sampling, allow_weighted, **settings)):
+    for number, fit in enumerate(_fits(observations, kept, method, sampling, **settings)):
         index = np.flatnonzero(fold == number)
         held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index), warn=False)))
     return held_out
@@ -268,11 +249,10 @@ def _fits(
     kept: Bool[np.ndarray, "batch problem"],
     method: FitMethod,
     sampling: SamplingSettings | None,
-    allow_weighted: bool,
     **settings: Any,
 ) -> list[Fit]:
     if method == "map":
         return fit_map_batch(observations, kept, **settings)
     observations = observations.with_agreement()
     selected = (observations.select(np.flatnonzero(row)) for row in kept)
-    return [fit_nuts(part, sampling=sampling, allow_weighted=allow_weighted, **settings) for part in selected]
+    return [fit_nuts(part, sampling=sampling, **settings) for part in selected]

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import IDENTITY
-from bayes_direag.model.settings import SHARED, Preset
 
 #: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``raw``: as sampled.
 ParameterScale = Literal["natural", "relative", "raw"]
@@ -23,18 +21,18 @@ SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
 def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     """Return the draws of what labels identify: parameters without the common scale of all weights.
 
-    ``share`` of each level in the weight of all, and free parameters on their natural scale, but for those of
+    ``share`` of each level in the weight of all, and parameters on their natural scale, but for those of
     :data:`SCALED_TOGETHER`: ``prior_strength_relative`` and ``null_base_relative``, in units of the total weight, stand
     for these. Then the coefficients of a logistic final calibration, as ``recalibration_NAME``. The share of a single
-    level and fixed numbers are left out. In variant ``level`` see the notes of :func:`parameter_table`.
+    level is left out. In variant ``level`` see the notes of :func:`parameter_table`.
     """
-    free, natural = tree["posterior"].to_dataset(), natural_draws(tree)
+    natural = tree["posterior"].to_dataset()
     total = natural["weight"].sum("level")
-    found = {"share": natural["weight"] / total} if natural.sizes["level"] > 1 else {}
-    names = [str(name) for name in free if name not in (*SCALED_TOGETHER, "share")]
-    found |= {name: free[name] for name in sorted(names, key=_rank)}
-    scaled = [name for name in SCALED_TOGETHER[1:] if name in free or bool((natural[name] != 0).any())]
-    found |= {f"{name}_relative": natural[name] / total for name in scaled}
+    found = {"share": natural["share"]} if natural.sizes["level"] > 1 else {}
+    names = [str(name) for name in natural if name not in (*SCALED_TOGETHER, "share")]
+    found |= {name: natural[name] for name in sorted(names, key=_rank)}
+    units = {"prior_strength": xr.ones_like(total)} | {str(name): values for name, values in natural.items()}
+    found |= {f"{name}_relative": units[name] / total for name in SCALED_TOGETHER[1:] if name in units}
     final = tree["recalibration"].to_dataset()
     if final.attrs["method"] != "none":
         found |= {f"recalibration_{name}": final[name] for name in IDENTITY if name in final and _moves(final[name])}
@@ -70,23 +68,22 @@ def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.
     -------
     DataFrame
         One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` (missing without one).
-        A parameter of each signal or label is named with it, as ``slope[words]``. ``natural``: all parameters, with
-        fixed ones, what pooled ones share, and the coefficients of a logistic final calibration. ``relative``: weight,
+        A parameter of each signal or label is named with it, as ``slope[words]``. ``natural``: what the model names,
+        those of its equations first, and the coefficients of a logistic final calibration. ``relative``: weight,
         prior_strength and null_base in units of the total weight, which the data identify (but see
-        :func:`parameter_table`). ``raw``: free parameters on the real line, in the order of the raw vector.
+        :func:`parameter_table`). ``raw``: as they are sampled.
     """
     if scale == "raw":
-        names = Preset.model_validate_json(tree.attrs["preset"]).free_parameters(tree.attrs["variant"])
-        raw = tree["unconstrained_posterior"].to_dataset()
-        return _tidy({name: raw[f"{name}_raw"] for name in names})
-    natural = natural_draws(tree)
+        return _tidy(tree["unconstrained_posterior"].to_dataset())
+    natural = tree["posterior"].to_dataset()
     if scale == "relative":
         total = natural["weight"].sum("level")
-        return _tidy({name: natural[name] / total for name in SCALED_TOGETHER})
-    pooled = [str(name) for name in natural if str(name).endswith(SHARED)]
+        return _tidy({name: natural[name] / total for name in SCALED_TOGETHER if name in natural})
+    named = [name for name in ("share", *Parameters._fields) if name in natural]
+    others = [str(name) for name in natural if name not in named]
     final = tree["recalibration"].to_dataset()
     return _tidy(
-        {name: natural[name] for name in (*Parameters._fields, *pooled) if name in natural}
+        {name: natural[name] for name in (*named, *others)}
         | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final}
     )
 
@@ -99,23 +96,22 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     DataFrame
         One row per parameter (and level): ``parameter``; ``level`` (missing without one); ``mean`` and ``sd`` over the
         posterior draws (sd missing for a single draw); ``relative``, the mean in units of the total weight of all
-        levels, which the data identify, unlike the mean (but see below); ``raw``, the mean on the real line (missing
-        for fixed parameters). The last rows are the coefficients of a logistic recalibration.
+        levels, which the data identify, unlike the mean (but see below). The last rows are the coefficients of a
+        logistic recalibration.
 
     Notes
     -----
-    In variant ``level`` neither ``relative`` nor bias and null_gain are identified, unless null_gain is fixed. The
-    likelihood depends only on ``weight * sigmoid(bias)`` and ``null_gain * weight * sigmoid(-bias)``: for another
-    null_gain there are weights and biases, with another total weight, that give the same predictions.
+    In variant ``level`` neither ``relative`` nor bias and null_gain are identified. The likelihood depends only on
+    ``weight * sigmoid(bias)`` and ``null_gain * weight * sigmoid(-bias)``: for another null_gain there are
+    weights and biases, with another total weight, that give the same predictions.
     """
     natural = parameter_draws(tree)
     table = pd.DataFrame({"mean": natural.mean(skipna=False), "sd": natural.std(skipna=False)})
-    for scale in get_args(ParameterScale)[1:]:
-        table[scale] = parameter_draws(tree, scale).mean(skipna=False)
+    table["relative"] = parameter_draws(tree, "relative").mean(skipna=False)
     return table.reset_index()
 
 
-def _tidy(parameters: Mapping[str, xr.DataArray]) -> pd.DataFrame:
+def _tidy(parameters: Mapping[Any, xr.DataArray]) -> pd.DataFrame:
     """Return one row per draw and one column per number."""
     columns, values = [], []
     for name, draws in parameters.items():
@@ -123,7 +119,7 @@ def _tidy(parameters: Mapping[str, xr.DataArray]) -> pd.DataFrame:
         for place in product(*(draws[dim].to_numpy() for dim in draws.dims[2:])):
             at = dict(zip(draws.dims[2:], place, strict=True))
             level = at.pop("level", None)
-            columns.append((name + "".join(f"[{of}]" for of in at.values()), level))
+            columns.append((str(name) + "".join(f"[{of}]" for of in at.values()), level))
         values.append(draws.to_numpy().reshape(draws.sizes["chain"] * draws.sizes["draw"], -1))
     index = pd.MultiIndex.from_product([draws["chain"].to_numpy(), draws["draw"].to_numpy()], names=["chain", "draw"])
     names = pd.MultiIndex.from_tuples(columns, names=["parameter", "level"])

@@ -18,14 +18,12 @@ from bayes_direag.inference import recalibration
 from bayes_direag.inference.posterior import label_names, sampled_parameters
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.settings import Preset, RecalibrationSettings, Variant
+from bayes_direag.model.settings import Preset, RecalibrationSettings
 
 _FOLDS = 5
 
 
-def out_of_fold_replay(
-    labelled: Observations, predictor: Predictor, preset: Preset, variant: Variant, *, seed: int
-) -> Replay:
+def out_of_fold_replay(labelled: Observations, predictor: Predictor, preset: Preset, *, seed: int) -> Replay:
     """Return the questions in parts, each with what partial fits to the other parts decide by.
 
     Raises DirEAGError if the whole fit is not a partial MAP, or there are fewer than five questions or clusters.
@@ -43,7 +41,7 @@ def out_of_fold_replay(
         )
     fold = hashed_folds(labelled, np.ones(len(labelled), bool), _FOLDS, seed)
     kept = fold != np.arange(_FOLDS)[:, None]
-    settings: dict[str, Any] = {"preset": preset, "variant": variant, "partial": True, "seed": seed}
+    settings: dict[str, Any] = {"preset": preset, "partial": True, "seed": seed}
     parts = []
     for number, tree in enumerate(map_trees(labelled, kept, **settings)):
         final = recalibration.from_dataset(tree["recalibration"].to_dataset())

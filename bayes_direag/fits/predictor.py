@@ -50,7 +50,7 @@ class Predictor:
     voting
         Levels that only vote: their reports need no confidence.
     labels
-        The labels of the fit, if it has votes by label.
+        The labels that all answers came from in the fit; none if they are no labels.
     signals
         The signals of a report that it uses; ``number`` is the stated confidence.
     eps

@@ -16,7 +16,7 @@ ExampleName = Literal["steered", "samples", "topk", "gsm8k", "judges"]
 
 
 def example_observations(name: ExampleName = "steered") -> Observations:
-    """Return bundled observations that were elicited from a small model; see docs/tutorial.md and docs/judges.md.
+    """Return bundled observations that were elicited from a small model; see docs/tutorial.md.
 
     ``steered``: 300 word problems under five confidence-steering prompts. ``samples`` and ``topk``: for 100 of these,
     five samples of the neutral prompt, and one list of guesses. ``gsm8k``: 150 harder problems under the five prompts.

@@ -17,7 +17,7 @@ from xarray.backends import NetCDF4DataStore
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.inference.posterior import require_format
-from bayes_direag.model.settings import VARIANTS, FitMethod
+from bayes_direag.model.settings import FitMethod
 
 #: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.
 _MOST_MEMORY = 100
@@ -25,7 +25,6 @@ _MOST_MEMORY = 100
 _COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
 #: Attributes of a container that are one of a few words.
 _WORDS: dict[str, tuple[str, ...]] = {
-    "variant": VARIANTS,
     "method": get_args(FitMethod),
     "answers": get_args(AnswerKind),
 }

@@ -7,6 +7,7 @@ of all copies, to the power of their weight, is a composite likelihood (Varin, R
 21, 5-42).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model.settings import FitMethod, Preset, Variant
+from bayes_direag.model.settings import FitMethod, Preset
 
 N_COPIES = 8
 #: What a copy counts of its question's weight. Under NUTS the copies of a question count as one question.
@@ -22,7 +23,7 @@ WEIGHT_OF_COPY: dict[FitMethod, float] = {"map": 1 / 4, "nuts": 1 / N_COPIES}
 
 
 def fitted_rows(
-    questions: Observations, preset: Preset, variant: Variant, method: FitMethod, *, partial: bool, seed: int
+    questions: Observations, preset: Preset, labels: Sequence[str], method: FitMethod, *, partial: bool, seed: int
 ) -> tuple[Observations, LikelihoodData]:
     """Return what a fit learns from: its questions, in a partial fit with their copies, and their likelihood.
 
@@ -30,7 +31,7 @@ def fitted_rows(
     """
     rows = thinned(questions, method, seed) if partial else questions
     weight = likelihood_weights(np.ones((1, len(rows)), bool), rows, preset)[0]
-    return rows, LikelihoodData.weighted(rows, weight, preset=preset, variant=variant)
+    return rows, LikelihoodData.weighted(rows, weight, preset=preset, labels=labels)
 
 
 def thinned(observations: Observations, method: FitMethod, seed: int) -> Observations:

@@ -73,11 +73,10 @@ class LeaveOneOut(NamedTuple):
 
 
 def leave_one_out(
-    observations: Observations,
     posterior: xr.Dataset,
     log_likelihood: Float[np.ndarray, "chain draw problem"],
     parameters: Parameters,
-    eps: float,
+    reports: Reports,
     removed: Float[np.ndarray, "chain draw unit"] | None = None,
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
@@ -106,6 +105,5 @@ def leave_one_out(
         without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
         return elpd, pareto_k, without_label, states.support.mean(axis=2).T
 
-    reports = Reports.of(observations, eps, observations.labels if parameters.label_vote is not None else None)
     elpd, pareto_k, without_label, of_all = zip(*evaluate_samples(reports, parameters, left_out), strict=True)
     return LeaveOneOut(np.concatenate(elpd), np.concatenate(pareto_k), joined(without_label), joined(of_all))

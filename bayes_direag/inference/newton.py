@@ -27,6 +27,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import Minimize
 
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.real_line import Model, start_and_bounds
+
 #: The search ends when no coordinate of the projected gradient exceeds this.
 TOLERANCE = 1e-9
 _LARGEST_STEP = 2.0
@@ -39,14 +42,25 @@ _LEAST_AGREEMENT = 0.1
 
 type Params = dict[str, Array]
 
+#: A search has converged if no coordinate of the projected gradient exceeds this.
+GRADIENT_TOLERANCE = 1e-6
+#: A model with several optima is searched from several starts if its questions count less than this together.
+FEW_QUESTIONS = 500
+_START_SD, _SAME_LOSS = 2.0, 1e-6
+
 
 class ProjectedNewton(Minimize):  # type: ignore[misc]
     """The optimiser of a MAP fit: one update of SVI with an AutoDelta guide ends at the mode.
 
     Parameters
     ----------
+    starts : mapping of str to array, optional
+        Values of the guide's parameters by name, with a leading axis of searches: each starts there, and the lowest
+        minimum is kept. By default there is one search, from where the guide is.
+    n_searches : int, optional
+        How many of the starts are used; by default all.
     low, high : mapping of str to array, optional
-        Bounds of the guide's parameters by name, such as ``weight_raw_auto_loc``. The others have none.
+        Bounds of the guide's parameters by name, such as ``bias_auto_loc``. The others have none.
     scale : array
         The loss is divided by this in the search. With the total weight of the questions, the tolerance does not depend
         on their number.
@@ -57,38 +71,83 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        starts: Mapping[str, ArrayLike] | None = None,
+        n_searches: ArrayLike | None = None,
         low: Mapping[str, ArrayLike] | None = None,
         high: Mapping[str, ArrayLike] | None = None,
         scale: ArrayLike = 1.0,
         **search: Any,
     ) -> None:
         super().__init__()
+        self.starts, self._n_searches = starts, n_searches
         self._low, self._high, self._scale, self._search = low or {}, high or {}, scale, search
 
-    def init(self, params: Params) -> tuple[Array, tuple[Params, "Minimum | None"]]:
+    @classmethod
+    def for_model(
+        cls,
+        model: Model,
+        data: LikelihoodData,
+        *,
+        near: Params | None = None,
+        curvature: Float[Array, "parameter parameter"] | None = None,
+    ) -> "ProjectedNewton":
+        """Return the optimiser with which a fit by MAP searches for the mode of a model with these data.
+
+        Use it for ``in_box(model)``, which leaves the bounds to it. A model may ask for several searches if there are
+        fewer than :data:`FEW_QUESTIONS` questions: all but the first start at random places, the same for every fit,
+        and each has one displacement for all levels, so that their order does not matter.
+
+        Parameters
+        ----------
+        near
+            Raw parameters to start from alone, instead.
+        curvature
+            The curvature there.
+        """
+        start, bounds = start_and_bounds(model, data)
+        total, n = jnp.sum(data.weight), 1 if near is not None else getattr(model, "n_searches", 1)
+        moves = np.random.default_rng(0).normal(0.0, _START_SD, (n, len(start)))
+        moves[0] = 0.0
+        starts = {
+            f"{name}_auto_loc": jnp.asarray(value if near is None else near[name])[None]
+            + move.reshape(n, *[1] * jnp.ndim(value))
+            for (name, value), move in zip(start.items(), moves.T, strict=True)
+        }
+        low, high = ({f"{name}_auto_loc": ends[end] for name, ends in bounds.items()} for end in (0, 1))
+        n_searches = jnp.where(total < FEW_QUESTIONS, n, 1)
+        return cls(starts=starts, n_searches=n_searches, low=low, high=high, scale=total, curvature=curvature)
+
+    def init(self, params: Params) -> tuple[Array, tuple[Params, "Found | None"]]:
         """Return the state before the first update."""
         return jnp.zeros((), jnp.int32), (params, None)
 
-    def get_params(self, state: tuple[Array, tuple[Params, "Minimum | None"]]) -> Params:
+    def get_params(self, state: tuple[Array, tuple[Params, "Found | None"]]) -> Params:
         """Return the parameters of a state."""
         return state[1][0]
 
-    def get_minimum(self, state: tuple[Array, tuple[Params, "Minimum | None"]]) -> "Minimum":
-        """Return where the last update ended, with its gradient, curvature and number of steps."""
-        minimum = state[1][1]
-        if minimum is None:
+    def get_minimum(self, state: tuple[Array, tuple[Params, "Found | None"]]) -> "Found":
+        """Return where the last update ended, and the numbers of searches and optima."""
+        found = state[1][1]
+        if found is None:
             raise ValueError("there was no update yet; expected one. Call update of the SVI first.")
-        return minimum
+        return found
 
     def eval_and_update(
         self,
         fn: Callable[[Params], tuple[Array, None]],
-        state: tuple[Array, tuple[Params, "Minimum | None"]],
+        state: tuple[Array, tuple[Params, "Found | None"]],
         forward_mode_differentiation: bool = False,  # noqa: ARG002 - numpyro's signature
-    ) -> tuple[tuple[Array, None], tuple[Array, tuple[Params, "Minimum"]]]:
+    ) -> tuple[tuple[Array, None], tuple[Array, tuple[Params, "Found"]]]:
         """Search for the minimum; return the loss there, and the state."""
         params = self.get_params(state)
-        start, unravel = ravel_pytree(params)
+        here, unravel = ravel_pytree(params)
+        starts = (
+            here[None]
+            if self.starts is None
+            else jax.vmap(lambda start: ravel_pytree(start)[0])(
+                {name: jnp.asarray(self.starts[name], value.dtype) for name, value in params.items()}
+            )
+        )
 
         @jax.jit  # so that the model is traced once, and not for every derivative
         def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
@@ -99,8 +158,57 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
             return jnp.asarray(ravel_pytree(filled)[0])
 
         low, high = bound(self._low, -jnp.inf), bound(self._high, jnp.inf)
-        minimum = minimise_in_box(loss, start, low, high, **{"tolerance": TOLERANCE} | self._search)
-        return (minimum.value * self._scale, None), (state[0] + 1, (unravel(minimum.point), minimum))
+
+        def search(start: Float[Array, " parameter"]) -> Minimum:
+            return minimise_in_box(loss, start, low, high, **{"tolerance": TOLERANCE} | self._search)
+
+        found = _lowest(search, starts, self._n_searches)
+        return (found.minimum.value * self._scale, None), (state[0] + 1, (unravel(found.minimum.point), found))
+
+
+class Found(NamedTuple):
+    """The lowest minimum of several searches."""
+
+    minimum: "Minimum"
+    n_searches: Int[Array, ""]
+    #: Number of different optima that they ended in.
+    n_optima: Int[Array, ""]
+
+
+def _lowest(
+    search: Callable[[Float[Array, " parameter"]], "Minimum"],
+    starts: Float[Array, "search parameter"],
+    n_searches: ArrayLike | None,
+) -> Found:
+    """Search from the first ``n_searches`` starts, and keep the lowest minimum; the first of equal ones."""
+    single = jnp.ones((), jnp.int32)
+    if len(starts) == 1:
+        return Found(search(starts[0]), single, single)
+    n = jnp.asarray(len(starts) if n_searches is None else n_searches)
+    ends = each_in_turn(search, n, starts)
+    reached = (ends.projected_gradient <= GRADIENT_TOLERANCE) & (jnp.arange(len(starts)) < n)
+    loss = jnp.where(reached, ends.value, jnp.inf)
+    lowest, ordered = jnp.argmax(loss <= loss.min() + _SAME_LOSS), jnp.sort(loss)
+    differ = jnp.isfinite(ordered[1:]) & (ordered[1:] > ordered[:-1] + _SAME_LOSS)
+    return Found(jax.tree.map(lambda values: values[lowest], ends), n * single, 1 + differ.sum() * single)
+
+
+def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:
+    """Apply a function to the first n members of a batch; the other results are 0. Pure: it can be compiled."""
+
+    @jax.jit  # so that it is traced once: for its shapes, and in the loop
+    def result_of(member: Int[Array, ""]) -> Result:
+        return function(*jax.tree.map(lambda array: array[member], batch))
+
+    def step(member: Int[Array, ""], results: Result) -> Result:
+        updated: Result = jax.tree.map(lambda values, new: values.at[member].set(new), results, result_of(member))
+        return updated
+
+    size = len(jax.tree.leaves(batch)[0])
+    shapes = jax.eval_shape(result_of, n)
+    zeros = jax.tree.map(lambda shape: jnp.zeros((size, *shape.shape), shape.dtype), shapes)
+    results: Result = jax.lax.fori_loop(jnp.zeros_like(n), n, step, zeros)
+    return results
 
 
 class Minimum(NamedTuple):

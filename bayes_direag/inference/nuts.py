@@ -3,9 +3,9 @@
 Steps and step size adaptation are those of numpyro's :class:`~numpyro.infer.NUTS`. Four things are added:
 
 - It samples in the coordinates of :mod:`bayes_direag.inference.coordinates`.
-- It starts at the Laplace approximation: the mode in these coordinates, and a normal with the inverse Hessian there as
-  its covariance. The Hessian gives the centring of the levels, the normal gives every chain its start, and its
-  covariance is the first mass matrix.
+- It starts at the Laplace approximation: the mode, and a normal with the inverse Hessian there as its covariance. The
+  normal gives every chain its start, and its covariance is the first mass matrix. Under a model with several optima
+  each chain looks for one from a place of its own.
 - The chains share one mass matrix. Twice in warm-up it becomes the covariance of the draws of all chains since the last
   time, shrunk towards the matrix before it.
 - Chains advance in blocks of steps, each a call of one compiled computation. So progress can be shown, a run can be
@@ -33,15 +33,16 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.hmc import HMCState
+from numpyro.infer.util import potential_energy
 from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.coordinates import Centring, centring_from, recentred, to_raw
-from bayes_direag.inference.newton import convex, hessian, minimise_in_box
+from bayes_direag.inference.coordinates import to_raw
+from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, RawDraws, log_joint, sites
-from bayes_direag.model.settings import SamplingSettings, raw_shape
+from bayes_direag.model.real_line import Model, Raw, RawDraws, in_single_precision, parameter_sites
+from bayes_direag.model.settings import SamplingSettings
 
 #: Steps of each chain in one call of the compiled computation.
 BLOCK = 250
@@ -91,21 +92,20 @@ class Draws(NamedTuple):
         """
         fields: Mapping[str, ArrayLike] = {}
         if isinstance(draws, Draws):
-            samples: Mapping[str, ArrayLike] = sites(draws.raw)
+            samples: Mapping[str, ArrayLike] = draws.raw
         elif isinstance(draws, MCMC):
             samples, fields = draws.get_samples(group_by_chain=True), draws.get_extra_fields(group_by_chain=True)
         else:
             samples, fields = _of_tree(draws) if isinstance(draws, xr.DataTree) else (draws, {})
-        expected = sites(shapes)
-        missing = [site for site in expected if site not in samples]
+        missing = [site for site in shapes if site not in samples]
         if missing:
-            raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {', '.join(expected)}.")
-        raw: RawDraws = {name: np.asarray(samples[site]) for name, site in zip(shapes, expected, strict=True)}
+            raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {', '.join(shapes)}.")
+        raw: RawDraws = {name: np.asarray(samples[name]) for name in shapes}
         first = next(iter(raw.values())).shape[:2]
         for name, values in raw.items():
             if values.ndim < 2 or 0 in first or values.shape != (*first, *shapes[name]):
                 raise DirEAGError(
-                    f"draws: site '{name}_raw' has shape {values.shape}; expected {('chain', 'draw', *shapes[name])}, "
+                    f"draws: site {name!r} has shape {values.shape}; expected {('chain', 'draw', *shapes[name])}, "
                     "with the same chains and draws in every site. Take those of these observations, by chain."
                 )
         return draws if isinstance(draws, Draws) else cls(raw, statistics_of(fields, first))
@@ -123,14 +123,15 @@ class _Chain(NamedTuple):
 class _Run(NamedTuple):
     """The static arguments that a run is compiled for."""
 
+    model: Model
     n_warmup: int
     target_accept: float
     n_devices: int
 
-    def kernel(self, data: LikelihoodData, centring: Centring, **start: ArrayLike) -> NUTS:
+    def kernel(self, data: LikelihoodData, **start: ArrayLike) -> NUTS:
         """Return a NUTS kernel that adapts only its step size."""
         return NUTS(
-            potential_fn=_potential(data, centring),
+            potential_fn=_potential(in_single_precision(self.model), data, self.model),
             dense_mass=True,
             adapt_mass_matrix=False,
             target_accept_prob=self.target_accept,
@@ -139,37 +140,33 @@ class _Run(NamedTuple):
         )
 
 
-def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False) -> Draws:
+def nuts_draws(
+    model: Model, data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False
+) -> Draws:
     """Draw from the posterior over the raw parameters, with a dense mass matrix and a bar of progress, if wanted."""
-    if data.preset.is_bounded:
-        raise DirEAGError(
-            "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
-            "lift them (weight.low=null, weight.high=null, and so on)."
-        )
     n, n_steps = sampling.n_chains, sampling.n_warmup + sampling.n_draws
-    run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
+    run = _Run(model, sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
     surplus = -n % run.n_devices  # the same number for each device; surplus chains are dropped
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
-        # the model sums over levels along whole rows of questions, so the data are laid out level by level
-        by_level = jax.jit(_transposed)(data.in_single_precision())
-        chains, centring = _laplace(data, jax.jit(_transposed)(data), n + surplus, np.random.default_rng(seed))
+        sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_raw}
+        chains = _laplace(model, data, n + surplus, np.random.default_rng(seed))
+        single = data.in_single_precision()
         for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            states = _started(chains, centring, by_level, start, seed, run=run)
+            states = _started(chains, single, start, seed, run=run)
             blocks: list[_Recorded] = []
             for done in range(start, stop, BLOCK):
                 size = min(BLOCK, stop - done)
-                states, recorded = _advanced(states, centring, by_level, size, run=run)
+                states, recorded = _advanced(states, single, size, run=run)
                 blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:, :size], recorded))
                 bar.advance(task, size)
             window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
             if stop < n_steps:
                 chains = _learned(chains, window)
         kept: _Recorded = jax.tree.map(lambda value: value[:n, sampling.n_warmup - start :], window)
-        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(jax.tree.map(jnp.asarray, kept.place), centring, by_level))
-    kept.fields["potential_energy"] = kept.fields["potential_energy"] + log_jacobian
-    names = data.preset.free_parameters(data.variant)
-    return Draws({name: raw[name] for name in names}, statistics_of(kept.fields, (n, sampling.n_draws)))
+        places = jax.vmap(jax.vmap(to_raw(model, data)))(jax.tree.map(jnp.asarray, kept.place))
+        raw: RawDraws = {name: np.asarray(site.transform(places[name])) for name, site in sites.items()}
+    return Draws(raw, statistics_of(kept.fields, (n, sampling.n_draws)))
 
 
 def learning_steps(n_warmup: int) -> list[int]:
@@ -183,42 +180,39 @@ def learning_steps(n_warmup: int) -> list[int]:
     return sorted({int(share * n_warmup) for share in _LEARNING} - {0})
 
 
-def _potential(data: LikelihoodData, centring: Centring) -> Callable[[Raw], Float[Array, ""]]:
-    """Return minus the log density in the coordinates of NUTS."""
-    rows, raw_of = _transposed(data), to_raw(data, centring)
-
-    def potential(place: Raw) -> Float[Array, ""]:
-        raw, log_jacobian = raw_of(place)
-        return -log_joint(raw, _transposed(rows)) - log_jacobian
-
-    return potential
+def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Raw], Float[Array, ""]]:
+    """Return minus the log density in the coordinates of NUTS, on the whole line."""
+    raw_of = to_raw(model_of, data)
+    return lambda place: potential_energy(model, (data,), {}, raw_of(place))
 
 
-def _laplace(
-    data: LikelihoodData, by_level: LikelihoodData, n: int, rng: np.random.Generator
-) -> tuple[_Chain, Centring]:
-    """Return chains at draws of the Laplace approximation, and the centring from its Hessian."""
-    shapes = {name: raw_shape(name, **data.sizes) for name in data.preset.free_parameters(data.variant)}
-    mode: Raw = {name: jnp.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
-    centring: Centring = {name: jnp.zeros(shape) for name, shape in shapes.items() if data.preset.pools(name)}
-    mode, curvature = _mode(mode, centring, by_level)
-    centring = centring_from(curvature, mode)
-    mode, curvature = _mode(recentred(mode, centring, data.preset), centring, by_level)
-    variance, basis = np.linalg.eigh(np.linalg.inv(curvature))
-    variance = np.clip(variance, 0, _WIDEST**2)
-    point, unravel = ravel_pytree(mode)
-    starts = np.asarray(point) + (rng.normal(size=(n, len(point))) * np.sqrt(variance)) @ basis.T
-    place: RawDraws = {name: np.asarray(value) for name, value in jax.vmap(unravel)(starts).items()}
-    matrix = (basis * variance) @ basis.T
-    return _Chain(np.arange(n), place, np.full(n, _STEP_SIZE), np.tile(matrix, (n, 1, 1))), centring
+def _laplace(model: Model, data: LikelihoodData, n: int, rng: np.random.Generator) -> _Chain:
+    """Return chains at draws of the Laplace approximation; of several if the model has several searches."""
+    found = [_mode(data, number, model=model) for number in range(n if getattr(model, "n_searches", 1) > 1 else 1)]
+    moved = rng.normal(size=(n, len(found[0][1])))
+    places, matrices = [], []
+    for number, move in enumerate(moved):
+        mode, curvature = found[number % len(found)]
+        variance, basis = np.linalg.eigh(np.linalg.inv(curvature))
+        variance = np.clip(variance, 0, _WIDEST**2)
+        point, unravel = ravel_pytree(mode)
+        places.append(unravel(np.asarray(point) + basis @ (np.sqrt(variance) * move)))
+        matrices.append((basis * variance) @ basis.T)
+    place: RawDraws = jax.tree.map(lambda *values: np.stack(values), *places)
+    return _Chain(np.arange(n), place, np.full(n, _STEP_SIZE), np.stack(matrices))
 
 
-@jax.jit
-def _mode(start: Raw, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "raw raw"]]:
-    """Return the mode in the coordinates of NUTS, and the Hessian there, made positive definite."""
-    data = _transposed(by_level)
+@partial(jax.jit, static_argnames="model")
+def _mode(data: LikelihoodData, number: ArrayLike, *, model: Model) -> tuple[Raw, Float[Array, "raw raw"]]:
+    """Return the mode on the whole line that a search ends in, and the Hessian there, made positive definite."""
+    potential, total = _potential(model, data, model), jnp.sum(data.weight)
+    starts = ProjectedNewton.for_model(model, data).starts or {}
+    sites = parameter_sites(model, data)
+    start = {
+        (name := key.removesuffix("_auto_loc")): sites[name].transform.inv(values[number % len(values)])
+        for key, values in starts.items()
+    }
     point, unravel = ravel_pytree(start)
-    total, potential = jnp.sum(data.weight), _potential(data, centring)
 
     @jax.jit  # so that the model is traced once, and not for every derivative
     def loss(point: Float[Array, " raw"]) -> Float[Array, ""]:
@@ -234,18 +228,6 @@ def _learned(chains: _Chain, window: "_Recorded") -> _Chain:
     matrix = inverse_mass_matrix(window.place, chains.inverse_mass_matrix)
     last = {name: value[:, -1] for name, value in window.place.items()}
     return _Chain(chains.number, last, window.fields["adapt_state.step_size"][:, -1], matrix)
-
-
-@jax.jit
-def _raw_of(places: Raw, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "chain draw"]]:
-    raw_of = to_raw(_transposed(by_level), centring)
-    mapped: tuple[Raw, Array] = jax.vmap(jax.vmap(raw_of))(places)
-    return mapped
-
-
-def _transposed(data: LikelihoodData) -> LikelihoodData:
-    transposed: LikelihoodData = jax.tree.map(jnp.transpose, data)
-    return transposed
 
 
 def inverse_mass_matrix(
@@ -264,28 +246,24 @@ def inverse_mass_matrix(
 
 
 @partial(jax.jit, static_argnames="run")
-def _started(
-    chains: _Chain, centring: Centring, by_level: LikelihoodData, step: ArrayLike, seed: ArrayLike, *, run: _Run
-) -> HMCState:
+def _started(chains: _Chain, data: LikelihoodData, step: ArrayLike, seed: ArrayLike, *, run: _Run) -> HMCState:
     """Start every chain's kernel after ``step`` steps, at its place and with its mass matrix."""
 
-    def start(chain: _Chain, centring: Centring, data: LikelihoodData) -> HMCState:
-        kernel = run.kernel(data, centring, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix)
+    def start(chain: _Chain, data: LikelihoodData) -> HMCState:
+        kernel = run.kernel(data, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), chain.number)
         state: HMCState = kernel.init(key, run.n_warmup, chain.place)
         return state._replace(i=jnp.asarray(step, state.i.dtype))
 
-    return _for_each_chain(start, chains, centring, by_level, run)
+    return _for_each_chain(start, chains, data, run)
 
 
 @partial(jax.jit, static_argnames="run")
-def _advanced(
-    states: HMCState, centring: Centring, by_level: LikelihoodData, n_steps: ArrayLike, *, run: _Run
-) -> tuple[HMCState, "_Recorded"]:
+def _advanced(states: HMCState, data: LikelihoodData, n_steps: ArrayLike, *, run: _Run) -> tuple[HMCState, "_Recorded"]:
     """Let every chain take ``n_steps`` steps, at most a block; the rest of the record is 0."""
 
-    def advance(state: HMCState, centring: Centring, data: LikelihoodData) -> tuple[HMCState, _Recorded]:
-        kernel = run.kernel(data, centring)
+    def advance(state: HMCState, data: LikelihoodData) -> tuple[HMCState, _Recorded]:
+        kernel = run.kernel(data)
         jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # numpyro's sample needs an init
 
         def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
@@ -296,7 +274,7 @@ def _advanced(
         advanced: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, empty))
         return advanced
 
-    return _for_each_chain(advance, states, centring, by_level, run)
+    return _for_each_chain(advance, states, data, run)
 
 
 class _Recorded(NamedTuple):
@@ -336,24 +314,17 @@ def _of_tree(tree: xr.DataTree) -> tuple[dict[str, ArrayLike], dict[str, ArrayLi
 
 
 def _for_each_chain[Chain, Result](
-    function: Callable[[Chain, Centring, LikelihoodData], Result],
-    chains: Chain,
-    centring: Centring,
-    by_level: LikelihoodData,
-    run: _Run,
+    function: Callable[[Chain, LikelihoodData], Result], chains: Chain, data: LikelihoodData, run: _Run
 ) -> Result:
     """Apply a function to each chain, distributed over the devices."""
 
-    def on_device(chains: Chain, centring: Centring, by_level: LikelihoodData) -> Result:
-        data, side_by_side = (
-            _transposed(by_level),
-            None if jax.default_backend() == "cpu" else len(jax.tree.leaves(chains)[0]),
-        )
-        result: Result = jax.lax.map(lambda chain: function(chain, centring, data), chains, batch_size=side_by_side)
+    def on_device(chains: Chain, data: LikelihoodData) -> Result:
+        side_by_side = None if jax.default_backend() == "cpu" else len(jax.tree.leaves(chains)[0])
+        result: Result = jax.lax.map(lambda chain: function(chain, data), chains, batch_size=side_by_side)
         return result
 
     devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
-    return jax.shard_map(
-        on_device, mesh=devices, in_specs=(_BY_CHAIN, _WHOLE, _WHOLE), out_specs=_BY_CHAIN, check_vma=False
-    )(chains, centring, by_level)
+    return jax.shard_map(on_device, mesh=devices, in_specs=(_BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False)(
+        chains, data
+    )

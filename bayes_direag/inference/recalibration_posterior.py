@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.recalibration import Outcomes, logistic_posterior, recalibrate
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
@@ -26,20 +25,6 @@ from bayes_direag.model.settings import RecalibrationSettings
 _DEGREES_OF_FREEDOM = 8
 _SHARE_AT_MODE = 0.8
 _SETTLING = 50
-
-
-def require_posterior(final: RecalibrationSettings) -> None:
-    """Raise DirEAGError unless the posterior of this final calibration can be drawn, or there is no calibration."""
-    if final.method not in ("platt", "none"):
-        raise DirEAGError(
-            f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws "
-            "the final calibration from its posterior."
-        )
-    if final.split:
-        raise DirEAGError(
-            f"recalibration split {final.split} is for MAP; expected 0 under NUTS, whose leave-one-out support has not "
-            "seen the label of any question."
-        )
 
 
 def draw_recalibration(
@@ -50,8 +35,9 @@ def draw_recalibration(
     Metropolis-Hastings with independent proposals from a mixture of t distributions with 8 degrees of freedom: 80 % at
     the mode with the scale of the normal approximation, and 20 % with the location and scale of the prior, for the long
     tails of a posterior with few labels or a single class. About three proposals in four are accepted. The first 50
-    steps of each chain are dropped.
+    steps of each chain are dropped. Under ``release`` the objective is the same, but not its early end.
     """
+    settings = settings.model_copy(update={"method": "platt"})
     platt = recalibrate(outcomes, settings)[0]
     assert isinstance(platt, Recalibration)  # noqa: S101 - narrows the type, guards no input
     mode = np.array([value[0, 0] for value in platt.coefficients.values()])

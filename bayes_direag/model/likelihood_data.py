@@ -1,49 +1,61 @@
 """The data of a fit: reports, the observed state of each question, and how much each question counts."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+import numpyro
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, not_observations
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.evidence import padded_size
+from bayes_direag.model.evidence import first_mentions, padded_size
 from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
-from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.presets import PresetLike
+from bayes_direag.model.settings import Preset
 
-_ARRAYS = ("reports", "target", "merged", "weight", "agreement")
+_ARRAYS = ("logit", "candidate", "first", "merged", "label", "n_candidates", "target", "weight", "agreement")
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, eq=False)
 class LikelihoodData:
-    """The argument of :func:`bayes_direag.direag`: a pytree of arrays, with preset and variant as static parts.
+    """The argument of a model: a pytree of arrays, the questions along the last axis.
 
     Attributes
     ----------
-    reports : Reports
-        What each level reported.
+    logit : (report, problem) or (signal, report, problem) array
+        Stated confidences, clipped, on the logit scale. 0 (an even chance) where a report does not state one, or
+        stated confidences are not used.
+    candidate : (report, problem) array
+        Index of the reported answer among the question's own candidates; -1 where there is no usable report.
+    first : (report, problem) array
+        Whether the report is the first that gives its answer.
+    merged : (report, problem) array
+        The candidates once more; if several candidates are right, they share the index in ``target``.
+    label : (report, problem) array
+        Index of the reported answer among the labels; -1 for any other answer.
+    n_candidates : (problem,) array
+        Number of distinct answers, K.
     target : (problem,) array or None
         The observed state: the index of the right candidate, or -1 (the null) if no candidate is right. None: the
         states are drawn.
-    merged : (problem, level) array
-        The candidates of the reports; if several candidates are right, they share the index in ``target``.
     weight : (problem,) array
-        Weight of each question's log-likelihood; 0 leaves the question out.
-    preset, variant
-        Which parameters there are, and their priors.
+        How often each question counts in the likelihood; 0 leaves it out.
+    agreement : (level,) array
+        Agreement of each level with the others (x of :mod:`bayes_direag.data.agreement`); 0 where it is not known.
     slots : tuple of int or None
-        The level of each column of the reports, where levels are groups. None: each column is a level.
+        The level of each report, where levels are groups. None: each report is of its own level.
     n_labels : int
-        Number of labels that the answers come from; 0 if the preset has no votes by label.
+        Number of labels that the answers come from; 0 if they are no labels.
     n_signals : int
-        Number of signals of a report.
-    agreement : (learned level,) array or None
-        Agreement of each level with the others (x of :mod:`bayes_direag.data.agreement`). None: 0 for all.
+        Number of signals of a report; 0 if none states a confidence, or the variant does not look at them.
 
     Examples
     --------
@@ -53,21 +65,21 @@ class LikelihoodData:
     (30,)
     """
 
-    reports: Reports
-    target: Int[Array | np.ndarray, "*batch problem"] | None
-    merged: Int[Array | np.ndarray, "*batch problem level"]
-    weight: Float[Array | np.ndarray, "*batch problem"]
-    preset: Preset
-    variant: Variant
+    logit: Float[Array | np.ndarray, "*signal report problem"]
+    candidate: Int[Array | np.ndarray, "report problem"]
+    first: Bool[Array | np.ndarray, "report problem"]
+    merged: Int[Array | np.ndarray, "report problem"]
+    label: Int[Array | np.ndarray, "report problem"]
+    n_candidates: Int[Array | np.ndarray, " problem"]
+    target: Int[Array | np.ndarray, " problem"] | None
+    weight: Float[Array | np.ndarray, " problem"]
+    agreement: Float[Array | np.ndarray, " level"]
     slots: tuple[int, ...] | None = None
     n_labels: int = 0
     n_signals: int = 1
-    agreement: Float[Array | np.ndarray, " learned"] | None = None
 
     @classmethod
-    def of(
-        cls, observations: Observations, *, preset: str | Preset = "bayes", variant: Variant = "confidence"
-    ) -> "LikelihoodData":
+    def of(cls, observations: Observations, *, preset: PresetLike = "bayes") -> "LikelihoodData":
         """Take the labelled, answered questions; of the others only the agreement of the levels counts.
 
         Raises
@@ -77,96 +89,124 @@ class LikelihoodData:
         """
         if not isinstance(observations, Observations):
             raise not_observations("LikelihoodData.of", observations, "Observations")
-        observations, settings, variant = fitted_to(observations, preset, variant)
-        observations = learned_from(observations, settings)
+        observations, settings = fitted_to(observations, preset)
+        labels, observations = settings.labels(observations), learned_from(observations, settings)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
-        return cls.weighted(observations, weight, preset=settings, variant=variant)
+        return cls.weighted(observations, weight, preset=settings, labels=labels)
 
     @classmethod
     def weighted(
-        cls, observations: Observations, weight: Float[np.ndarray, " problem"], *, preset: Preset, variant: Variant
+        cls, observations: Observations, weight: Float[np.ndarray, " problem"], *, preset: Preset, labels: Sequence[str]
     ) -> "LikelihoodData":
         """Take all questions with these weights, which must be 0 for unlabelled questions."""
-        labels = observations.labels if preset.label_vote else None
         reports = Reports.of(observations, preset.eps, labels)
-        right = observations.correct_candidate
+        candidate, right = np.ascontiguousarray(reports.candidate.T), observations.correct_candidate
         target = np.where(right.any(axis=1), right.argmax(axis=1), -1)
-        merged = np.where(observations.correct, target[:, None], reports.candidate)
-        sizes = observations.slots, len(labels or ()), len(observations.signal_names)
-        score = observations.agreement.score if preset.uses_agreement and observations.agreement else None
-        return cls(reports, target, merged, weight, preset.model_settings, variant, *sizes, score)
+        agreement = np.zeros(len(observations.learned_levels))
+        if preset.uses_agreement and observations.agreement is not None:
+            agreement = observations.agreement.score
+        are_stated = preset.variant == "confidence" and bool(observations.stated.any())
+        logit = np.ascontiguousarray(reports.logit_confidence.T)
+        return cls(
+            logit=logit if are_stated else np.zeros(candidate.shape),
+            candidate=candidate,
+            first=first_mentions(candidate),
+            merged=np.where(observations.correct.T, target, candidate),
+            label=np.ascontiguousarray(reports.label.T),
+            n_candidates=reports.n_candidates,
+            target=target,
+            weight=weight,
+            agreement=agreement,
+            slots=observations.slots,
+            n_labels=len(labels),
+            n_signals=len(observations.signal_names) if are_stated else 0,
+        )
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
-        static = tuple(getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS)
-        return tuple(getattr(self, name) for name in _ARRAYS), static
+        return tuple(getattr(self, name) for name in _ARRAYS), (self.slots, self.n_labels, self.n_signals)
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "LikelihoodData":
         """Build it without checks, since JAX puts other objects in the place of the arrays."""
         data = object.__new__(cls)
-        names = (*_ARRAYS, *(field.name for field in fields(cls) if field.name not in _ARRAYS))
-        for name, value in zip(names, (*arrays, *static), strict=True):
+        for name, value in zip((*_ARRAYS, "slots", "n_labels", "n_signals"), (*arrays, *static), strict=True):
             object.__setattr__(data, name, value)
         return data
 
     @property
     def n_levels(self) -> int:
         """The number of levels."""
-        return int(self.reports.candidate.shape[-1]) if self.slots is None else max(self.slots) + 1
+        return int(self.agreement.shape[-1])
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The sizes that determine the shapes of raw parameters: see :func:`~bayes_direag.model.settings.raw_shape`."""
-        return {"n_levels": self.n_levels, "n_labels": self.n_labels, "n_signals": self.n_signals}
+    def usable(self) -> Float[Array, "report problem"]:
+        """1 for a usable report, 0 otherwise."""
+        return (jnp.asarray(self.candidate) >= 0).astype(self.logit.dtype)
+
+    def levels(self) -> AbstractContextManager[object]:
+        """Return the plate of parameters that each level has."""
+        return cast(AbstractContextManager[object], numpyro.plate("level", self.n_levels))
+
+    def answers(self) -> AbstractContextManager[object]:
+        """Return the plate of parameters that each label has."""
+        return cast(AbstractContextManager[object], numpyro.plate("answer", self.n_labels))
+
+    def signals(self) -> AbstractContextManager[object]:
+        """Return the plate of parameters that each signal has; a single signal has no axis of its own."""
+        if self.n_signals < 2:
+            return nullcontext()
+        return cast(AbstractContextManager[object], numpyro.plate("signal", self.n_signals))
+
+    def of_columns(self, values: Float[Array, "level"]) -> Float[Array, "report"]:
+        """Return the value of each report's level."""
+        return values if self.slots is None else values[np.array(self.slots)]
+
+    def by_report(self, values: Float[Array, "level"]) -> Float[Array, "report 1"]:
+        """Return the value of each report's level, to be combined with what is known of reports to each question."""
+        return self.of_columns(values)[:, None]
 
     @property
     def unlabelled(self) -> "LikelihoodData":
         """The same reports without states, for prior and posterior prediction; no candidates are merged."""
-        return replace(self, target=None, merged=self.reports.candidate)
+        return replace(self, target=None, merged=self.candidate)
 
     def in_single_precision(self) -> "LikelihoodData":
         """Return the same data for work in single precision on each question; sums stay in double precision."""
-        logits = np.asarray(self.reports.logit_confidence, np.float32)
-        return replace(self, reports=self.reports._replace(logit_confidence=logits))
+        return replace(self, logit=np.asarray(self.logit, np.float32), agreement=np.asarray(self.agreement, np.float32))
 
-    def with_weight(self, weight: Float[Array | np.ndarray, "*batch problem"]) -> "LikelihoodData":
+    def with_weight(self, weight: Float[Array | np.ndarray, " problem"]) -> "LikelihoodData":
         """Return the same data with other weights."""
         return replace(self, weight=weight)
 
     def select(self, index: Int[np.ndarray, " selected"]) -> "LikelihoodData":
         """Return some of the questions."""
-        selected: LikelihoodData = jax.tree.map(lambda array: array[index], replace(self, agreement=None))
-        return replace(selected, agreement=self.agreement)
+        arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
+        return replace(self, **{name: None if array is None else array[..., index] for name, array in arrays.items()})
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``."""
         missing = size - len(self.weight)
-        return replace(
-            self,
-            reports=self.reports.padded(size),
-            target=None if self.target is None else np.pad(self.target, (0, missing), constant_values=-1),
-            merged=np.pad(self.merged, ((0, missing), (0, 0)), constant_values=-1),
-            weight=np.pad(self.weight, (0, missing)),
-        )
+        fill = {"candidate": -1, "merged": -1, "label": -1, "target": -1}
+
+        def filled(name: str) -> Shaped[np.ndarray, "*axis problem"] | None:
+            array = getattr(self, name)
+            if array is None or name == "agreement":
+                return array
+            return np.pad(array, [*[(0, 0)] * (array.ndim - 1), (0, missing)], constant_values=fill.get(name, 0))
+
+        return replace(self, **{name: filled(name) for name in _ARRAYS})
 
     def patterns(self) -> Patterns:
         """Find questions that have the same likelihood under all parameters; weights are ignored.
 
         In such questions the same levels report, agree with each other, and are right; and they are equally confident
-        if the model uses confidences.
+        and give the same labels.
         """
-        usable = np.asarray(self.merged) >= 0
-        right = usable & (self.merged == np.asarray(self.target)[:, None])
-        columns = [*by_first_mention(np.asarray(self.reports.candidate)).T, *right.T]
-        if self.reports.label is not None:
-            columns += [*np.asarray(self.reports.label).T]
-        if self.variant == "confidence":
-            logits = np.asarray(self.reports.logit_confidence).reshape(*usable.shape, self.n_signals)
-            columns += [
-                *np.where(usable[..., None], logits, 0.0).reshape(len(usable), usable.shape[1] * self.n_signals).T
-            ]
-        return distinct_rows(columns)
+        usable = np.asarray(self.candidate) >= 0
+        right = usable & (np.asarray(self.merged) == np.asarray(self.target))
+        stated = np.where(usable, np.asarray(self.logit), 0.0).reshape(-1, len(self.weight))
+        return distinct_rows([*by_first_mention(np.asarray(self.candidate).T).T, *right, *self.label, *stated])
 
     def counted(self) -> "LikelihoodData":
         """Merge equal questions into one with their total weight, and pad; the likelihood stays the same.
@@ -179,22 +219,18 @@ class LikelihoodData:
         return self.select(member).with_weight(total).padded(padded_size(len(member), least=64, per_octave=8))
 
 
-def fitted_to(
-    observations: Observations, preset: str | Preset, variant: Variant
-) -> tuple[Observations, Preset, Variant]:
-    """Return the observations, preset and variant that a fit uses.
+def fitted_to(observations: Observations, preset: PresetLike) -> tuple[Observations, Preset]:
+    """Return the observations and preset that a fit uses.
 
-    Signals that preset or variant do not use are dropped. Variant ``confidence`` becomes ``level`` if no report states
-    a confidence. The agreement of the levels is that of all these questions, unless the observations have one.
+    Signals that the preset does not use are dropped. The agreement of the levels is that of all these questions, unless
+    the observations have one.
     """
-    preset = presets.preset(preset)
-    if preset.uses_agreement:
+    settings = presets.preset(preset)
+    if settings.uses_agreement:
         observations = observations.with_agreement()
-    if preset.signals == "first" or variant != "confidence":
+    if settings.plain_reports:
         observations = observations.of_signals(observations.signal_names[:1])
-    if variant == "confidence" and not observations.stated.any():
-        variant = "level"
-    return observations, preset.for_signals(len(observations.signal_names)), variant
+    return observations, settings
 
 
 def learned_from(observations: Observations, preset: Preset) -> Observations:

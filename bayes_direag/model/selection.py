@@ -1,8 +1,8 @@
 """The forward evaluation, in NumPy: the probability of every state, the selected answer, and its final probability.
 
-The equations are those of :mod:`bayes_direag.model.equations`, for every draw of a posterior. What a report counts
-depends only on its level, its signals and perhaps its label; it is computed once for each combination that occurs, and
-looked up. Questions are evaluated in pieces of bounded memory; results do not depend on the pieces.
+The equations are those of :mod:`bayes_direag.model.models`, for every draw of a posterior. What a report counts
+depends only on its level and its signals; it is computed once for each combination that occurs, and looked up.
+Questions are evaluated in pieces of bounded memory; results do not depend on the pieces.
 """
 
 import math
@@ -123,42 +123,43 @@ class Worth(NamedTuple):
 def odds_against(
     logit_confidence: Float[np.ndarray, "report *signal"], level: Int[np.ndarray, " report"], parameters: Parameters
 ) -> Float[np.ndarray, "report sample"]:
-    """Return the odds against each report after calibration, ``(1 - q~) / q~``; 0 for variant ``count``."""
+    """Return the odds against each report after calibration, ``(1 - q~) / q~``; 0 without a bias."""
     if parameters.bias is None:
         return np.zeros((len(level), len(parameters.weight)))
     score = parameters.bias.T[level]
     if parameters.slope is not None:
-        score = score + _over_signals(logit_confidence, parameters.slope)
+        score = score + _over_signals(logit_confidence, level, parameters.slope)
     return np.asarray(np.exp(np.minimum(-score, _LARGEST)))
 
 
 def worth(
     logit_confidence: Float[np.ndarray, "report *signal"],
     level: Int[np.ndarray, " report"],
-    label: Int[np.ndarray, " report"] | None,
     parameters: Parameters,
 ) -> Worth:
     """Return what each report adds to the states of its question in every sample."""
     odds = odds_against(logit_confidence, level, parameters)
     given = parameters.weight.T[level] / (1 + odds)
-    doubt = (0.0 if parameters.null_gain is None else parameters.null_gain) * (given * odds)
+    doubt = parameters.null_gain * (given * odds)
     if not parameters.has_votes:
         return Worth(given, doubt, None)
     vote = np.zeros_like(given) if parameters.vote is None else parameters.vote.T[level]
-    if parameters.label_vote is not None:
-        label_votes = np.pad(parameters.label_vote, ((0, 0), (0, 0), (0, 1)))  # the last, index -1, is no label
-        vote = vote + label_votes[:, level, label].T
     if parameters.vote_slope is not None:
-        vote = vote + _over_signals(logit_confidence, parameters.vote_slope)
+        vote = vote + _over_signals(logit_confidence, level, parameters.vote_slope)
     return Worth(given, doubt, vote)
 
 
 def _over_signals(
-    logits: Float[np.ndarray, "report *signal"], slope: Float[np.ndarray, "sample *signal"]
+    logits: Float[np.ndarray, "report *signal"],
+    level: Int[np.ndarray, " report"],
+    slope: Float[np.ndarray, "sample level signal"],
 ) -> Float[np.ndarray, "report sample"]:
     """Return the sum over signals of slope times logit."""
-    n_signals = slope[0].size
-    return np.asarray(logits.reshape(-1, n_signals) @ slope.reshape(-1, n_signals).T)
+    by_signal = logits.reshape(-1, slope.shape[2])
+    total = np.zeros((len(level), len(slope)))
+    for number in range(slope.shape[2]):
+        total += by_signal[:, number, None] * slope[:, :, number].T[level]
+    return total
 
 
 def evaluate_samples[Result](
@@ -202,8 +203,7 @@ def _blocks(reports: Reports, parameters: Parameters) -> Iterator[_Block]:
         block = reports.select(slice(start, start + size))
         _, first, kind = np.unique(kinds[start : start + size], return_index=True, return_inverse=True)
         question, level = np.unravel_index(first, kind.shape)
-        label = None if block.label is None else block.label[question, level]
-        worths = worth(block.logit_confidence[question, level], level, label, parameters)
+        worths = worth(block.logit_confidence[question, level], level, parameters)
         for part in worths:
             if part is not None:
                 part[block.candidate[question, level] < 0] = 0.0
@@ -211,7 +211,7 @@ def _blocks(reports: Reports, parameters: Parameters) -> Iterator[_Block]:
 
 
 def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
-    """Return a number for each level, signals and label of a report; all that are not usable share one."""
+    """Return a number for each level and signals of a report; all that are not usable share one."""
     usable = reports.candidate >= 0
     n, n_levels = usable.shape
     kind = np.where(usable, np.arange(n_levels), n_levels)
@@ -219,7 +219,7 @@ def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
         return kind  # every report is of another level, and a service has no pandas
     import pandas as pd
 
-    for column in (*reports.by_signal, *(() if reports.label is None else (reports.label,))):
+    for column in reports.by_signal:
         number, values = pd.factorize(np.where(usable, column, 0).ravel())
         kind = pd.factorize(kind.ravel() * len(values) + number)[0].reshape(n, n_levels)
     return kind
@@ -250,6 +250,10 @@ def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
         if worths.vote is not None:
             for level in range(n_levels):
                 support[:-1][candidate[:, level], question] += worths.vote[kind[:, level]]
+        if parameters.label is not None:
+            label = np.full(named.shape, -1)
+            label[candidate, question[:, None]] = block.reports.label[piece]  # no report is of the null's row
+            support[:-1] += np.pad(parameters.label, ((0, 0), (0, 1))).T[label[:-1]]  # the last, of index -1, is 0
         support -= support.max(axis=0)
         np.exp(support, out=support)
     support /= support.sum(axis=0)

@@ -1,79 +1,32 @@
-"""The settings of a fit: frozen, checked for misspelt names, and complete enough to repeat it."""
+"""What a fit records beside its model: frozen settings, checked for misspelt names."""
 
+import itertools
 import math
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bayes_direag.errors import DirEAGError, did_you_mean
+from bayes_direag.errors import DirEAGError
+
+if TYPE_CHECKING:
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.model.real_line import Model
 
 Variant = Literal["count", "level", "confidence"]
-Link = Literal["identity", "softplus", "exp"]
 RecalibrationMethod = Literal["platt", "release", "none"]
 FitMethod = Literal["map", "nuts"]
-PresetName = Literal["paper", "release", "bayes", "judges"]
+PresetName = Literal["paper", "release", "bayes"]
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-
-#: The parameters of each variant, in the order of the raw vector; those from sharpness on only if the preset has them.
-_VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
-    "count": ("weight", "prior_strength", "null_base", "sharpness", "vote", "label_vote"),
-    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain", "sharpness", "vote", "label_vote"),
-    "confidence": (
-        *("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
-        *("sharpness", "vote", "label_vote", "vote_slope"),
-    ),
-}
-LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
-#: Endings of what levels share of a pooled parameter.
-SHARED = ("_centre", "_spread", "_agreement")
-#: Parameters with one value a label.
-LABEL_PARAMETERS = frozenset({"label_vote", "label_vote_centre"})
-#: Parameters with one value a signal, where reports carry several signals.
-SIGNAL_PARAMETERS = frozenset({"slope", "vote_slope"})
-
-
-def raw_shape(name: str, n_levels: int, n_labels: int = 0, n_signals: int = 1) -> tuple[int, ...]:
-    """Return the shape of a free raw parameter."""
-    shapes = {"label_vote": (n_levels, n_labels), "label_vote_centre": (n_labels,)}
-    if n_signals > 1:
-        shapes |= dict.fromkeys(SIGNAL_PARAMETERS, (n_signals,))
-    return shapes.get(name, (n_levels,) if name in LEVEL_PARAMETERS else ())
+#: Answers that are this many or fewer in all questions together, and recur, are labels with one meaning.
+MOST_LABELS = 12
 
 
 class Settings(BaseModel):
     """Base of all settings: frozen; numbers are finite; a misspelt name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class RawParameter(Settings):
-    """One parameter as the optimiser and the sampler see it: a number on the real line.
-
-    ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it comes from the preset's
-    penalty. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out of inference; a
-    parameter with one value a level cannot be fixed.
-    """
-
-    link: Link
-    start: float
-    low: float | None = None
-    high: float | None = None
-    loc: float = 0.0
-    scale: float | None = Field(default=None, gt=0)
-    fixed: float | None = None
-
-    @model_validator(mode="after")
-    def _start_within_bounds(self) -> "RawParameter":
-        low, high = self.bounds
-        if not low <= self.start <= high:
-            raise ValueError(f"start {self.start} lies outside the bounds [{low}, {high}]")
-        return self
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Lower and upper bound of raw; infinite where there is none."""
-        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
 
 class RecalibrationSettings(Settings):
@@ -125,208 +78,63 @@ class RecalibrationSettings(Settings):
 
 
 class Preset(Settings):
-    """Everything that defines a fit, except its data and variant.
+    """A model, and the rest of what defines a fit beside its data.
 
     Attributes
     ----------
-    weight, bias, slope, prior_strength, null_base, null_gain
-        The paper's parameters: see :mod:`bayes_direag.model.equations`.
-    sharpness, vote, label_vote, vote_slope
-        The parameters beyond the paper. None: sharpness 1 and votes 0, as in the paper. ``label_vote`` is for answers
-        that are labels with one meaning in all questions.
-    signal_vote_slope
-        ``vote_slope`` for reports with several signals, if that is None.
-    weight_spread, bias_spread, vote_spread, label_vote_spread
-        Standard deviation of the levels around their centre. Given, levels are exchangeable and partially pooled: a
-        level's raw weight (bias, vote) is ``centre + spread * offset`` with a standard normal offset, and ``weight``
-        (``bias``, ``vote``) is the prior of the centre. Each label has its own centre of ``label_vote``. None: levels
-        are independent.
-    weight_agreement, vote_agreement
-        How far the centre of a level's pooled raw weight (vote) moves with its agreement with the other levels: see
-        :mod:`bayes_direag.data.agreement`. None: not at all.
+    name
+        ``bayes``, ``paper``, ``release``, or the name of a program of your own.
+    program
+        Your own NumPyro function of :class:`~bayes_direag.LikelihoodData`; None: the one of this name in
+        :mod:`bayes_direag.model.models`. It is not stored with a fit.
+    source
+        The text of your own program, as far as Python knows it: stored, and never run.
+    variant
+        What counts as evidence under ``paper`` and ``release``, for the paper's ablation.
+    plain_reports
+        Whether the program sees the reports as in the paper: one signal, no labels, and no agreement of the levels.
     eps
         Stated confidences are clipped to ``[eps, 1 - eps]``.
-    penalty
-        lambda of the penalty ``lambda * mean(raw**2)`` on the mean loss: a Normal(0, sqrt(D / (2 lambda W))) prior on
-        each of the D raw parameters, where W is the total weight of the questions. None: every free parameter has its
-        own scale.
     null_target_weight
         Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
-    signals
-        Which signals of a report are used: ``all``, or only the ``first``, usually the stated confidence.
     """
 
     name: str
-    weight: RawParameter
-    bias: RawParameter
-    slope: RawParameter
-    prior_strength: RawParameter
-    null_base: RawParameter
-    null_gain: RawParameter
-    sharpness: RawParameter | None = None
-    vote: RawParameter | None = None
-    label_vote: RawParameter | None = None
-    vote_slope: RawParameter | None = None
-    signal_vote_slope: RawParameter | None = None
-    weight_spread: RawParameter | None = None
-    bias_spread: RawParameter | None = None
-    vote_spread: RawParameter | None = None
-    label_vote_spread: RawParameter | None = None
-    weight_agreement: RawParameter | None = None
-    vote_agreement: RawParameter | None = None
-    eps: float = Field(default=1e-6, gt=0, lt=0.5)
-    penalty: float | None = Field(default=0.001, gt=0)
-    null_target_weight: float | Literal["balanced"] = 1.0
-    signals: Literal["first", "all"] = "all"
-    recalibration: RecalibrationSettings = RecalibrationSettings()
+    program: Callable[..., None] | None = Field(default=None, exclude=True)
+    source: str | None = None
+    variant: Variant = "confidence"
+    plain_reports: bool = False
+    eps: float = Field(default=0.005, gt=0, lt=0.5)
+    null_target_weight: Literal[1, "balanced"] = 1
+    recalibration: RecalibrationSettings = RecalibrationSettings(scale=0.2, out_of_fold=5)
 
-    @model_validator(mode="after")
-    def _every_prior_proper(self) -> "Preset":
-        for name in self.for_signals(2).free_parameters("confidence"):
-            if self.penalty is None and self.for_signals(2).parameter(name).scale is None:
-                raise ValueError(f"{name} has no prior: give it a scale, fix it, or give the preset a penalty")
-        if self.null_target_weight != "balanced" and not self.null_target_weight > 0:
-            raise ValueError(f"null_target_weight must be positive, not {self.null_target_weight}")
-        return self
+    @property
+    def model(self) -> "Model":
+        """The program, on the real line; raise DirEAGError for one of your own that a file does not hold."""
+        from bayes_direag.model.models import model_of
 
-    @model_validator(mode="after")
-    def _levels_are_free(self) -> "Preset":
-        for name in (*sorted(LEVEL_PARAMETERS), "label_vote"):
-            settings = getattr(self, name)
-            if settings is None:
-                if self.pools(name):
-                    raise ValueError(f"there is {name}_spread without {name}; give both, or neither")
-                continue
-            if settings.fixed is not None:
-                raise ValueError(f"{name} has a value for each level, so it cannot be fixed at one; narrow its scale")
-            if not self.pools(name):
-                continue
-            if settings.low is not None or settings.high is not None:
-                raise ValueError(f"{name} is pooled over levels ({name}_spread), so it cannot be bounded")
-            for shared in (f"{name}_spread", f"{name}_agreement"):
-                if getattr(getattr(self, shared, None), "fixed", None) is not None:
-                    raise ValueError(f"{shared} cannot be fixed; narrow its scale")
-        return self
-
-    @model_validator(mode="after")
-    def _fixed_in_support(self) -> "Preset":
-        for name in ("prior_strength", "null_base", "null_gain"):
-            fixed = self.parameter(name).fixed
-            if fixed is not None and (fixed < 0 or (fixed == 0 and name == "prior_strength")):
-                raise ValueError(
-                    f"{name} cannot be fixed at {fixed}: no concentration may be negative, and not all may be 0"
-                )
-        if self.sharpness is not None and self.sharpness.fixed is not None and self.sharpness.fixed <= 0:
-            raise ValueError(f"sharpness cannot be fixed at {self.sharpness.fixed}: it must be positive")
-        return self
+        if self.program is None and self.name not in get_args(PresetName):
+            raise DirEAGError(
+                f"the fit is of a model of its own, {self.name!r}, and a file does not hold the function; expected a "
+                "preset. Fit again, or make the fit from its draws with Fit.from_draws."
+            )
+        return model_of(self.name if self.program is None else self.program, self.variant)
 
     @property
     def is_weighted(self) -> bool:
-        """Whether questions count unequally; the likelihood is then not that of a probability model."""
-        return self.null_target_weight != 1.0
-
-    @property
-    def model_settings(self) -> "Preset":
-        """The preset without its name, weights and recalibration: equal for equal evidence models."""
-        defaults = {"name": "model", "null_target_weight": 1.0, "recalibration": RecalibrationSettings()}
-        return self.model_copy(update=defaults)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether some free raw parameter has bounds."""
-        names = self.free_parameters("confidence")
-        return any(not math.isinf(bound) for name in names for bound in self.parameter(name).bounds)
-
-    def parameters(self, variant: Variant) -> tuple[str, ...]:
-        """Return the natural parameters of the model, in order."""
-        return tuple(name for name in _VARIANT_PARAMETERS[variant] if getattr(self, name) is not None)
-
-    def for_signals(self, n: int) -> "Preset":
-        """Return the preset for reports with ``n`` signals."""
-        if n == 1 or self.vote_slope or not self.signal_vote_slope:
-            return self
-        return self.model_copy(update={"vote_slope": self.signal_vote_slope})
-
-    def pools(self, name: str) -> bool:
-        """Whether this parameter is partially pooled over levels."""
-        return name in {*LEVEL_PARAMETERS, "label_vote"} and getattr(self, f"{name}_spread") is not None
-
-    def moves_with_agreement(self, name: str) -> bool:
-        """Whether the centre of this parameter depends on a level's agreement with the others."""
-        return self.pools(name) and getattr(self, f"{name}_agreement", None) is not None
+        """Whether questions count unequally: the posterior is then a Gibbs posterior."""
+        return self.null_target_weight != 1
 
     @property
     def uses_agreement(self) -> bool:
-        """Whether the parameters of a level depend on its agreement with the others."""
-        return any(self.moves_with_agreement(name) for name in LEVEL_PARAMETERS)
+        """Whether the parameters of a level may depend on its agreement with the others."""
+        return not self.plain_reports
 
-    def parameter(self, name: str) -> RawParameter:
-        """Return the settings of one raw parameter.
-
-        A pooled parameter has several: the standard normal offset ``NAME``, ``NAME_centre`` and ``NAME_spread``, and
-        ``NAME_agreement`` if the preset has one.
-        """
-        field = name.removesuffix("_centre")
-        settings = getattr(self, field)
-        assert isinstance(settings, RawParameter)  # noqa: S101 - narrows the type, guards no input
-        if name != field:
-            return settings.model_copy(update={"link": "identity"})
-        if self.pools(name):
-            return settings.model_copy(update={"start": 0.0, "loc": 0.0, "scale": 1.0})
-        return settings
-
-    def free_parameters(self, variant: Variant) -> tuple[str, ...]:
-        """Return the raw parameters of the fit, in the order of the raw vector."""
-        names: list[str] = []
-        for name in self.parameters(variant):
-            if self.pools(name):
-                names += [name, f"{name}_centre", f"{name}_spread"]
-                if self.moves_with_agreement(name):
-                    names.append(f"{name}_agreement")
-            elif self.parameter(name).fixed is None:
-                names.append(name)
-        return tuple(names)
-
-    def override(self, **changes: Any) -> "Preset":
-        """Return the preset with some fields changed; nested fields as dicts.
-
-        Raises
-        ------
-        DirEAGError
-            On an unknown field or a value out of range.
-        """
-        return _validated(_merge(self.model_dump(), changes), f"preset {self.name}")
-
-
-def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in changes.items():
-        nested = isinstance(value, dict) and isinstance(base.get(key), dict)
-        merged[key] = _merge(base[key], value) if nested else value
-    return merged
-
-
-def _validated(fields: dict[str, Any], what: str) -> Preset:
-    try:
-        return Preset.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        path, here = [], fields
-        for part in first["loc"]:
-            if isinstance(here, dict) and part in here:
-                path.append(str(part))
-                parent, here = here, here[part]
-        field = ".".join(path) if path else "the settings together"
-        match first["type"]:
-            case "extra_forbidden":
-                known = [name for name in parent if name != path[-1]]
-                meant = did_you_mean(path[-1], known)
-                text = f"{what}: there is no setting {field!r}; expected one of {', '.join(known)}.{meant}"
-                raise DirEAGError(text) from None
-            case "value_error":
-                raise DirEAGError(f"{what}: {field}: {first['ctx']['error']}.") from None
-            case _:
-                raise DirEAGError(f"{what}: {field}: {first['msg']}; saw {first['input']!r}.") from None
+    def labels(self, observations: "Observations") -> tuple[str, ...]:
+        """Return the labels that all answers come from; none if these are too many, or the program does not look."""
+        labels = set() if self.plain_reports else {*itertools.chain.from_iterable(observations.candidates)}
+        are_few = 2 * len(labels) <= observations.answered.sum() and len(labels) <= MOST_LABELS
+        return tuple(sorted(labels)) if are_few else ()
 
 
 class SamplingSettings(Settings):

@@ -28,12 +28,11 @@ _MISSING = 0.02
 
 
 def default_parameters(n_signals: int = 1) -> Parameters:
-    """Return the parameters from which observations are simulated by default."""
-    shape = () if n_signals == 1 else (n_signals,)
+    """Return the parameters from which observations are simulated by default, without the axis of draws."""
     return Parameters(
         weight=np.array([0.5, 0.8, 1.4, 0.9, 0.6]),
         bias=np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
-        slope=np.full(shape, 1.6 / n_signals),
+        slope=np.full((5, n_signals), 1.6 / n_signals),
         prior_strength=np.array(0.1),
         null_base=np.array(0.02),
         null_gain=np.array(0.15),
@@ -52,7 +51,7 @@ def simulate_observations(
     seed
         Equal seeds give equal observations.
     parameters
-        The true parameters; by default, :func:`default_parameters`.
+        The true parameters, without the axis of draws; by default, :func:`default_parameters`.
     signals
         Names of further signals, of which one in ten values is missing. The true slopes are then those of the stated
         confidence and of the signals, in order of their names.

@@ -21,35 +21,43 @@ from bayes_direag.inference.loo import LeaveOneOut
 from bayes_direag.inference.posterior import FORMAT
 from bayes_direag.inference.recalibration import from_dataset
 from bayes_direag.model import presets
-from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 
 #: Draws by name: numbers for a MAP; for NUTS with leading axes chain and draw.
 Given = Mapping[str, float | list[float] | np.ndarray]
 Draws = dict[str, np.ndarray]
 
-_WEIGHTS, _BIASES = np.array([1.0, 1.3, 2.2, 1.9, 1.6]), np.array([0.5, -0.8, -2.0, -3.0, -4.2])
-_SHARED = {"slope": 0.47, "null_base": -0.5, "null_gain": -1.9}
+_LEVELS = np.array([-0.6, -0.2, 0.9, 0.4, 0.0])
 
-#: About where the posterior of simulated observations lies on the raw scale of preset bayes, whose levels are pooled.
+#: About where the posterior of simulated observations lies on the raw scale of preset bayes.
 CENTRE = {
-    "weight": (_WEIGHTS - 1.6) / 0.5,
-    "weight_centre": 1.6,
-    "weight_spread": np.log(0.5),
-    "bias": (_BIASES + 1.9) / 1.6,
-    "bias_centre": -1.9,
-    "bias_spread": np.log(1.6),
-    **_SHARED,
-    "sharpness": 0.1,
-    "vote": np.zeros_like(_WEIGHTS),
-    "vote_centre": 0.0,
-    "vote_spread": np.log(0.15),
+    "weight_centre": 1.9,
     "weight_agreement": 0.4,
+    "vote_centre": 0.0,
     "vote_agreement": 0.15,
+    "weight_base_decentered": _LEVELS,
+    "vote_decentered": np.zeros_like(_LEVELS),
+    "bias": -1.9,
+    "null_base_base": -0.5,
+    "sharpness_base": 0.1,
+    "slope_base": 0.47,
 }
-#: And where levels are each for themselves, as under preset paper.
-APART = {"weight": _WEIGHTS, "bias": _BIASES, **_SHARED}
-_LINKS = {"exp": np.exp, "softplus": lambda raw: np.logaddexp(raw, 0), "identity": lambda raw: raw}
+#: And of preset paper.
+APART = {
+    "weight_base": np.array([1.0, 1.3, 2.2, 1.9, 1.6]),
+    "bias": np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
+    "slope_base": 0.47,
+    "prior_strength_base": 0.0,
+    "null_base_base": -0.5,
+    "null_gain_base": -1.9,
+}
+#: The parameters of the paper's variants.
+_PAPER = {
+    "count": ("weight", "prior_strength", "null_base"),
+    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain"),
+    "confidence": ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
+}
 
 
 def natural(n_levels: int, **changes: float | list[float]) -> dict[str, float | list[float]]:
@@ -98,7 +106,7 @@ def made_fit(
     log_likelihood: np.ndarray | None = None,
     sha256: str | None = None,
 ) -> Fit:
-    """Return a fit of these parameters, raw ones as ``NAME_raw``; a NUTS fit if the weights have chains and draws.
+    """Return a fit of these parameters; a NUTS fit if the weights have chains and draws.
 
     Its leave-one-out group is ArviZ's account of the log-likelihood (chain, draw, problem), if that is given.
     """
@@ -108,7 +116,9 @@ def made_fit(
     if log_likelihood is not None:
         groups["log_likelihood"] = {"target": log_likelihood}
     settings = presets.preset(preset)
-    tree = _container(groups, observations, settings, variant, method="nuts" if is_nuts else "map")
+    if settings.plain_reports:
+        settings = presets.preset(settings, variant)
+    tree = _container(groups, observations, settings, method="nuts" if is_nuts else "map")
     terms = {"intercept": intercept, "slope": slope}
     tree["recalibration"] = _recalibration(
         {name: np.broadcast_to(np.asarray(value, float), shape).copy() for name, value in terms.items()},
@@ -136,12 +146,12 @@ def random_fit(
     """Return a fit with random parameters that claims to have learned from the labelled, answered questions."""
     rng = np.random.default_rng(seed)
     seen = observations.select(np.flatnonzero(observations.labelled & observations.answered))
-    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in presets.preset("paper").parameters(variant)}
+    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in _PAPER[variant]}
     draws["weight"] = np.exp(rng.normal(0, 0.5, (1, n_draws, seen.n_levels)))
     if "bias" in draws:
         draws["bias"] = rng.normal(-1, 1, (1, n_draws, seen.n_levels))
-    settings = presets.preset("paper").override(recalibration={"method": recalibration})
-    tree = _container({"posterior": draws}, seen, settings, variant, method="map" if n_draws == 1 else "nuts")
+    settings = presets.preset("paper", variant, recalibration={"method": recalibration})
+    tree = _container({"posterior": draws}, seen, settings, method="map" if n_draws == 1 else "nuts")
     terms = {"intercept": rng.normal(0, 0.3, (1, n_draws)), "slope": rng.normal(1.2, 0.2, (1, n_draws))}
     tree["recalibration"] = _recalibration(terms, recalibration)
     return Fit(tree)
@@ -158,7 +168,7 @@ def made_posterior(
 ) -> Fit:
     """Return a NUTS fit of these raw draws (chain, draw, ...); a good sampler's statistics unless others are given."""
     settings, rng = presets.preset(preset), np.random.default_rng(seed)
-    n_chains, n_draws = raw["weight"].shape[:2]
+    n_chains, n_draws = raw["bias"].shape[:2]
     support = supports(observations, raw, settings)
     right = observations.correct_candidate
     state = np.concatenate([right, ~right.any(axis=1, keepdims=True)], axis=1)
@@ -173,13 +183,14 @@ def made_posterior(
     drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
     noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
     groups = {
-        "posterior": _natural(raw, settings) | {f"{name}_raw": values for name, values in raw.items()},
+        "posterior": _natural(raw, settings),
+        "unconstrained_posterior": dict(raw),
         "sample_stats": _statistics(n_chains, n_draws, rng) | dict(statistics or {}),
         "log_likelihood": {"target": log_likelihood},
         "log_prior": {name: -0.5 * values**2 for name, values in raw.items()},
         "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
     }
-    tree = _container(groups, observations, settings, "confidence", method="nuts")
+    tree = _container(groups, observations, settings, method="nuts")
     final = {name: calibrated[term] + noise[term] for term, name in enumerate(("intercept", "slope"))}
     tree["recalibration"] = _recalibration(final, settings.recalibration.method)
     tree["loo"] = xr.DataTree(left_out.to_dataset(observations, from_dataset(tree["recalibration"].to_dataset())))
@@ -230,15 +241,17 @@ def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: 
     own = _natural(raw, preset)
     usable = observations.candidate >= 0
     stated = logit(np.clip(np.where(usable, observations.confidence, 0.5), preset.eps, 1 - preset.eps))
-    belief = expit(own["bias"][..., None, :] + own["slope"][..., None, None] * stated)
+    biases = own["bias"][..., None, :] if own["bias"].ndim > 2 else own["bias"][..., None, None]
+    belief = expit(biases + own["slope"][..., None, None] * stated)
     given = usable * own["weight"][..., None, :] * belief
     taken = usable * own["weight"][..., None, :] * (1 - belief)
     n_candidates = observations.n_candidates
-    share = own["prior_strength"][..., None] / (n_candidates + 1)
+    one = np.ones(own["slope"].shape)
+    share = own.get("prior_strength", one)[..., None] / (n_candidates + 1)
     said = observations.candidate[:, :, None] == np.arange(observations.n_levels)
     exists = np.arange(observations.n_levels) < n_candidates[:, None]
     candidates = exists * (share[..., None] + np.einsum("cdpl,plk->cdpk", given, said))
-    null = share + own["null_base"][..., None] + own["null_gain"][..., None] * taken.sum(axis=-1)
+    null = share + own["null_base"][..., None] + own.get("null_gain", one)[..., None] * taken.sum(axis=-1)
     alpha = np.concatenate([candidates, null[..., None]], axis=-1)
     if "sharpness" in own:
         alpha **= own["sharpness"][..., None, None]
@@ -248,27 +261,15 @@ def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: 
     return alpha / alpha.sum(axis=-1, keepdims=True)
 
 
-def weights(observations: Observations, preset: Preset) -> np.ndarray:
-    """Return what every question counts; one that is to be balanced as any other."""
-    absent = 1.0 if preset.null_target_weight == "balanced" else preset.null_target_weight
-    return np.where(observations.gold_generated, 1.0, absent)
-
-
 def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
-    shape, found = raw["weight"].shape[:2], {}
-    for name in preset.parameters("confidence"):
-        link = _LINKS[getattr(preset, name).link]
-        if name not in raw:
-            found[name] = np.full(shape, getattr(preset, name).fixed)
-        elif preset.pools(name):
-            centre, spread = raw[f"{name}_centre"], np.exp(raw[f"{name}_spread"])
-            found |= {f"{name}_centre": centre, f"{name}_spread": spread}
-            if preset.moves_with_agreement(name):
-                found[f"{name}_agreement"] = raw[f"{name}_agreement"]
-            found[name] = link(centre[..., None] + spread[..., None] * raw[name])
-        else:
-            found[name] = link(raw[name])
-    return found
+    if preset.name != "bayes":
+        links = {name: np.logaddexp(values, 0) for name, values in raw.items() if name != "bias"}
+        return {name.removesuffix("_base"): values for name, values in links.items()} | {"bias": raw["bias"]}
+    centre, vote = raw["weight_centre"][..., None], raw["vote_centre"][..., None]
+    found = {"weight": np.exp(centre + 0.4 * raw["weight_base_decentered"]), "slope": np.exp(raw["slope_base"])}
+    found |= {"vote": vote + 0.3 * raw["vote_decentered"], "sharpness": np.exp(raw["sharpness_base"])}
+    found |= {"null_base": np.logaddexp(raw["null_base_base"], 0), "bias": raw["bias"]}
+    return found | {name: raw[name] for name in ("weight_centre", "weight_agreement", "vote_centre", "vote_agreement")}
 
 
 def _statistics(n_chains: int, n_draws: int, rng: np.random.Generator) -> Draws:
@@ -289,16 +290,14 @@ def _recalibration(terms: Draws, method: str, eps: float = 1e-6) -> xr.DataTree:
     return xr.DataTree(xr.Dataset(variables, attrs={"method": method, "eps": eps}))
 
 
-def _container(
-    groups: dict[str, Draws], observations: Observations, preset: Preset, variant: Variant, *, method: str
-) -> xr.DataTree:
+def _container(groups: dict[str, Draws], observations: Observations, preset: Preset, *, method: str) -> xr.DataTree:
     """Put the draws by group beside what was observed."""
     data = {
         "constant_data": {
             "confidence": observations.confidence,
             "candidate": observations.candidate,
             "n_candidates": observations.n_candidates,
-            "weight_in_likelihood": weights(observations, preset),
+            "weight_in_likelihood": np.ones(len(observations)),
         }
     }
     if observations.agreement is not None:
@@ -308,22 +307,16 @@ def _container(
         "problem": np.array(observations.problem_id, dtype=object),
         "candidate": np.arange(observations.n_levels),
     }
-    drawn, free = groups.pop("posterior"), preset.free_parameters(variant)
-    fixed = {name: drawn[name][0, 0] for name in preset.parameters(variant) if name in drawn and name not in free}
-    absent = {name: np.zeros(drawn["weight"].shape[: 3 if name in LEVEL_PARAMETERS else 2]) for name in free}
-    raw = {f"{name}_raw": drawn.get(f"{name}_raw", drawn.get(name, absent[name])) for name in free}
-    groups["posterior"] = {name: value for name, value in drawn.items() if name not in raw.keys() | fixed.keys()}
-    tree = arviz_base.from_dict(groups | data | {"unconstrained_posterior": raw}, dims=_DIMS, coords=names)
-    apart = {
-        "labels": {"correct": (("problem", "candidate"), observations.correct_candidate)},
-        "fixed_parameters": fixed,
-    }
-    for name, own in apart.items():
-        tree[name] = xr.DataTree(xr.Dataset(own))
+    drawn = groups["posterior"]
+    drawn["share"] = drawn["weight"] / drawn["weight"].sum(axis=-1, keepdims=True)
+    raw = groups.pop("unconstrained_posterior", {"weight_base": drawn["weight"]})
+    of_levels = {name for name, values in {**drawn, **raw}.items() if np.ndim(values) == 3}
+    dims = _DIMS | {name: ["level"] for name in of_levels}
+    tree = arviz_base.from_dict(groups | data | {"unconstrained_posterior": raw}, dims=dims, coords=names)
+    tree["labels"] = xr.DataTree(xr.Dataset({"correct": (("problem", "candidate"), observations.correct_candidate)}))
     tree.attrs = {
         "format": FORMAT,
         "method": method,
-        "variant": variant,
         "preset": preset.model_dump_json(),
         "answers": observations.kind,
         "dataset": "handmade",
@@ -337,7 +330,6 @@ def _container(
 
 _DIMS = {
     **{f"agreement_{name}": ["level"] for name in Agreement._fields},
-    **{f"{name}{raw}": ["level"] for name in LEVEL_PARAMETERS for raw in ("", "_raw")},
     "target": ["problem"],
     "correct": ["problem", "candidate"],
     "confidence": ["problem", "level"],

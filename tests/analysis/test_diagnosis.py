@@ -39,7 +39,7 @@ def spoilt_fit() -> Fit:
 
 def weighted_fit() -> Fit:
     settings = {"recalibration": {"method": "none"}, "null_target_weight": 2.0}
-    return made_posterior(OBSERVATIONS, gaussian_draws(8), preset=presets.preset("bayes").override(**settings))
+    return made_posterior(OBSERVATIONS, gaussian_draws(8), preset=presets.preset("bayes", **settings))
 
 
 @pytest.fixture(scope="module")

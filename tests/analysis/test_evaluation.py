@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,8 +19,8 @@ from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
-from bayes_direag.model.equations import Reports
-from bayes_direag.model.model import natural_parameters, raw_from_vector
+from bayes_direag.model import presets
+from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import Preset, SamplingSettings
@@ -98,14 +97,26 @@ def test_raw_support_is_badly_calibrated_partly_by_the_null_weight_as_the_page_s
     observations = Observations.read(golden / f"{name}.parquet")
     test = Observations.read(golden / "test.parquet") if name == "train" else None
     stages = {"raw": "confidence", "calibrated": "direag"}
-    for weight in ("balanced", 1.0):
-        settings = PRESETS["release"].override(null_target_weight=weight)
+    for weight in ("balanced", 1):
+        settings = presets.preset("release", null_target_weight=weight)
         found = evaluate(
             observations, test, preset=settings, methods=list(stages.values()), seed=RECORDED_SEED, n_resamples=1
         )
         for stage, method in stages.items():
             ece = found.metrics.set_index("method").loc[method, "ece"]
             assert ece == pytest.approx(said["balanced" if weight == "balanced" else "1", stage], abs=0.0015)
+
+
+def released_parameters(vector: np.ndarray, variant: str) -> Parameters:
+    """Return natural parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
+    (weight, rest), found = (np.logaddexp(vector[:5], 0), vector[5:]), {}
+    if variant != "count":
+        found["bias"], rest = rest[None, :5], rest[5:]
+    if variant == "confidence":
+        found["slope"], rest = np.full((1, 5, 1), rest[0]), rest[1:]
+    shared = [*np.logaddexp(rest, 0), 1.0][:3]
+    found |= dict(zip(("prior_strength", "null_base", "null_gain"), np.array(shared)[:, None], strict=True))
+    return Parameters(weight=weight[None], **found)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +131,7 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
     before_and_after = {variant: (before, after) for before, after, variant in CALIBRATED}
     for config in pd.read_csv(golden / f"{name}.configs.csv").itertuples():
         vector = np.array(json.loads(config.raw_params_json))
-        raw = raw_from_vector(vector, preset=release, variant=config.variant, n_levels=5)
-        natural = natural_parameters(raw, release, config.variant, None)
-        parameters = jax.tree.map(lambda value: np.asarray(value)[None], natural)
+        parameters = released_parameters(vector, config.variant)
         fitting = observations if name == "train" else observations.select(fold != int(config.fold))
         mine = evaluated if name == "train" else observations.select(fold == int(config.fold))
 
@@ -331,11 +340,10 @@ def test_how_to_fit_reaches_the_fits(
 
     monkeypatch.setattr(fitting, "fit_nuts", record)
     sampling = SamplingSettings(n_chains=3, n_draws=50)
-    options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "allow_weighted": True, "seed": 4}
+    options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "seed": 4}
     with pytest.raises(InterruptedError):
         evaluate(questions, methods=[method], **options)
-    expected = {"preset": PRESETS["paper"], "sampling": sampling, "partial": False, "seed": 4, "allow_weighted": True}
-    assert seen == [{"variant": variant, **expected}]
+    assert seen == [{"preset": presets.preset("paper", variant), "sampling": sampling, "partial": False, "seed": 4}]
 
 
 def test_clusters_share_a_fold_and_widen_the_intervals(questions: Observations) -> None:

@@ -8,6 +8,7 @@ from analysis.display.text import interval, number
 from analysis.fit_display import convergence_block, fit_terms, learned_blocks
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import identified_draws
+from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit, random_fit
@@ -34,7 +35,7 @@ def test_it_says_which_optimum_it_is(name, starts, optima, says):
 
 def test_what_a_posterior_is():
     tree = good_fit().tree.copy()
-    tree.attrs["preset"] = PRESETS["bayes"].override(null_target_weight=2.0).model_dump_json()
+    tree.attrs["preset"] = presets.preset("bayes", null_target_weight=2.0).model_dump_json()
     rows = dict(fit_terms(good_fit(), "t").items)
     assert rows["method"].endswith("250 draws of each of 4 chains")
     assert rows["recalibration"] == "platt, on leave-one-out support"

@@ -1,21 +1,16 @@
-"""The equations of the evidence model once more, one question at a time, in plain Python."""
+"""The equations of the models once more, one question at a time, in plain Python, with their priors."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy import stats
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import natural_draws
-from bayes_direag.model.settings import Preset
+from bayes_direag.inference.posterior import label_names
 
 NULL = "null"
-
-PARAMETERS = (
-    *("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
-    *("sharpness", "vote", "vote_slope"),
-)
 
 
 def sigmoid(x: float) -> float:
@@ -37,54 +32,75 @@ def over_signals(slope: float | Sequence[float] | None, stated: float | Sequence
     return sum(own * logit(q, eps) for own, q in pairs if q == q)
 
 
-LINKS = {"softplus": softplus, "exp": math.exp, "identity": float}
+def of_level(slope: object, level: int) -> object:
+    """Return the slopes of a level, which may have its own for each signal."""
+    return slope[level] if np.ndim(slope) == 2 else slope
 
 
-def natural(raw: Mapping[str, object], preset: Preset, agreement: Sequence[float] | None = None) -> dict[str, object]:
-    """Return the natural parameters by name, fixed ones included, from raw numbers and lists of them."""
-    values: dict[str, object] = {}
-    for name in PARAMETERS:
-        own = getattr(preset, name)
-        if own is not None and own.fixed is not None:
-            values[name] = own.fixed
-        if name not in raw:
-            continue
-        link, entries = LINKS[own.link], np.asarray(raw[name])
-        spread = getattr(preset, f"{name}_spread", None)
-        if spread is not None:
-            centre = float(raw[f"{name}_centre"])
-            if agreement is not None and f"{name}_agreement" in raw:
-                centre = centre + float(raw[f"{name}_agreement"]) * np.asarray(agreement)
-            entries = centre + LINKS[spread.link](float(raw[f"{name}_spread"])) * entries
-        values[name] = [link(one) for one in entries.tolist()] if entries.ndim else link(float(entries))
-    return values
+def natural(
+    raw: Mapping[str, object], model: str, agreement: Sequence[float] = (), labels: Sequence[str] = ()
+) -> dict[str, object]:
+    """Return the natural parameters by name from raw numbers and lists of them."""
+    given = {name: np.asarray(value).tolist() for name, value in raw.items()}
+    if model != "bayes":
+        values = {name.removesuffix("_base"): value for name, value in given.items() if name in ("bias", "slope")}
+        for name, value in given.items():
+            if name not in values:
+                link = [softplus(one) for one in value] if isinstance(value, list) else softplus(value)
+                values[name.removesuffix("_base")] = link
+        return values
+    offsets = zip(given["weight_base_decentered"], given["vote_decentered"], strict=True)
+    x = list(agreement) or [0.0] * len(given["vote_decentered"])
+    weight, vote = [], []
+    for own, (of_weight, of_vote) in zip(x, offsets, strict=True):
+        weight.append(math.exp(given["weight_centre"] + given["weight_agreement"] * own + 0.4 * of_weight))
+        vote.append(given["vote_centre"] + given["vote_agreement"] * own + 0.3 * of_vote)
+    values = {"weight": weight, "vote": vote, "bias": [given["bias"]] * len(weight), "prior_strength": 1.0}
+    values |= {"null_base": softplus(given["null_base_base"]), "sharpness": math.exp(given["sharpness_base"])}
+    values |= {"null_gain": 1.0, "label": dict(zip(labels, given.get("label", []), strict=True))}
+    if "slope_base" in given:
+        values["slope"] = np.exp(given["slope_base"]).tolist()
+    return values | ({"vote_slope": given["vote_slope"]} if "vote_slope" in given else {})
+
+
+def log_priors(raw: Mapping[str, object], model: str, total_weight: float) -> dict[str, np.ndarray]:
+    """Return the log prior density of each raw number."""
+    n_raw = sum(np.size(value) for value in raw.values())
+    n_signals = np.size(raw.get("slope_base", 0.0))
+    normals = {
+        "weight_centre": (2, 1.5),
+        "weight_agreement": (0.4, 0.5),
+        "vote_centre": (0, 0.1),
+        "vote_agreement": (0.15, 0.2),
+        "weight_base_decentered": (0, 1),
+        "vote_decentered": (0, 1),
+        "bias": (0, 2),
+        "slope_base": (math.log(0.5 / n_signals), 0.7),
+        "null_base_base": (0, 2),
+        "sharpness_base": (0, 0.5),
+        "vote_slope": (0, 0.1 / n_signals),
+        "label": (0, 0.25),
+    }
+    if model == "paper":
+        normals = dict.fromkeys(raw, (0, math.sqrt(500)))
+    if model != "release":
+        return {name: stats.norm.logpdf(np.asarray(value), *normals[name]) for name, value in raw.items()}
+    sd = math.sqrt(n_raw / (2 * 0.001 * total_weight))
+    bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
+    return {
+        name: stats.truncnorm.logpdf(np.asarray(value), *np.array(bounds.get(name, (-8, 3))) / sd, scale=sd)
+        for name, value in raw.items()
+    }
 
 
 def of_map(fit: Fit) -> dict[str, object]:
-    """Return the natural parameters of a MAP; votes by label by level and label."""
-    posterior = natural_draws(fit.tree).isel(chain=0, draw=0)
-    values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
-    if "label_vote" in values:
-        votes, labels = values["label_vote"], posterior["label"].to_numpy().tolist()
-        values["label_vote"] = {
-            (k, label): vote for k, own in enumerate(votes) for label, vote in zip(labels, own, strict=True)
-        }
-    return values
-
-
-def raw_priors(raw: Mapping[str, object], preset: Preset, total_weight: float) -> dict[str, tuple[float, float]]:
-    """Return mean and standard deviation of the normal prior of each raw parameter."""
-    n_raw = sum(np.size(value) for value in raw.values())
-    priors = {}
-    for name in raw:
-        base = name.removesuffix("_centre")
-        if base == name and getattr(preset, f"{name}_spread", None) is not None:
-            priors[name] = 0.0, 1.0
-        else:
-            own = getattr(preset, base)
-            implied = math.inf if preset.penalty is None else math.sqrt(n_raw / (2 * preset.penalty * total_weight))
-            priors[name] = own.loc, own.scale or implied
-    return priors
+    """Return the natural parameters of a MAP."""
+    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    values = {str(name): posterior[name].to_numpy().tolist() for name in posterior}
+    values["label"] = dict(zip(label_names(fit.tree), values.get("label", []), strict=False))
+    if "bias" in values and not isinstance(values["bias"], list):
+        values["bias"] = [values["bias"]] * len(values["weight"])
+    return {"prior_strength": 1.0, "null_gain": 1.0} | values
 
 
 def reports_of(observations: Observations, question: int) -> list[tuple[int, str, float]]:
@@ -109,23 +125,25 @@ def concentrations(
         if bias is None:
             belief, doubt = 1.0, 0.0
         else:
-            score = bias[level] + over_signals(parameters.get("slope"), confidence, eps)
+            score = bias[level] + over_signals(of_level(parameters.get("slope"), level), confidence, eps)
             belief, doubt = sigmoid(score), sigmoid(-score)
         alpha[answer] += weight[level] * belief
-        alpha[NULL] += (parameters.get("null_gain") or 0.0) * weight[level] * doubt
+        alpha[NULL] += parameters.get("null_gain", 1.0) * weight[level] * doubt
     return alpha
 
 
 def scores(reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, object], eps: float) -> dict[str, float]:
-    """Return what the probability of each answer, and of the null, is proportional to: sharpened alpha, with votes."""
+    """Return what the probability of each answer, and of the null, is proportional to."""
     sharpness, vote = parameters.get("sharpness"), parameters.get("vote")
     alpha = concentrations(reports, parameters, eps)
     found = {state: value ** (1.0 if sharpness is None else sharpness) for state, value in alpha.items()}
     for level, answer, confidence in reports:
         constant = 0.0 if vote is None else vote[level]
-        constant += (parameters.get("label_vote") or {}).get((level, answer), 0.0)
-        found[answer] *= math.exp(constant + over_signals(parameters.get("vote_slope"), confidence, eps))
-    return found
+        found[answer] *= math.exp(
+            constant + over_signals(of_level(parameters.get("vote_slope"), level), confidence, eps)
+        )
+    labels = parameters.get("label") or {}
+    return {state: value * math.exp(labels.get(state, 0.0)) for state, value in found.items()}
 
 
 def support(scores: Mapping[str, float]) -> dict[str, float]:

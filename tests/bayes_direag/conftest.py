@@ -94,18 +94,18 @@ def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
 
 
 def natural_parameters(n_levels: int, variant: str = "confidence") -> Parameters:
-    """Return asymmetric parameters, so that a reversed or shuffled level order shows."""
+    """Return asymmetric parameters of a draw, so that a reversed or shuffled level order shows."""
     full = Parameters(
         weight=np.linspace(0.3, 1.7, n_levels),
         prior_strength=np.array(0.4),
         null_base=np.array(0.15),
         bias=np.sort(np.random.default_rng(3).normal(size=n_levels)),
-        slope=np.array(0.7),
+        slope=np.full((n_levels, 1), 0.7),
         null_gain=np.array(0.6),
         sharpness=np.array(1.4),
         vote=np.linspace(0.6, -0.2, n_levels),
-        vote_slope=np.array(0.15),
+        vote_slope=np.full((n_levels, 1), 0.15),
     )
     if variant == "count":
-        return full._replace(bias=None, slope=None, null_gain=None, vote_slope=None)
+        return full._replace(bias=None, slope=None, vote_slope=None)
     return full if variant == "confidence" else full._replace(slope=None, vote_slope=None)

@@ -3,28 +3,40 @@
 from functools import cache
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 from jaxtyping import Float
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.presets import preset
 from tests.bayes_direag import brute_force
 
-#: Weight and bias are free, as those of one level alone; the rest is not, and there is no vote but for its slope.
-PRESET = PRESETS["bayes"].override(
-    name="one level",
-    weight_spread=None,
-    bias_spread=None,
-    vote=None,
-    vote_spread=None,
-    slope={"fixed": 0.7},
-    null_base={"fixed": 0.5},
-    null_gain={"fixed": 0.8},
-    sharpness={"fixed": 1.3},
-    vote_slope={"link": "identity", "start": 0.0, "fixed": 0.2},
-)
+_PRIORS = {"weight_base": (2.0, 1.5), "bias": (0.0, 2.0)}
+_FIXED = {"prior_strength": 1.0, "slope": 0.7, "null_base": 0.5, "null_gain": 0.8, "sharpness": 1.3, "vote_slope": 0.2}
+
+
+def program(data: LikelihoodData) -> None:
+    """Weight and bias are free; the rest is not."""
+    for name, value in _FIXED.items():
+        numpyro.deterministic(name, jnp.asarray(value))
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(*_PRIORS["weight_base"]))
+        bias = numpyro.sample("bias", dist.Normal(*_PRIORS["bias"]))
+    belief, doubt = belief_and_doubt(bias[:, None] + _FIXED["slope"] * data.logit, data)
+    share = 1 / (data.n_candidates + 1)
+    answers = share[None] + sums_by_answer(weight[:, None] * belief, data.candidate)
+    null = share + _FIXED["null_base"] + _FIXED["null_gain"] * (weight @ doubt)
+    votes = sums_by_answer(_FIXED["vote_slope"] * data.logit * data.usable, data.candidate)
+    draw_states(data, _FIXED["sharpness"] * jnp.log(answers) + votes, _FIXED["sharpness"] * jnp.log(null))
+
+
+PRESET = preset(program)
 
 #: Right and wrong answers at each stated confidence.
 _COUNTS = {50: (4, 6), 80: (6, 4), 95: (8, 2), 100: (9, 1)}
@@ -74,16 +86,15 @@ class Posterior(NamedTuple):
 
 @cache
 def posterior(n_side: int = 61) -> Posterior:
-    priors = {name: (getattr(PRESET, name).loc, getattr(PRESET, name).scale) for name in ("weight", "bias")}
-    sides = {name: np.linspace(loc - 5 * scale, loc + 5 * scale, n_side) for name, (loc, scale) in priors.items()}
+    sides = {name: np.linspace(loc - 5 * scale, loc + 5 * scale, n_side) for name, (loc, scale) in _PRIORS.items()}
     raw = {name: grid.ravel() for name, grid in zip(sides, np.meshgrid(*sides.values()), strict=True)}
-    log_prior = sum(-(((raw[name] - loc) / scale) ** 2) / 2 for name, (loc, scale) in priors.items())
+    log_prior = sum(-(((raw[name] - loc) / scale) ** 2) / 2 for name, (loc, scale) in _PRIORS.items())
     asked = observations()
     support = np.empty((n_side**2, len(asked)))
     for stated in _COUNTS:
         mine = [number for number, name in enumerate(asked.problem_id) if name.startswith(f"{stated} %")]
-        for point, (weight, bias) in enumerate(zip(raw["weight"], raw["bias"], strict=True)):
-            values = brute_force.natural({"weight": [weight], "bias": [bias]}, PRESET)
+        for point, (weight, bias) in enumerate(zip(np.exp(raw["weight_base"]), raw["bias"], strict=True)):
+            values = _FIXED | {"weight": [weight], "bias": [bias]}
             scores = brute_force.scores([(0, "7", stated / 100)], values, PRESET.eps)
             support[point, mine] = brute_force.support(scores)["7"]
     right = asked.gold_generated

@@ -35,8 +35,8 @@ from bayes_direag.inference.map import map_estimates
 observations = Observations.read(sys.argv[1])
 weight = np.ones((1, len(observations)))
 fits = [
-    lambda: map_estimates(observations, weight, preset=preset("paper"), variant="confidence"),
-    lambda: map_estimates(observations, weight, preset=preset("bayes"), variant="confidence"),
+    lambda: map_estimates(observations, weight, preset=preset("paper")),
+    lambda: map_estimates(observations, weight, preset=preset("bayes")),
     lambda: fit_map(observations),
 ]
 for fit in fits:

@@ -12,7 +12,6 @@ import argparse
 import os
 import statistics
 import time
-from functools import partial
 
 import jax
 import numpy as np
@@ -73,7 +72,7 @@ def our_sampler(data, arguments):
 
     def run(seed: int) -> tuple[float, float]:
         start = time.perf_counter()
-        draws = nuts_draws(data, sampling=sampling, seed=seed)
+        draws = nuts_draws(preset(arguments.preset).model, data, sampling=sampling, seed=seed)
         seconds = time.perf_counter() - start
         return seconds, smallest_ess(draws.raw)
 
@@ -82,16 +81,16 @@ def our_sampler(data, arguments):
 
 def their_sampler(data, arguments):
     import nutpie
-    from numpyro.infer.util import log_density
+    from jax.flatten_util import ravel_pytree
     from nutpie.compiled_pyfunc import from_pyfunc
 
-    from bayes_direag.model.model import direag, raw_from_vector, sites
-    from bayes_direag.model.settings import LEVEL_PARAMETERS
+    from bayes_direag import preset
+    from bayes_direag.model.real_line import log_joint, start_and_bounds
 
-    chosen, n_levels = data.preset, data.n_levels
-    named = partial(raw_from_vector, preset=chosen, variant="confidence", n_levels=n_levels)
-    density = jax.jit(jax.value_and_grad(lambda x: log_density(direag, (data,), {}, sites(named(x)))[0]))
-    size = sum(n_levels if name in LEVEL_PARAMETERS else 1 for name in chosen.free_parameters("confidence"))
+    model = preset(arguments.preset).model
+    point, unravel = ravel_pytree(start_and_bounds(model, data)[0])
+    density = jax.jit(jax.value_and_grad(lambda x: log_joint(model, unravel(x), data)))
+    size = len(point)
     density(np.zeros(size))
 
     def make_logp():

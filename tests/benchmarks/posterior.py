@@ -3,7 +3,7 @@
 R-hat is the largest, the effective sample size (bulk or tail) the smallest of all free parameters. The processor time
 is that of warm-up and draws; for the first seed of a file compilation comes on top.
 
-    python -m tests.benchmarks.posterior svamp.jsonl judges.jsonl:judges simulate:7473 --seeds 3 --warmup 250
+    python -m tests.benchmarks.posterior svamp.jsonl judges.jsonl simulate:7473 --seeds 3 --warmup 250
 """
 
 import argparse
@@ -12,6 +12,7 @@ import time
 import arviz_stats
 
 from bayes_direag import LikelihoodData, Observations, simulate_observations
+from bayes_direag import preset as model
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model.settings import SamplingSettings
 
@@ -36,7 +37,7 @@ def main() -> None:
         name, preset, data = labelled(source)
         for seed in range(arguments.seeds):
             start = time.process_time()
-            draws = nuts_draws(data, sampling=sampling, seed=seed)
+            draws = nuts_draws(model(preset).model, data, sampling=sampling, seed=seed)
             seconds = time.process_time() - start
             tables = [largest_rhat_and_smallest_ess(values) for values in draws.raw.values()]
             rhat, size = max(one[0] for one in tables), min(one[1] for one in tables)

@@ -1,7 +1,7 @@
 """What settings gain at each number of labels: the benefit of MAP fits over random splits of files, paired by split.
 
     python -m tests.benchmarks.settings_by_labels FILES --csv usual.csv
-    python -m tests.benchmarks.settings_by_labels FILES --csv other.csv --set vote=null --set vote_spread=null
+    python -m tests.benchmarks.settings_by_labels FILES --csv other.csv --preset my_models:without_votes
     python -m tests.benchmarks.settings_by_labels --against usual.csv --csv other.csv
 
 A split learns from its first labels and is tested on up to 500 questions beyond its 300 first; a file that holds fewer
@@ -11,6 +11,7 @@ error. Another checkout is measured by running this file with its packages (PYTH
 """
 
 import argparse
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,6 @@ import pandas as pd
 
 from bayes_direag import Observations, Preset, preset
 from bayes_direag.fits.fitting import fit_map_batch
-from bayes_direag.model.presets import parse_overrides
 
 LABELS, FEWEST_TESTED, MOST_TESTED = (10, 30, 100, 300), 100, 500
 
@@ -53,11 +53,11 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--csv", type=Path, required=True)
     parser.add_argument("--against", type=Path)
-    parser.add_argument("--preset", default="bayes")
-    parser.add_argument("--set", action="append", default=[], help="as of direag fit")
+    parser.add_argument("--preset", default="bayes", help="a preset, or MODULE:FUNCTION of a model of your own")
     parser.add_argument("--splits", type=int, default=4)
     given = parser.parse_args()
-    settings = preset(given.preset).override(**parse_overrides(given.set))
+    module, _, function = given.preset.partition(":")
+    settings = preset(getattr(importlib.import_module(module), function) if function else given.preset)
     rows = pd.read_csv(given.csv) if given.csv.exists() else pd.DataFrame({"file": []})
     for path in given.files:
         if path.stem not in set(rows["file"]):

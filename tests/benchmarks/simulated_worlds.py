@@ -29,15 +29,16 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import pandas as pd
+from numpyro.infer import Predictive
 from scipy.stats import binom
 
 from bayes_direag import LikelihoodData, Observations, Preset, fit_nuts, preset, simulate_observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import prior_draws, sampled_parameters
+from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.model import log_likelihood, log_prior
+from bayes_direag.model.real_line import evaluated, parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, evaluate_samples, select
-from bayes_direag.model.settings import SamplingSettings, Variant
+from bayes_direag.model.settings import SamplingSettings
 
 N_RANKED = 99
 SHORT_CHAINS = SamplingSettings(n_chains=2, n_warmup=500, n_draws=500)
@@ -56,9 +57,13 @@ class World(NamedTuple):
     diverged: bool
 
 
-def draw_worlds(data: LikelihoodData, n: int, *, seed: int) -> list[dict[str, np.ndarray]]:
-    """Draw the parameters and states (``target``) of ``n`` worlds from the prior predictive distribution."""
-    drawn = prior_draws(data, n_draws=n, key=jax.random.key(seed))
+def draw_worlds(
+    preset: Preset, data: LikelihoodData, n: int, *, seed: int, given: dict[str, np.ndarray] | None = None
+) -> list[dict[str, np.ndarray]]:
+    """Draw the parameters and states (``target``) of ``n`` worlds from the prior, but for parameters that are given."""
+    with jax.enable_x64(True):
+        predictive = Predictive(preset.model, given, num_samples=None if given else n)
+        drawn = {name: np.asarray(own) for name, own in predictive(jax.random.key(seed), data.unlabelled).items()}
     return [{name: values[world] for name, values in drawn.items()} for world in range(n)]
 
 
@@ -68,19 +73,20 @@ def compared(
     fresh: Observations,
     *,
     preset: Preset,
-    variant: Variant = "confidence",
     sampling: SamplingSettings = SHORT_CHAINS,
 ) -> Iterator[World]:
     """Fit to the asked questions as labelled in each world, and compare the posterior with the world's truth."""
     for seed, truth in enumerate(worlds):
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
-        fit = fit_nuts(replace(asked, correct=correct), preset=preset, variant=variant, sampling=sampling, seed=seed)
+        fit = fit_nuts(replace(asked, correct=correct), preset=preset, sampling=sampling, seed=seed)
         reports, parameters = fit.reports(fit.aligned(fresh)), sampled_parameters(fit.tree)
         selections = list(evaluate_samples(reports, parameters, select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
-        right = distribution(reports, Parameters(**natural))[np.arange(len(fresh)), selected]
+        dims = {name: site.dims for name, site in parameter_sites(preset.model, fit.likelihood_data).items()}
+        known = Parameters.of_sites(natural, dims, len(fit.fitted.signal_names))
+        right = distribution(reports, known)[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
         finals = (Recalibration.identity((1, len(support)), preset.recalibration.eps), fit.recalibration)
         rows = {final.method: _covered(final.of_selected(support), right) for final in finals}
@@ -133,9 +139,10 @@ def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
         for place in np.ndindex(shape):
             ranks[f"{name}{list(place) or ''}"] = _rank(truth[name][place], by_draw[:, *place])
     with jax.enable_x64(True):
-        true_raw = {str(name).removesuffix("_raw"): jnp.asarray(truth[name]) for name in raw}
-        log_reached = float(log_likelihood(true_raw, fit.likelihood_data).sum())
-        log_density = float(log_prior(true_raw, fit.likelihood_data))
+        true_raw = {str(name): jnp.asarray(truth[str(name)]) for name in raw}
+        found = evaluated(fit.preset.model, true_raw, fit.likelihood_data)
+        log_reached = float(found.log_likelihood.sum())
+        log_density = float(sum(own.sum() for own in found.log_prior.values()))
     reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
     priors = [values.to_numpy() for values in fit.tree["log_prior"].to_dataset().values()]
     joint = reached + sum(values.sum(axis=tuple(range(2, values.ndim))) for values in priors)
@@ -169,7 +176,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=300, help="number of worlds")
     parser.add_argument("--questions", type=int, default=100, help="labelled questions in each")
-    parser.add_argument("--variant", default="confidence", help="count, level or confidence")
     parser.add_argument("--signals", type=int, default=1, help="signals of each report, 1 to 3")
     parser.add_argument("--preset", default="bayes", help="whose priors: bayes or paper")
     given = parser.parse_args()
@@ -178,11 +184,10 @@ def main() -> None:
     observations = simulate_observations(given.questions + 1000, seed=0, signals=signals)
     observations = observations.select(observations.answered)
     asked, fresh = (observations.select(part) for part in (slice(0, given.questions), slice(given.questions, None)))
-    settings = preset(given.preset).for_signals(given.signals)
-    data = LikelihoodData.of(asked, preset=settings, variant=given.variant)
-    worlds = draw_worlds(data, given.n, seed=0)
+    settings = preset(given.preset)
+    worlds = draw_worlds(settings, LikelihoodData.of(asked, preset=settings), given.n, seed=0)
     rows = []
-    for number, world in enumerate(compared(worlds, asked, fresh, preset=settings, variant=given.variant)):
+    for number, world in enumerate(compared(worlds, asked, fresh, preset=settings)):
         rows.append(world)
         print(f"\r{number + 1} of {given.n} worlds", end="", flush=True)
     print("\n", uniformity(pd.DataFrame([world.ranks for world in rows])).to_string(float_format="{:.4f}".format))

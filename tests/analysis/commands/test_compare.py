@@ -12,7 +12,7 @@ import pytest
 from analysis.comparison import moved, predicted
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
 from tests.analysis.fits import around, made_fit, natural
@@ -42,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     partial_fit = made_fit(fitted, natural(5))
     partial_fit.tree.attrs["partial"] = 1
     partial_fit.save(home / "partial.nc")
-    doubled = PRESETS["bayes"].override(null_target_weight=2.0)
+    doubled = presets.preset("bayes", null_target_weight="balanced")
     for number, name in enumerate(("nuts", "near", "third", "heavy")):
         rng = np.random.default_rng(number)
         draws = around(natural(5), rng, n_draws=50, spread=0.3)
@@ -120,7 +120,7 @@ class TestRefusals:
             (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
             (["map", "elsewhere"], [], "fitted to different observations"),
             (["partial", "nuts"], [], "partial is a partial MAP fit and nuts a whole NUTS one: a question does not"),
-            (["nuts", "heavy"], [], "heavy weighs questions unequally (null_target_weight 2.0)"),
+            (["nuts", "heavy"], [], "heavy weighs questions unequally (null_target_weight balanced)"),
             (["map", "nuts"], ["--method", "direag"], "method='direag' (--method): saw fits"),
         ],
     )

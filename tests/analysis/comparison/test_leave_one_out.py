@@ -10,7 +10,7 @@ from analysis.comparison import compare, compare_leave_one_out
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import said as said_in
 from tests.analysis.fits import around, made_fit, natural
@@ -137,7 +137,7 @@ class TestRefusals:
             compare_leave_one_out({"good": fits["good"], "turned": turned}, allow_weighted=False)
 
     def test_a_weighted_likelihood_unless_it_is_allowed(self, observations: Observations, fits: dict[str, Fit]) -> None:
-        balanced = PRESETS["bayes"].override(null_target_weight="balanced")
+        balanced = presets.preset("bayes", null_target_weight="balanced")
         both = {"good": fits["good"], "heavy": flat_fit(observations, preset=balanced)}
         with pytest.raises(DirEAGError, match=r"heavy weighs questions unequally \(null_target_weight balanced\)"):
             compare_leave_one_out(both, allow_weighted=False)

@@ -131,8 +131,8 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
     before, after = methods["confidence"], methods["direag"]
     assert before.learn == after.learn
     learned = before.learn(LABELLED, 5)
-    expected = {"preset": PRESETS["paper"], "variant": "confidence", "seed": 5}
-    assert asked == [(LABELLED, expected | ({"sampling": sampling, "allow_weighted": False} if way == "nuts" else {}))]
+    expected = {"preset": PRESETS["paper"], "seed": 5}
+    assert asked == [(LABELLED, expected | ({"sampling": sampling} if way == "nuts" else {}))]
     table = made().predict(TESTED)
     for method, column in ((before, "support"), (after, "probability")):
         found = method.answer(learned, TESTED)

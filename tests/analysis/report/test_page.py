@@ -14,7 +14,7 @@ from analysis.evaluation import Evaluation
 from analysis.fit_display import learned_blocks
 from analysis.report import with_parts, write_report
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import preset
+from bayes_direag.model import presets
 from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
 from tests.analysis.report.pages import Page
@@ -237,7 +237,7 @@ class TestWhatIsNotToBeBelieved:
 def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(*UNRENDERED)
-    weighted = preset("bayes").override(null_target_weight=2.0)
+    weighted = presets.preset("bayes", null_target_weight=2.0)
     made_posterior(small_observations().select(slice(10, 40)), gaussian_draws(1), preset=weighted).save(
         tmp_path / "weighted.nc"
     )

@@ -10,7 +10,7 @@ import pytest
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.model.presets import PRESETS, label
+from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.command_line import direag, labels_of, one_line, refuse, succeed
 
@@ -25,7 +25,7 @@ def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
     words = one_line(succeed("show", path))
     for said in (
         "method MAP, the mode of the posterior",
-        "variant confidence, preset bayes",
+        "bayes",
         "learned from 80 questions with numeric answers",
         "dataset, model simulated; simulated",
         f"levels 5: {', '.join(LEVELS)}",
@@ -95,29 +95,17 @@ def given_to(monkeypatch: pytest.MonkeyPatch, function: str, fit: Fit) -> dict[s
     return asked
 
 
-def test_overrides_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
+def test_options_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
     asked = given_to(monkeypatch, "fit_map", Fit.load(fitted[0]))
-    options = ["--variant", "count", "--seed", 5, "--set", "null_target_weight=2"]
-    options += ["--set", "recalibration.penalty=0.25", "--set", "recalibration.method=none"]
-    succeed("fit", observations, "--out", tmp_path / "fit.nc", *options)
-    assert (asked["variant"], asked["seed"]) == ("count", 5)
-    changes = "null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
-    assert label(asked["preset"]) == f"bayes with {changes}"
+    succeed("fit", observations, "--out", tmp_path / "fit.nc", "--preset", "paper", "--seed", 5)
+    assert (asked["preset"], asked["seed"]) == ("paper", 5)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--set", "epps=0.1"], "'epps'"),
-        (["--set", "eps"], "FIELD=VALUE"),
-        (["--set", "weight.low=1"], "weight is pooled over levels (weight_spread), so it cannot be bounded"),
-        (["--set", "recalibration=platt", "--set", "recalibration.split=3"], "recalibration"),
         ([*NUTS, "--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
         ([*NUTS, "--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
-        ([*NUTS, "--preset", "release"], "preset release weighs questions unequally"),
-        ([*NUTS, "--set", "recalibration.method=release"], "recalibration method release is for MAP"),
-        ([*NUTS, "--set", "null_target_weight=balanced"], "--allow-weighted"),
-        ([*NUTS, "--set", "slope.low=-5"], "within bounds"),
     ],
 )
 def test_what_cannot_be_fitted_is_named(tmp_path, observations, monkeypatch, options, says):
@@ -137,7 +125,7 @@ def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, n
 
 
 class TestNuts:
-    SHORT = (*NUTS, "--variant", "count", "--chains", 2, "--warmup", 20, "--draws", 25)
+    SHORT = (*NUTS, "--chains", 2, "--warmup", 20, "--draws", 25)
 
     @pytest.fixture
     def sampled(self, nuts, tmp_path) -> Path:
@@ -152,9 +140,9 @@ class TestNuts:
         asked, path = given_to(monkeypatch, "fit_nuts", nuts), tmp_path / "fit.nc"
         printed = succeed("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
         sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
-        said = {"preset": PRESETS["bayes"], "variant": "count", "sampling": sampling, "seed": 3}
+        said = {"preset": "bayes", "sampling": sampling, "seed": 3}
         given = {"unlabelled": None, "partial": False}
-        given |= {"allow_weighted": False, "progress": False}
+        given |= {"progress": False}
         assert asked == said | given
         assert "R-hat at most" in printed
 
@@ -162,7 +150,7 @@ class TestNuts:
     def test_a_fit_by_sampling(self, tmp_path, observations):
         succeed("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT, "--seed", 3)
         fit = Fit.load(tmp_path / "fit.nc")
-        assert (fit.tree.attrs["method"], fit.variant, int(fit.tree.attrs["seed"])) == ("nuts", "count", 3)
+        assert (fit.tree.attrs["method"], int(fit.tree.attrs["seed"])) == ("nuts", 3)
         assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
         # fifty draws are too few by any measure
         assert json.loads(succeed("show", tmp_path / "fit.nc", "--json"))["converged"] is False

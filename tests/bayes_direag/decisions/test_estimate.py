@@ -13,7 +13,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_map_batch
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.presets import preset
+from bayes_direag.model import presets
 from bayes_direag.model.selection import Recalibration, supports
 from bayes_direag.model.simulate import simulate_observations
 
@@ -117,7 +117,7 @@ def test_seen_and_unanswered_questions_do_not_count(fit, new, questions):
 
 
 def test_what_cannot_be_estimated_is_refused(questions, fit, new):
-    raw = fit_map(questions.select(slice(60)), preset=preset("bayes").override(recalibration={"method": "none"}))
+    raw = fit_map(questions.select(slice(60)), preset=presets.preset("bayes", recalibration={"method": "none"}))
     with pytest.raises(DirEAGError, match="no final calibration"):
         raw.estimate(new)
     for level in (0.0, 1.0, np.nan):

@@ -14,7 +14,7 @@ from bayes_direag.fits.abstention import answer
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map
 from bayes_direag.fits.threshold import choose_threshold
-from bayes_direag.model.presets import preset
+from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 
 EVERYTHING = simulate_observations(n=420, seed=6)
@@ -22,7 +22,7 @@ FITTED, LABELLED, NEW = (EVERYTHING.select(slice(start, start + 140)) for start 
 
 
 #: Recalibrated on the fitting questions, which takes a fit and not six.
-PRESET = preset("bayes").override(recalibration={"out_of_fold": 0})
+PRESET = presets.preset("bayes", recalibration={"out_of_fold": 0})
 
 
 @pytest.fixture(scope="module")

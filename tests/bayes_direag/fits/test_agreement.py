@@ -13,12 +13,21 @@ from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
 from bayes_direag.fits.predictor import Predictor
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model import presets
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.models import bayes
 from bayes_direag.model.settings import SamplingSettings
 
 SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "third": 0.55, "poor": 0.2}
 #: The same model without agreement.
-BLIND = PRESETS["bayes"].override(weight_agreement=None, vote_agreement=None)
+
+
+def blind(data: LikelihoodData) -> None:
+    """Fit as bayes does, without the agreement of levels."""
+    bayes(replace(data, agreement=np.zeros(data.n_levels)))
+
+
+BLIND = presets.preset(blind)
 
 
 def panel(n: int, skill: dict[str, float], seed: int = 1) -> Observations:
@@ -61,18 +70,15 @@ def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:
         means = level_means(fit, name)
         assert means["good"] > means[["middling", "other", "third"]].max()
         assert means["poor"] < means[["middling", "other", "third"]].min()
-        blind = level_means(fit_map(few, preset=BLIND), name)
-        assert means.max() - means.min() > 1.5 * (blind.max() - blind.min())
+        alone = level_means(fit_map(few, preset=BLIND), name)
+        assert means.max() - means.min() > 1.5 * (alone.max() - alone.min())
 
 
-@pytest.mark.parametrize("preset", ["bayes", pytest.param("judges", marks=pytest.mark.slow)])
-def test_unlabelled_questions_among_the_labelled_ones_count_as_well(
-    whole: Observations, few: Observations, preset: str
-) -> None:
+def test_unlabelled_questions_among_the_labelled_ones_count_as_well(whole: Observations, few: Observations) -> None:
     hidden = replace(whole, labelled=np.arange(len(whole)) < len(few))
-    once, again = fit_map(hidden, preset=preset), fit_map(few, preset=preset, unlabelled=whole)
+    once, again = fit_map(hidden), fit_map(few, unlabelled=whole)
     np.testing.assert_allclose(once.predict(whole)["probability"], again.predict(whole)["probability"], rtol=1e-9)
-    with_own_alone = fit_map(few, preset=preset).predict(whole)["probability"]
+    with_own_alone = fit_map(few).predict(whole)["probability"]
     assert np.abs(once.predict(whole)["probability"] - with_own_alone).max() > 0.01
 
 
@@ -94,7 +100,7 @@ def test_the_fit_keeps_it_and_predictions_need_no_more_than_the_parameters(
     pd.testing.assert_frame_equal(loaded.predict(whole), fit.predict(whole), check_exact=True)
     fit.export(tmp_path / "fit.json")
     said = [report.model_dump() for report in whole.questions[100].observations]
-    assert Predictor.load(tmp_path / "fit.json").predict(said)["probability"] == pytest.approx(
+    assert Predictor.load(tmp_path / "fit.json").predict(said)["confidence"] == pytest.approx(
         fit.predict(whole)["probability"][100]
     )
 
@@ -135,7 +141,7 @@ def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Obse
 @pytest.mark.slow
 def test_the_posterior_has_it_too(few: Observations, whole: Observations) -> None:
     sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=100)
-    fit = fit_nuts(few, variant="count", unlabelled=whole, sampling=sampling, seed=1)
+    fit = fit_nuts(few, unlabelled=whole, sampling=sampling, seed=1)
     np.testing.assert_allclose(fit.fitted.agreement.score, whole.with_agreement().agreement.score)
     assert level_means(fit, "vote")["good"] > level_means(fit, "vote")["poor"]
     prior = fit.with_predictive().tree["prior"]["weight"].mean(("chain", "draw")).to_series()

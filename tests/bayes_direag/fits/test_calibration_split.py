@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayes_direag import Observations, fit_map, fit_nuts, preset, simulate_observations
+from bayes_direag import Observations, fit_map, simulate_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import assign_folds
+from bayes_direag.model import presets
 from bayes_direag.model.settings import RecalibrationSettings
 
-PRESET = preset("paper").override(recalibration={"split": 4})
+PRESET = presets.preset("paper", recalibration={"split": 4})
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def test_it_is_learned_from_the_part_that_the_evidence_has_not_seen(observations
     learnable = np.flatnonzero(observations.labelled & observations.answered)
     apart = learnable[assign_folds(len(learnable), 4, 3) == 0]
     kept = observations.select(np.setdiff1d(learnable, apart))
-    alone = fit_map(kept, preset=PRESET.override(recalibration={"method": "none", "split": 0}))
+    alone = fit_map(kept, preset=presets.preset(PRESET, recalibration={"method": "none", "split": 0}))
     values = [found.parameters().set_index(["parameter", "level"])["mean"].dropna() for found in (fit, alone)]
     np.testing.assert_allclose(values[0]["weight"], values[1]["weight"], rtol=1e-6)
     predicted = alone.predict(observations.select(apart))
@@ -57,7 +58,5 @@ def test_refusals(observations: Observations) -> None:
         RecalibrationSettings(split=5, out_of_fold=5)
     with pytest.raises(ValueError, match="at least 2 parts"):
         RecalibrationSettings(split=1)
-    with pytest.raises(DirEAGError, match="recalibration split 4 is for MAP"):
-        fit_nuts(observations, preset=PRESET)
     with pytest.raises(DirEAGError, match="cannot deal 3 usable questions into 4 folds"):
         fit_map(observations.select(np.flatnonzero(observations.labelled & observations.answered)[:3]), preset=PRESET)

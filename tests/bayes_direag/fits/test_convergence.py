@@ -21,9 +21,9 @@ def test_the_figures_are_arviz_s_the_final_calibration_included():
 @pytest.mark.parametrize(
     ("raw", "statistics", "field"),
     [
-        (lambda raw: raw["slope"].__setitem__((0, 5), np.nan), {}, "largest_rhat"),
-        (lambda raw: raw["slope"].__setitem__(1, 5.0), {}, "largest_rhat"),
-        (lambda raw: raw["slope"].__setitem__(..., np.cumsum(raw["slope"], axis=1)), {}, "smallest_ess"),
+        (lambda raw: raw["slope_base"].__setitem__((0, 5), np.nan), {}, "largest_rhat"),
+        (lambda raw: raw["slope_base"].__setitem__(1, 5.0), {}, "largest_rhat"),
+        (lambda raw: raw["slope_base"].__setitem__(..., np.cumsum(raw["slope_base"], axis=1)), {}, "smallest_ess"),
         (lambda _: None, {"diverging": np.arange(1000).reshape(4, 250) == 3}, "divergences"),
         (lambda _: None, {"energy": np.random.default_rng(0).normal(size=(4, 250)).cumsum(axis=1)}, "smallest_bfmi"),
     ],
@@ -51,7 +51,7 @@ def test_few_perfect_chains_are_accused(chains, draws):
 
 def test_the_scale_of_all_weights_is_not_judged():
     """Under preset paper only ratios of weights, prior strength and null base change predictions."""
-    draws = gaussian_draws(8, spread=0.05, centre=APART | {"prior_strength": 0.2})
+    draws = gaussian_draws(8, spread=0.05, centre=APART)
     scale = np.exp(np.cumsum(0.1 * np.random.default_rng(1).standard_normal((4, 250)), axis=1))
     for name in ("weight", "prior_strength", "null_base"):
         natural = np.logaddexp(draws[name], 0) * scale.reshape(4, 250, *[1] * (draws[name].ndim - 2))

@@ -17,9 +17,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, DirEAGError
 from bayes_direag.fits.estimator import DirEAG
 from bayes_direag.fits.fitting import fit_map
+from bayes_direag.model import presets
 from bayes_direag.model.settings import SamplingSettings
 
-COUNT = DirEAG(variant="count", preset="paper")
+PAPER = presets.preset("paper", "count", recalibration={"split": 0})
+COUNT = DirEAG(preset=PAPER)
 
 
 def test_it_is_a_fit(simulated: Observations) -> None:
@@ -27,7 +29,7 @@ def test_it_is_a_fit(simulated: Observations) -> None:
     model = clone(COUNT).set_params(recalibration="release").fit(train)
     settings = model.fit_.preset
     assert settings.recalibration.method == "release"
-    table = fit_map(train, preset=settings, variant="count").predict(test)
+    table = fit_map(train, preset=settings).predict(test)
     assert model.predict(test).tolist() == [None if a != a else a for a in table["answer"]]
     wrong, right = model.predict_proba(test).T
     np.testing.assert_allclose(right, table["probability"].fillna(0))
@@ -42,7 +44,7 @@ def test_it_is_a_fit(simulated: Observations) -> None:
 @pytest.mark.slow
 def test_it_samples(labelled: Observations) -> None:
     sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=25)
-    assert DirEAG("nuts", variant="count", sampling=sampling).fit(labelled).fit_.n_samples == 50
+    assert DirEAG("nuts", sampling=sampling).fit(labelled).fit_.n_samples == 50
     with pytest.raises(DirEAGError, match="there is no method 'MAP'; expected map or nuts"):
         DirEAG().set_params(method="MAP").fit(labelled)
 
@@ -86,7 +88,7 @@ def test_a_row_must_be_a_question(simulated: Observations) -> None:
     wide = frame.pivot(index="problem_id", columns="level_name", values=["answer", "confidence"])
     wide.columns = [f"{field}_{level}" for field, level in wide.columns]
     gold = frame.groupby("problem_id")["gold_answer"].first()
-    answers = cross_val_predict(DirEAG(variant="count", answers="numeric"), wide.reset_index(), gold, cv=KFold(2))
+    answers = cross_val_predict(DirEAG(preset=PAPER, answers="numeric"), wide.reset_index(), gold, cv=KFold(2))
     assert len(answers) == 40
 
 
@@ -166,7 +168,7 @@ def _questions(numbers: np.ndarray) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([OnNumbers(variant="count", preset="paper", answers="numeric")])
+@parametrize_with_checks([OnNumbers(preset=PAPER, answers="numeric")])
 def test_scikit_learns_own_checks(estimator, check, request) -> None:
     takes_any_type = check.func.__name__ == "check_do_not_raise_errors_in_init_or_set_params"
     if takes_any_type and request.config.getoption("jaxtyping_packages"):

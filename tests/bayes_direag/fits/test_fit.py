@@ -21,9 +21,12 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_map_batch, fit_nuts
 from bayes_direag.fits.stored import write_tree
 from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.presets import PRESETS
 from tests.bayes_direag import brute_force
+
+#: Votes alone, calibrated in sample.
+COUNT = presets.preset("paper", "count", recalibration={"split": 0})
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +165,7 @@ CHANGES = {
     "signals that are no names": lambda tree: tree.attrs.update(signals="[3]"),
     "two signals": lambda tree: tree.attrs.update(signals='["number", "words"]'),
     "a preset that is none": lambda tree: tree.attrs.update(preset='{"name": "bayes"}'),
-    "another variant": lambda tree: tree.attrs.update(variant="count and level"),
+    "labels that are none": lambda tree: tree.attrs.update(labels="[3]"),
     "other answers": lambda tree: tree.attrs.update(answers="numbers"),
     "columns that are none": lambda tree: tree.attrs.update(columns='["levl=model"]'),
     "columns that are no list": lambda tree: tree.attrs.update(columns="3"),
@@ -171,7 +174,7 @@ CHANGES = {
     **{f"no {group}": partial(lambda tree, name: tree.__delitem__(name), name=group) for group in
        ("posterior", "unconstrained_posterior", "constant_data", "labels", "recalibration")},
     **{f"no {name}": partial(lambda tree, name: tree.attrs.pop(name), name=name) for name in
-       ("format", "variant", "preset", "answers", "method", "seed", "observations_sha256", "versions")},
+       ("format", "preset", "answers", "method", "seed", "observations_sha256", "versions")},
 }  # fmt: skip
 
 
@@ -219,24 +222,21 @@ def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) 
     assert tree["posterior"]["level"].to_numpy().tolist() == list(simulated.level_names)
     assert tree.attrs["observations_sha256"] == simulated.fingerprint
     assert tree.attrs["dataset"] == "simulated"
-    raw = {
-        name: jnp.asarray(tree["unconstrained_posterior"][f"{name}_raw"].to_numpy()[0, 0])
-        for name in fit.preset.free_parameters("confidence")
-    }
-    loss_at = jax.jit(penalised_loss)
+    raw = {str(name): jnp.asarray(own.to_numpy()[0, 0]) for name, own in tree["unconstrained_posterior"].items()}
+    loss_at = jax.jit(lambda raw, data: penalised_loss(fit.preset.model, raw, data))
     loss = loss_at(raw, LikelihoodData.of(simulated, preset=fit.preset))
     assert float(loss_at(raw, fit.likelihood_data)) == float(loss)
     np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)
 
 
 def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simulated: Observations) -> None:
-    honest = PRESETS["paper"].override(recalibration={"out_of_fold": 3})
-    fit = fit_map(simulated, preset=honest, variant="count", seed=11)
+    honest = presets.preset("paper", recalibration={"split": 0, "out_of_fold": 3})
+    fit = fit_map(simulated, preset=presets.preset(honest, "count"), seed=11)
     hashed = [sha256(f"11 {name}".encode()).digest() for name in simulated.problem_id]
     fold = np.argsort(np.argsort(np.array(hashed))) % 3
     of_all, answers, reached = fit.predict(simulated)["answer"], [], []
     for number in range(3):
-        rest = fit_map(simulated.select(fold != number), preset="paper", variant="count")
+        rest = fit_map(simulated.select(fold != number), preset=COUNT)
         values = brute_force.of_map(rest)
         for i in np.flatnonzero(fold == number):
             scores = brute_force.scores(brute_force.reports_of(simulated, i), values, rest.preset.eps)
@@ -251,18 +251,18 @@ def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simul
     residual = 1 / (1 + np.exp(-(a + b * score))) - right
     np.testing.assert_allclose(residual.mean() + 0.001 * a, 0, atol=1e-6)
     np.testing.assert_allclose((residual * score).mean() + 0.001 * (b - 1), 0, atol=1e-6)
-    in_sample = fit_map(simulated, preset="paper", variant="count")
+    in_sample = fit_map(simulated, preset=COUNT)
     assert abs(in_sample.recalibration.to_dataset()["slope"].item() - b) > 1e-4
 
 
 def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simulated: Observations) -> None:
-    honest = PRESETS["paper"].override(recalibration={"out_of_fold": 3})
+    honest = presets.preset("paper", recalibration={"split": 0, "out_of_fold": 3})
     one = np.arange(len(simulated)) == 5
-    fits = fit_map_batch(simulated, np.stack([~one, one]), preset=honest, variant="count", seed=2)
+    fits = fit_map_batch(simulated, np.stack([~one, one]), preset=presets.preset(honest, "count"), seed=2)
     for row, fit in zip((~one, one), fits, strict=True):
-        alone = fit_map(simulated.select(row), preset=honest, variant="count", seed=2)
+        alone = fit_map(simulated.select(row), preset=presets.preset(honest, "count"), seed=2)
         np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
-    in_sample = fit_map(simulated.select(one), preset="paper", variant="count")
+    in_sample = fit_map(simulated.select(one), preset=COUNT)
     np.testing.assert_allclose(fits[1].parameters()["mean"], in_sample.parameters()["mean"], rtol=1e-5)
 
 

@@ -15,8 +15,11 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import cross_fit, fit_map, train_test
 from bayes_direag.fits.folds import assign_folds, hashed_folds
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
+
+#: Votes alone, calibrated in sample.
+COUNT = presets.preset("paper", "count", recalibration={"split": 0})
 
 
 def dealt(n: int, n_folds: int, seed: int) -> list[list[int]]:
@@ -79,13 +82,13 @@ def with_golds(observations: Observations, golds: dict[int, str | None]) -> Obse
 
 
 def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(simulated: Observations) -> None:
-    honest = PRESETS["paper"].override(recalibration={"out_of_fold": 2})
-    before = cross_fit(simulated, n_folds=2, preset=honest, variant="count", seed=2)
+    honest = presets.preset("paper", recalibration={"split": 0, "out_of_fold": 2})
+    before = cross_fit(simulated, n_folds=2, preset=presets.preset(honest, "count"), seed=2)
     for number, one in enumerate(before):
         wrong = {int(i): ["123456789", simulated.candidates[i][0], None][int(i) % 3] for i in one.index}
         corrupted = with_golds(simulated, wrong)
         assert (corrupted.correct[one.index] != simulated.correct[one.index]).any()
-        after = cross_fit(corrupted, n_folds=2, preset=honest, variant="count", seed=2)[number]
+        after = cross_fit(corrupted, n_folds=2, preset=presets.preset(honest, "count"), seed=2)[number]
         assert after.index.tolist() == one.index.tolist()
         # a label of weight 0 may still change the order in which numbers are added up
         pd.testing.assert_frame_equal(after.predictions, one.predictions, rtol=1e-11, atol=0)
@@ -95,7 +98,7 @@ def test_every_answered_question_is_predicted_once_in_file_order(simulated: Obse
     silent = Question(problem_id="silent", gold_answer="1", observations=())
     questions = [*simulated.questions[:50], silent, *simulated.questions[50:]]
     everything = Observations.from_questions(questions, answers="numeric")
-    folds = cross_fit(everything, n_folds=3, variant="count", seed=0)
+    folds = cross_fit(everything, n_folds=3, seed=0)
     assert [one.fold for one in folds] == ["0", "1", "2"]
     assert sorted(np.concatenate([one.index for one in folds])) == [i for i in range(len(everything)) if i != 50]
     for one in folds:
@@ -108,7 +111,7 @@ def test_every_answered_question_is_predicted_once_in_file_order(simulated: Obse
 
 def test_an_answered_question_without_gold_is_predicted_and_teaches_nothing(simulated: Observations) -> None:
     hidden = with_golds(simulated, dict.fromkeys(range(0, len(simulated), 5)))
-    folds = cross_fit(hidden, n_folds=3, variant="count", seed=0)
+    folds = cross_fit(hidden, n_folds=3, seed=0)
     assert sum(len(one.index) for one in folds) == len(simulated)
     for one in folds:
         seen = set(one.fit.tree["constant_data"]["problem"].to_numpy().tolist())
@@ -117,18 +120,18 @@ def test_an_answered_question_without_gold_is_predicted_and_teaches_nothing(simu
 
 def test_train_test_evaluates_the_test_set_alone(simulated: Observations) -> None:
     train, test = simulated.select(slice(0, 150)), simulated.select(slice(150, None))
-    (one,) = train_test(train, test, variant="count")
+    (one,) = train_test(train, test)
     assert one.fold == "test"
     assert one.predictions["problem_id"].tolist() == list(test.problem_id)
     without_golds = with_golds(test, dict.fromkeys(range(len(test))))
-    (again,) = train_test(train, without_golds, variant="count")
+    (again,) = train_test(train, without_golds)
     pd.testing.assert_frame_equal(again.predictions, one.predictions, check_exact=True)
 
 
 def test_a_question_in_both_sets_is_an_error(simulated: Observations) -> None:
     train, test = simulated.select(slice(0, 100)), simulated.select(slice(98, 150))
     with pytest.raises(DirEAGError, match="2 of 52 test questions are also in the training set, 'simulated-5-000098'"):
-        train_test(train, test, variant="count")
+        train_test(train, test)
 
 
 def clustered(observations: Observations, size: int) -> Observations:
@@ -140,16 +143,16 @@ def clustered(observations: Observations, size: int) -> Observations:
 def test_a_cluster_in_both_sets_is_an_error(simulated: Observations) -> None:
     whole = clustered(simulated, 2)
     with pytest.raises(DirEAGError, match=r"30 clusters have questions in the training set .* 'c0' is one"):
-        train_test(whole.select(slice(0, 90)), whole.select(slice(90, 150)), variant="count")
+        train_test(whole.select(slice(0, 90)), whole.select(slice(90, 150)))
     apart = replace(whole, cluster=(*whole.cluster[:120], *[None] * 120))
-    (one,) = train_test(apart.select(slice(0, 90)), apart.select(slice(120, None)), variant="count")
+    (one,) = train_test(apart.select(slice(0, 90)), apart.select(slice(120, None)))
     assert len(one.index) == apart.select(slice(120, None)).answered.sum()
 
 
 def test_a_fold_learns_nothing_from_the_clusters_that_it_predicts(simulated: Observations) -> None:
     whole = clustered(simulated, 4)
     number = whole.cluster_number
-    for held_out in cross_fit(whole, n_folds=3, variant="count", seed=2):
+    for held_out in cross_fit(whole, n_folds=3, seed=2):
         learned = np.flatnonzero([name in held_out.fit.learned_from for name in whole.problem_id])
         assert not set(number[held_out.index]) & set(number[learned])
         assert held_out.fit.fitted.cluster == whole.select(learned).cluster
@@ -157,11 +160,11 @@ def test_a_fold_learns_nothing_from_the_clusters_that_it_predicts(simulated: Obs
 
 def test_the_final_calibration_is_learned_without_the_cluster(simulated: Observations) -> None:
     some = simulated.select(slice(0, 60))
-    preset = PRESETS["bayes"].override(recalibration={"out_of_fold": 4})
-    alone = fit_map(some, preset=preset, variant="count")
-    as_one = fit_map(replace(some, cluster=("all",) * 60), preset=preset, variant="count")
-    in_sample = fit_map(some, preset=preset.override(recalibration={"out_of_fold": 0}), variant="count")
-    each = fit_map(replace(some, cluster=some.problem_id), preset=preset, variant="count")
+    preset = presets.preset("bayes", recalibration={"out_of_fold": 4})
+    alone = fit_map(some, preset=preset)
+    as_one = fit_map(replace(some, cluster=("all",) * 60), preset=preset)
+    in_sample = fit_map(some, preset=presets.preset(preset, recalibration={"out_of_fold": 0}))
+    each = fit_map(replace(some, cluster=some.problem_id), preset=preset)
     support = np.array([[0.3, 0.8]])
     finals = [fit.recalibration.of_selected(support) for fit in (alone, each, as_one, in_sample)]
     np.testing.assert_array_equal(finals[0], finals[1])
@@ -194,13 +197,13 @@ def test_the_folds_of_the_final_calibration_are_even(n, n_folds, seed):
 def test_nuts_is_handed_what_a_mode_is_handed(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of several folds nor of a training set the questions that are predicted."""
     some, seen = simulated.select(slice(0, 60)), []
-    mode = fit_map(some, preset="paper", variant="count")
+    mode = fit_map(some, preset=COUNT)
     monkeypatch.setattr(
         fitting, "fit_nuts", lambda given, **settings: seen.append((given.problem_id, settings)) or mode
     )
-    options = {"method": "nuts", "preset": "paper", "variant": "count", "seed": 2}
+    options = {"method": "nuts", "preset": COUNT, "seed": 2}
     folds = cross_fit(some, n_folds=3, **options) + train_test(some, simulated.select(slice(60, 90)), **options)
     for one, (names, settings) in zip(folds, seen, strict=True):
         assert list(names) == [name for name in some.problem_id if name not in set(one.predictions["problem_id"])]
-        assert (settings["preset"], settings["variant"], settings["seed"]) == ("paper", "count", 2)
-        assert (settings["sampling"], settings["allow_weighted"]) == (None, False)
+        assert (settings["preset"], settings["seed"]) == (COUNT, 2)
+        assert settings["sampling"] is None

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,12 +14,8 @@ from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_file
-from bayes_direag.inference.map import penalised_loss
-from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import log_likelihood, raw_from_vector
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.family import VOTING
 
 GROUPS = {"very_cautious": "careful", "cautious": "careful", "confident": "bold", "very_confident": "bold"}
 
@@ -56,13 +51,6 @@ def permuted(observations: Observations, seed: int) -> Observations:
     return Observations.from_questions(questions, answers=observations.kind)
 
 
-def tied(observations: Observations, question: int) -> list[tuple[int, str, float]]:
-    """Return one question's reports under the number of their group, by name."""
-    number = {"careful": 0, "vanilla": 1, "bold": 2}
-    names = [GROUPS.get(name, name) for name in observations.level_names]
-    return [(number[names[k]], answer, q) for k, answer, q in brute_force.reports_of(observations, question)]
-
-
 @pytest.fixture(scope="module")
 def observations(simulated: Observations) -> Observations:
     return grouped(simulated.select(slice(0, 120)))
@@ -81,36 +69,6 @@ def test_a_fit_names_groups_as_its_levels(fit: Fit, observations: Observations) 
     assert fit.fitted.groups == observations.groups
     table = fit.parameters()
     assert table.loc[table["parameter"] == "weight", "level"].tolist() == ["careful", "vanilla", "bold"]
-
-
-@pytest.mark.parametrize("preset", ["bayes", "paper", VOTING])
-def test_the_likelihood_is_that_of_tied_parameters(observations: Observations, preset) -> None:
-    data = LikelihoodData.of(observations, preset=preset)
-    labelled = observations.select(observations.labelled & observations.answered)
-    names = data.preset.free_parameters("confidence")
-    assert data.n_levels == 3
-    rng = np.random.default_rng(0)
-    n_raw = sum(3 if name in ("weight", "bias", "vote") else 1 for name in names)
-    with jax.enable_x64(True):
-        raw = raw_from_vector(rng.normal(0, 0.5, n_raw), preset=data.preset, variant="confidence", n_levels=3)
-        reached = np.asarray(jax.jit(log_likelihood)(raw, data))[: len(labelled)]
-        loss = float(jax.jit(penalised_loss)(raw, data))
-    values = brute_force.natural({name: np.asarray(value) for name, value in raw.items()}, data.preset)
-    expected = []
-    for question in range(len(labelled)):
-        scores = brute_force.scores(tied(labelled, question), values, data.preset.eps)
-        support = brute_force.support(scores)
-        right = np.flatnonzero(labelled.correct_candidate[question])
-        occurred = sum(support[labelled.candidates[question][k]] for k in right) if len(right) else support["null"]
-        expected.append(np.log(occurred))
-    np.testing.assert_allclose(reached, expected, rtol=1e-9)
-    priors = brute_force.raw_priors(
-        {name: np.asarray(value) for name, value in raw.items()}, data.preset, len(labelled)
-    )
-    penalty = sum(
-        (((np.asarray(raw[name]) - location) / scale) ** 2).sum() / 2 for name, (location, scale) in priors.items()
-    )
-    assert loss == pytest.approx((penalty - np.sum(expected)) / len(labelled), rel=1e-9)
 
 
 def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observations: Observations) -> None:

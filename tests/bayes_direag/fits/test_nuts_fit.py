@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,26 +14,24 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.inference.posterior import natural_draws, prior_draws
+from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings, raw_shape
+from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import NUTS_SAMPLING
 
 N_CHAINS, N_DRAWS = NUTS_SAMPLING.n_chains, NUTS_SAMPLING.n_draws
-RAW = PRESETS["bayes"].free_parameters("confidence")
-NATURAL = PRESETS["bayes"].parameters("confidence")
-SHARED = tuple(name for name in RAW if name.endswith(("_centre", "_spread", "_agreement")))
+NATURAL = ("weight", "bias", "slope", "null_base", "sharpness", "vote")
 TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
 
 
 def natural(fit: Fit) -> list[dict[str, object]]:
     """Return the natural parameters of every draw, worked out again from the raw ones."""
-    values = {name: fit.tree["unconstrained_posterior"][f"{name}_raw"].to_numpy() for name in RAW}
+    values = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
     raw = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
     agreement = fit.tree["constant_data"]["agreement_score"].to_numpy()
     return [
-        brute_force.natural({name: value[sample] for name, value in raw.items()}, fit.preset, agreement)
+        brute_force.natural({name: value[sample] for name, value in raw.items()}, "bayes", agreement)
         for sample in range(fit.n_samples)
     ]
 
@@ -53,7 +50,7 @@ class TestContainer:
         tree = nuts.with_predictive().tree
         assert set(tree.children) - set(nuts.tree.children) == {"prior", *drawn}
         assert set(nuts.tree.children) == {
-            *("posterior", "unconstrained_posterior", "fixed_parameters", "sample_stats", "log_likelihood"),
+            *("posterior", "unconstrained_posterior", "sample_stats", "log_likelihood"),
             *("constant_data", "observed_data", "labels", "log_prior", "loo", "recalibration"),
         }
         for group in (*drawn, "log_likelihood"):
@@ -64,32 +61,25 @@ class TestContainer:
                 assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
 
     def test_parameters_have_level_names(self, nuts: Fit, labelled: Observations) -> None:
-        posterior = natural_draws(nuts.tree).merge(nuts.tree["unconstrained_posterior"].to_dataset())
-        assert set(posterior) == {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
-        assert set(nuts.tree["fixed_parameters"].data_vars) == {"prior_strength"}
         tree = nuts.with_predictive().tree
-        for group in ("posterior", "prior", "log_prior"):
-            assert set(tree[group].data_vars) == set(RAW)
-            for name, values in tree[group].data_vars.items():
-                assert set(values.dims) == {"chain", "draw", *(("level",) if name in LEVEL_PARAMETERS else ())}
-        for group in ("posterior", "prior", "constant_data"):
+        shared = {"weight_centre", "weight_agreement", "vote_centre", "vote_agreement"}
+        assert set(tree["posterior"].data_vars) == set(tree["prior"].data_vars) == {*NATURAL, *shared, "share"}
+        assert set(tree["log_prior"].data_vars) == set(tree["unconstrained_posterior"].data_vars)
+        of_levels = {"weight", "vote", "share", "weight_base_decentered", "vote_decentered"}
+        for group in ("posterior", "prior", "log_prior", "unconstrained_posterior"):
             assert tree[group]["level"].to_numpy().tolist() == list(labelled.level_names)
-        assert dict(posterior.sizes) == {"chain": N_CHAINS, "draw": N_DRAWS, "level": 5}
+            for name, values in tree[group].data_vars.items():
+                assert values.dims == ("chain", "draw", *(("level",) if name in of_levels else ()))
+        assert dict(tree["posterior"].sizes) == {"chain": N_CHAINS, "draw": N_DRAWS, "level": 5}
         assert tree["prior"].sizes["chain"] == 1
-        assert (posterior["prior_strength"] == 1).all()
 
-    def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
-        draws = natural(nuts)
+    def test_natural_parameters_are_those_of_the_equations(self, nuts: Fit) -> None:
+        draws, posterior = natural(nuts), nuts.tree["posterior"]
         for name in NATURAL:
-            found = natural_draws(nuts.tree)[name].to_numpy()
-            expected = np.array([one[name] for one in draws]).reshape(found.shape)
-            # a bias near 0 is the difference of two numbers, rounded to 2e-16
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
-        for name in SHARED:
-            raw = nuts.tree["unconstrained_posterior"][f"{name}_raw"]
-            np.testing.assert_allclose(
-                natural_draws(nuts.tree)[name], np.exp(raw) if name.endswith("_spread") else raw, rtol=1e-12
-            )
+            own = [np.mean(one["bias"]) if name == "bias" else one[name] for one in draws]
+            found = posterior[name].to_numpy()
+            np.testing.assert_allclose(found, np.array(own).reshape(found.shape), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(posterior["share"].sum("level"), 1.0)
 
     def test_log_likelihood_is_the_log_support_of_what_came_true(self, nuts: Fit, labelled: Observations) -> None:
         found = nuts.tree["log_likelihood"]["target"].to_numpy().reshape(-1, len(labelled))
@@ -102,26 +92,23 @@ class TestContainer:
 
     def test_what_was_fitted_is_recorded(self, nuts: Fit, labelled: Observations) -> None:
         attributes = nuts.tree.attrs
-        assert (attributes["method"], attributes["variant"], attributes["seed"]) == ("nuts", "confidence", 8)
+        assert (attributes["method"], attributes["seed"]) == ("nuts", 8)
         assert SamplingSettings.model_validate_json(attributes["sampling"]) == NUTS_SAMPLING
         assert nuts.preset == PRESETS["bayes"]
         assert attributes["observations_sha256"] == labelled.fingerprint
         assert {"jax", "numpyro"} <= set(json.loads(attributes["versions"]))
         assert (nuts.tree["constant_data"]["weight_in_likelihood"] == 1).all()
 
-    def test_the_prior_is_the_presets(self, nuts: Fit) -> None:
-        tree, drawn = (
-            nuts.with_predictive().tree,
-            prior_draws(nuts.likelihood_data, n_draws=1000, key=jax.random.key(2)),
-        )
-        raw = {name: drawn[f"{name}_raw"] for name in RAW}
-        for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
-            kept = tree["prior"][name].to_numpy().reshape(1000, -1)
-            for column, own, others in zip(
-                *(one.reshape(1000, -1).T for one in (raw[name], drawn[name], kept)), strict=True
-            ):
-                assert stats.kstest(column, stats.norm(loc, scale).cdf).pvalue > 1e-4
-                assert stats.ks_2samp(own, others).pvalue > 1e-4
+    def test_the_prior_is_the_models(self, nuts: Fit) -> None:
+        prior = nuts.with_predictive().tree["prior"].to_dataset()
+        for name, expected in (
+            ("bias", stats.norm(0, 2)),
+            ("slope", stats.lognorm(0.7, scale=0.5)),
+            ("sharpness", stats.lognorm(0.5)),
+            ("weight_centre", stats.norm(2, 1.5)),
+            ("vote_agreement", stats.norm(0.15, 0.2)),
+        ):
+            assert stats.kstest(prior[name].to_numpy().ravel(), expected.cdf).pvalue > 1e-4, name
 
     def test_predictive_frequencies_are_the_mean_support(self, nuts: Fit, labelled: Observations) -> None:
         tree = nuts.with_predictive().tree
@@ -171,13 +158,13 @@ class TestContainer:
 
     def test_what_the_group_loo_says_of_the_selected_answer(self, nuts: Fit, labelled: Observations) -> None:
         loo, fitted = nuts.tree["loo"], nuts.fitted
-        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "probability"}
+        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "confidence"}
         question = np.arange(len(fitted))
         assert (fitted.correct_candidate[question, loo["candidate"]] == loo["correct"].to_numpy()).all()
         inside = nuts.predict(labelled.select(labelled.labelled & labelled.answered))
-        apart = loo["probability"].to_numpy() - inside["probability"].to_numpy()
+        apart = loo["confidence"].to_numpy() - inside["confidence"].to_numpy()
         assert 0 < np.abs(apart).mean() < 0.1
-        assert abs(loo["probability"].mean() - loo["correct"].mean()) < 0.05
+        assert abs(loo["confidence"].mean() - loo["correct"].mean()) < 0.05
 
 
 class TestPredictions:
@@ -201,12 +188,12 @@ class TestPredictions:
             confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
             assert row["answer"] == simulated.candidates[question][best]
             np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
-            np.testing.assert_allclose(row["probability"], confidence.mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
             shares = {str(k): float(value) for k, value in enumerate(mean[:-1])} | {brute_force.NULL: float(mean[-1])}
             expected = brute_force.null_probability(shares, str(best), confidence.mean())
             np.testing.assert_allclose(row["null_probability"], expected, rtol=1e-9, atol=1e-13)
             ends = np.quantile(confidence, [0.2, 0.8])
-            np.testing.assert_allclose(row[["probability_low", "probability_high"]].astype(float), ends, rtol=1e-10)
+            np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
             changes.append((support[:, :-1].argmax(axis=1) != best).mean())
             assert row["change_probability"] == pytest.approx(changes[-1])
         assert max(changes) > 0.05
@@ -223,18 +210,18 @@ class TestPredictions:
     def test_an_unanswered_question(self, nuts: Fit, unlearnable: Observations) -> None:
         table = nuts.predict(unlearnable).set_index("problem_id")
         silent = table.loc["silent"]
-        undefined = ["answer", "probability", "probability_low", "probability_high", "change_probability", "support"]
+        undefined = ["answer", "confidence", "confidence_low", "confidence_high", "change_probability", "support"]
         assert silent[undefined].isna().all()
         assert (silent["null_probability"], silent["n_candidates"], silent["n_used"]) == (1, 0, 0)
         assert table.drop("silent").notna().all(axis=None)
 
     def test_the_columns(self, nuts: Fit, labelled: Observations) -> None:
-        spread = ["probability_low", "probability_high", "change_probability"]
+        spread = ["confidence_low", "confidence_high", "change_probability"]
         few = [
             "problem_id",
             "answer",
             "answer_as_given",
-            "probability",
+            "confidence",
             "support",
             "null_probability",
             "n_candidates",
@@ -251,16 +238,12 @@ class TestPredictions:
         np.testing.assert_allclose(rows["mean"], weights.mean(axis=0))
         np.testing.assert_allclose(rows["sd"], weights.std(axis=0, ddof=1))
         np.testing.assert_allclose(rows["relative"], (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0))
-        fixed = table.set_index("parameter").loc["prior_strength"]
-        assert (fixed["mean"], fixed["sd"]) == (1, 0)
-        assert np.isnan(fixed["raw"])
-        assert fixed["relative"] == pytest.approx((1 / weights.sum(axis=1)).mean())
 
 
 class TestRuns:
     @pytest.mark.slow
     def test_equal_seeds_and_equal_draws_give_equal_fits(self, labelled: Observations) -> None:
-        fits = [fit_nuts(labelled, variant="count", sampling=TINY, seed=seed).with_predictive() for seed in (1, 1, 2)]
+        fits = [fit_nuts(labelled, sampling=TINY, seed=seed).with_predictive() for seed in (1, 1, 2)]
         assert fits[0].tree.equals(fits[1].tree)
         for group, name in (
             ("posterior", "weight"),
@@ -271,51 +254,33 @@ class TestRuns:
         ):
             assert (fits[0].tree[group][name] != fits[2].tree[group][name]).any()
         raw = {str(name): values.to_numpy() for name, values in fits[0].tree["unconstrained_posterior"].items()}
-        again = Fit.from_draws(raw, labelled, variant="count", sampling=TINY, seed=1).with_predictive().tree
+        again = Fit.from_draws(raw, labelled, sampling=TINY, seed=1).with_predictive().tree
         assert np.isnan(again["sample_stats"]["energy"]).all()
         for group in set(again.children) - {"sample_stats"}:
             assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
 
-    def test_weights_need_leave_and_are_recorded_and_without_recalibration_confidence_is_support(
+    def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequally(
         self, labelled: Observations
     ) -> None:
-        weighted = PRESETS["bayes"].override(null_target_weight=3.0, recalibration={"method": "none"})
-        with pytest.raises(
-            DirEAGError, match=r"weighs questions unequally \(null_target_weight 3\.0\).*allow_weighted"
-        ):
-            fit_nuts(labelled, preset=weighted, sampling=NUTS_SAMPLING)
-        fit = fit_nuts(labelled, preset=weighted, sampling=NUTS_SAMPLING, allow_weighted=True)
+        fit = fit_nuts(labelled, preset="release", sampling=NUTS_SAMPLING)
         assert fit.preset.is_weighted
-        assert fit.preset.null_target_weight == 3
+        raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
+        for name, (low, high) in {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}.items():
+            assert ((raw[name] > low) & (raw[name] < high)).all()
         weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
-        assert (weight == np.where(labelled.gold_generated, 1, 3)).all()
-        names = fit.preset.free_parameters("confidence")
-        raw = {name: fit.tree["unconstrained_posterior"][f"{name}_raw"].to_numpy() for name in names}
-        prior = sum(
-            stats.norm.logpdf(raw[name], loc, scale).reshape(N_CHAINS, N_DRAWS, -1).sum(axis=2)
-            for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
-        )
+        assert len(set(weight)) == 2
+        priors = brute_force.log_priors(raw, "release", weight.sum())
+        prior = sum(own.reshape(N_CHAINS, N_DRAWS, -1).sum(axis=2) for own in priors.values())
         expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
-        kept = fit.tree["log_prior"].to_dataset()
-        summed = sum(kept[name].sum([dim for dim in kept[name].dims if dim == "level"]) for name in kept)
-        np.testing.assert_allclose(summed, prior, rtol=1e-12)
+        assert fit.recalibration.method == "platt"
+
+    def test_without_a_final_calibration_confidence_is_support(self, labelled: Observations) -> None:
+        plain = presets.preset("bayes", recalibration={"method": "none"})
+        fit = fit_nuts(labelled, preset=plain, sampling=TINY)
         table = fit.predict(labelled)
-        np.testing.assert_allclose(table["probability"], table["support"], rtol=1e-12)
-        assert fit.recalibration.method == "none"
-        assert fit.tree["recalibration"]["slope"].shape == (N_CHAINS, N_DRAWS)
-
-    def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
-        preset = PRESETS["bayes"].override(recalibration={"method": "release"})
-        with pytest.raises(DirEAGError, match="recalibration method release is for MAP; expected platt or none"):
-            fit_nuts(labelled, preset=preset, sampling=TINY)
-
-    def test_bounds_are_refused(self, labelled: Observations) -> None:
-        with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
-            fit_nuts(labelled, preset="release", sampling=TINY)
-        bounded = PRESETS["release"].override(null_target_weight=1.0, recalibration={"method": "platt"})
-        with pytest.raises(DirEAGError, match="the preset keeps raw parameters within bounds"):
-            fit_nuts(labelled, preset=bounded, sampling=TINY)
+        np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
+        assert fit.tree["recalibration"]["slope"].shape == (2, 25)
 
 
 class TestFromDraws:
@@ -331,23 +296,18 @@ class TestFromDraws:
                 np.testing.assert_allclose(
                     again.tree["sample_stats"][name], nuts.tree["sample_stats"][name], rtol=1e-10
                 )
-        with pytest.raises(DirEAGError, match="there is no site 'weight_raw'"):
+        with pytest.raises(DirEAGError, match="there is no site 'weight_centre'"):
             Fit.from_draws(xr.DataTree(), labelled)
 
     def test_a_missing_site_is_named(self, labelled: Observations) -> None:
-        message = "there is no site 'weight_centre_raw'; expected weight_raw, weight_centre_raw, weight_spread_raw"
+        message = "there is no site 'weight_centre'; expected weight_centre, weight_agreement, vote_centre"
         with pytest.raises(DirEAGError, match=message):
-            Fit.from_draws({"weight_raw": np.zeros((2, 30, 5))}, labelled)
+            Fit.from_draws({"bias": np.zeros((2, 30))}, labelled)
 
     @pytest.mark.parametrize("shape", [(), (30,), (2, 30), (2, 30, 4), (1, 30, 5), (2, 30, 5, 1)])
-    def test_a_site_of_another_shape_is_named(self, labelled: Observations, shape: tuple[int, ...]) -> None:
-        names = PRESETS["bayes"].free_parameters("count")
-        sites = {f"{name}_raw": np.zeros((2, 30, *raw_shape(name, 5))) for name in names}
-        message = rf"site 'vote_raw' has shape {re.escape(str(shape))}; expected \('chain', 'draw', 5\)"
+    def test_a_site_of_another_shape_is_named(self, nuts: Fit, labelled: Observations, shape: tuple[int, ...]) -> None:
+        raw = nuts.tree["unconstrained_posterior"].to_dataset()
+        sites = {str(name): np.zeros((2, 30, *values.shape[2:])) for name, values in raw.items()}
+        message = rf"site 'vote_decentered' has shape {re.escape(str(shape))}; expected \('chain', 'draw', 5\)"
         with pytest.raises(DirEAGError, match=message):
-            Fit.from_draws(sites | {"vote_raw": np.zeros(shape)}, labelled, variant="count")
-
-    def test_a_final_calibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
-        release = PRESETS["bayes"].override(recalibration={"method": "release"})
-        with pytest.raises(DirEAGError, match="recalibration method release is for MAP"):
-            Fit.from_draws({}, labelled, preset=release)
+            Fit.from_draws(sites | {"vote_decentered": np.zeros(shape)}, labelled)

@@ -21,10 +21,10 @@ from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import Recalibration
-from bayes_direag.model.settings import VARIANTS, RecalibrationMethod
+from bayes_direag.model.settings import RecalibrationMethod
 from tests.analysis.fits import made_fit
-from tests.bayes_direag.family import VOTING
 from tests.bayes_direag.fits.test_groups import grouped
+from tests.bayes_direag.fits.test_own_models import two_slopes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,23 +63,18 @@ def agrees(fit: Fit, new: Observations, path: Path) -> None:
 
 
 CASES = [
-    *((name, variant) for name in ("paper", "release", "bayes") for variant in VARIANTS),
-    *((VOTING, variant) for variant in VARIANTS),
-    *((preset("paper").override(recalibration={"method": method}), "count") for method in ("release", "none")),
+    preset("paper"),
+    preset("bayes"),
+    preset("paper", "count", recalibration={"method": "none", "split": 0}),
+    preset("release", "level"),
+    preset(two_slopes),
 ]
-QUICK = CASES[:1] + CASES[-2:]
 
 
-@pytest.mark.parametrize(("settings", "variant"), QUICK)
-def test_it_agrees_with_the_fit(settings, variant, simulated, unlearnable, tmp_path) -> None:
+@pytest.mark.parametrize("settings", CASES, ids=lambda own: f"{own.name}-{own.variant}")
+def test_it_agrees_with_the_fit(settings, simulated, unlearnable, tmp_path) -> None:
     new = Observations.from_questions([*simulated.questions[60:90], *unlearnable.questions], "numeric")
-    agrees(fit_map(simulated[:60], preset=settings, variant=variant), new, tmp_path / "predictor.json")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("settings", "variant"), [case for case in CASES if case not in QUICK])
-def test_every_other_preset_and_variant_agrees(settings, variant, simulated, unlearnable, tmp_path) -> None:
-    test_it_agrees_with_the_fit(settings, variant, simulated, unlearnable, tmp_path)
+    agrees(fit_map(simulated[:60], preset=settings), new, tmp_path / "predictor.json")
 
 
 def test_all_draws_of_a_posterior_agree(nuts: Fit, simulated, unlearnable, tmp_path) -> None:
@@ -241,7 +236,7 @@ def test_the_command_writes_it(fit: Fit, exported: Path, tmp_path: Path) -> None
     alone = typer.Typer()
     alone.command()(export_command)
     result = CliRunner().invoke(alone, [str(tmp_path / "fit.nc"), "--out", str(path)])
-    assert "predictor.json: Fit(MAP; preset bayes; variant count" in result.output
+    assert "predictor.json: Fit(MAP; bayes" in result.output
     assert path.read_text() == exported.read_text()
 
 

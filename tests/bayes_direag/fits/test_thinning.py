@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from jax.flatten_util import ravel_pytree
 from scipy import optimize, stats
 
 from bayes_direag import Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
@@ -14,7 +15,6 @@ from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.fits.fitting import fit_map_batch
 from bayes_direag.fits.thinning import N_COPIES, thinned
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.model.model import raw_from_vector
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import SamplingSettings
 
@@ -81,15 +81,14 @@ class TestMap:
         """By another optimiser, on the weighted copies of the fit."""
         data = partial.likelihood_data
         assert data.weight.sum() == pytest.approx(2 * partial.n_questions)
-        names = partial.preset.free_parameters(partial.variant)
         raw = partial.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=0)
-        found = np.concatenate([raw[f"{name}_raw"].to_numpy().ravel() for name in names])
+        found, unravel = ravel_pytree({str(name): values.to_numpy() for name, values in raw.items()})
+        found = np.asarray(found)
 
         @jax.jit
         @jax.value_and_grad
         def loss(vector):
-            sizes = {"preset": partial.preset, "variant": partial.variant, "n_levels": data.n_levels}
-            return penalised_loss(raw_from_vector(vector, **sizes), data)
+            return penalised_loss(partial.preset.model, unravel(vector), data)
 
         with jax.enable_x64(True):
             here = float(loss(found)[0])
@@ -163,7 +162,7 @@ class TestWhatAFitKeeps:
 @pytest.fixture(scope="module")
 def drawn(questions: Observations) -> Fit:
     sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=100)
-    return fit_nuts(questions.select(slice(0, 60)), variant="count", sampling=sampling, partial=True, seed=2)
+    return fit_nuts(questions.select(slice(0, 60)), sampling=sampling, partial=True, seed=2)
 
 
 @pytest.mark.slow
@@ -175,12 +174,12 @@ class TestNuts:
 
     def test_all_copies_of_a_question_are_left_out_together(self, drawn: Fit) -> None:
         """Raw importance weights come near the smoothed ones, and only if they are those of all copies."""
-        from bayes_direag.inference.posterior import log_likelihoods
+        from bayes_direag.inference.posterior import evaluated_draws
 
         raw = drawn.tree["unconstrained_posterior"].to_dataset()
-        names = drawn.preset.free_parameters(drawn.variant)
         data = drawn.likelihood_data
-        by_row = log_likelihoods({name: raw[f"{name}_raw"].to_numpy() for name in names}, data)
+        given = {str(name): values.to_numpy() for name, values in raw.items()}
+        by_row = evaluated_draws(drawn.preset.model, given, data).log_likelihood
         by_row = by_row.reshape(-1, by_row.shape[-1])
         n = drawn.n_questions
         removed = (by_row * np.asarray(data.weight)).reshape(len(by_row), N_COPIES, n).sum(axis=1)

@@ -11,9 +11,11 @@ from bayes_direag import DirEAG, Fit, LikelihoodData, Observations, fit_map, fit
 from bayes_direag.errors import DirEAGError, ObservationError
 from bayes_direag.fits.fitting import cross_fit
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.model.settings import SamplingSettings, raw_shape
+from bayes_direag.model import presets
+from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag.model.test_models import some_raw
 
-IN_SAMPLE = preset("bayes").override(recalibration={"out_of_fold": 0})
+IN_SAMPLE = presets.preset("bayes", recalibration={"out_of_fold": 0})
 DOUBLED = np.arange(60) % 3 == 0
 
 
@@ -50,13 +52,12 @@ def raw(fit: Fit) -> dict[str, np.ndarray]:
 def test_weight_two_has_the_density_of_two_equal_questions(
     name: str, weighted: Observations, twice: Observations
 ) -> None:
-    data = [LikelihoodData.of(each, preset=preset(name)) for each in (weighted, twice)]
+    settings = preset(name)
+    data = [LikelihoodData.of(each, preset=settings) for each in (weighted, twice)]
     assert len(data[0].weight) < len(data[1].weight)
     assert data[0].weight.sum() == pytest.approx(data[1].weight.sum())
-    settings, rng = data[0].preset, np.random.default_rng(0)
-    start = {key: rng.normal(0, 0.3, raw_shape(key, **data[0].sizes)) for key in settings.free_parameters("confidence")}
-    with jax.enable_x64(True):
-        losses = [float(jax.jit(penalised_loss)(start, each)) for each in data]
+    start = some_raw(settings, data[0])
+    losses = [float(jax.jit(lambda one: penalised_loss(settings.model, start, one))(each)) for each in data]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
@@ -71,7 +72,7 @@ def test_weight_two_gives_the_fit_of_two_equal_questions(weighted: Observations,
 @pytest.mark.parametrize("split", [{}, {"recalibration": {"split": 4, "out_of_fold": 0}}])
 @pytest.mark.parametrize("partial", [False, True])
 def test_weight_zero_is_no_label(questions: Observations, split: dict, partial: bool) -> None:
-    chosen = preset("bayes").override(**split)
+    chosen = presets.preset("bayes", **split)
     without = replace(questions, labelled=questions.labelled & ~DOUBLED)
     fits = [
         fit_map(each, preset=chosen, partial=partial)
@@ -81,11 +82,12 @@ def test_weight_zero_is_no_label(questions: Observations, split: dict, partial: 
     np.testing.assert_array_equal(fits[0].predict(questions)["probability"], fits[1].predict(questions)["probability"])
 
 
-def test_weights_times_the_weight_of_the_null(questions: Observations) -> None:
-    heavy = preset("paper").override(null_target_weight=3.0)
+def test_weights_times_the_balance_of_the_null(questions: Observations) -> None:
     weight = np.linspace(0.5, 2, 60)
-    data = LikelihoodData.of(questions.weighted(weight), preset=heavy)
-    expected = np.where(questions.gold_generated, 1.0, 3.0) * weight
+    data = LikelihoodData.of(questions.weighted(weight), preset="release")
+    present, counts = questions.gold_generated, weight * questions.informative
+    balance = (counts @ present) / (counts @ ~present)
+    expected = np.where(present, 1.0, balance) * weight
     np.testing.assert_allclose(data.weight, expected[questions.informative])
 
 
@@ -144,7 +146,7 @@ def test_rows_of_a_question_must_agree() -> None:
 def test_nuts(weighted: Observations, twice: Observations) -> None:
     """Draws from the posterior of two equal questions; what is left out is a question with all its weight."""
     sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=150)
-    fits = [fit_nuts(each, variant="count", sampling=sampling, seed=2) for each in (weighted, twice)]
+    fits = [fit_nuts(each, sampling=sampling, seed=2) for each in (weighted, twice)]
     names = sorted(raw(fits[0]))
     means = [np.concatenate([raw(fit)[name].mean(axis=(0, 1)).ravel() for name in names]) for fit in fits]
     spread = np.concatenate([raw(fits[0])[name].std(axis=(0, 1)).ravel() for name in names])

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayes_direag.inference.map import each_in_turn, padded_batch
+from bayes_direag.inference.map import padded_batch
+from bayes_direag.inference.newton import each_in_turn
 
 
 def summed(table: jax.Array, weight: jax.Array) -> dict[str, jax.Array]:

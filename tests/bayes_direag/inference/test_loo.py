@@ -14,7 +14,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.model import selection
-from bayes_direag.model.equations import Parameters
+from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.selection import Recalibration
 from tests.bayes_direag import brute_force, one_level
 
@@ -101,11 +101,11 @@ class TestByHand:
             prior_strength=np.full(N_CHAINS * N_DRAWS, 0.4),
             null_base=np.full(N_CHAINS * N_DRAWS, 0.1),
             bias=raw["weight"].reshape(-1, 3) / 2,
-            slope=raw["slope"].ravel(),
+            slope=np.repeat(raw["slope"].reshape(-1, 1, 1), 3, axis=1),
             null_gain=np.full(N_CHAINS * N_DRAWS, 0.3),
             sharpness=np.exp(raw["slope"].ravel() / 3),
             vote=raw["weight"].reshape(-1, 3)[:, ::-1] / 4,
-            vote_slope=np.full(N_CHAINS * N_DRAWS, 0.1),
+            vote_slope=np.full((N_CHAINS * N_DRAWS, 3, 1), 0.1),
         )
 
     @pytest.fixture(scope="class")
@@ -120,7 +120,7 @@ class TestByHand:
     ) -> LeaveOneOut:
         dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
         posterior = xr.Dataset({name: (dims[name], value) for name, value in raw.items()})
-        return leave_one_out(observations, posterior, log_likelihood, parameters, 0.01)
+        return leave_one_out(posterior, log_likelihood, parameters, Reports.of(observations, 0.01))
 
     @pytest.fixture(scope="class")
     @staticmethod

@@ -3,73 +3,79 @@
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model import model
-from bayes_direag.model.equations import Reports
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw
 from bayes_direag.model.presets import preset
-from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Variant
+from bayes_direag.model.real_line import evaluated
+from bayes_direag.model.settings import Preset
 from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.model.test_models import labelled_yes_no, some_raw
 
-log_likelihood = jax.jit(model.log_likelihood)
+
+def log_likelihood(settings: Preset, data: LikelihoodData) -> np.ndarray:
+    raw = some_raw(settings, data, at=1)
+    return np.asarray(jax.jit(lambda raw, data: evaluated(settings.model, raw, data).log_likelihood)(raw, data))
 
 
-@pytest.mark.parametrize("name", ["paper", "bayes"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_would_do(
-    variant: Variant, name: str
-) -> None:
-    observations = simulate_observations(400, seed=3)
-    data = LikelihoodData.weighted(observations, np.ones(400), preset=preset(name), variant=variant)
+@pytest.mark.parametrize(
+    "settings", [preset("paper", "count"), preset("paper", "level"), preset("bayes")], ids=["count", "level", "bayes"]
+)
+def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_would_do(settings: Preset) -> None:
+    data = LikelihoodData.of(simulate_observations(400, seed=3), preset=settings)
     patterns = data.patterns()
-    reached = np.asarray(log_likelihood(some_raw(data), data))
+    reached = log_likelihood(settings, data)
     np.testing.assert_allclose(reached, reached[patterns.member][patterns.pattern], rtol=1e-14)
     n_distinct = len(np.unique(reached.round(10)))
     # where evidence adds up, it does not matter which wrong answer a report gives
-    assert n_distinct <= len(patterns.member) if name == "paper" else n_distinct == len(patterns.member)
-    if variant != "confidence":
-        assert len(patterns.member) < 200
+    is_bayes = settings.name == "bayes"
+    assert n_distinct == len(patterns.member) if is_bayes else n_distinct <= len(patterns.member) < 200
 
 
-def some_raw(data: LikelihoodData, n_levels: int = 5) -> Raw:
-    names, rng = data.preset.free_parameters(data.variant), np.random.default_rng(1)
-    return {name: jnp.asarray(rng.normal(size=n_levels if name in LEVEL_PARAMETERS else ())) for name in names}
-
-
-def two_questions(name: str, candidate: list[list[int]]) -> LikelihoodData:
-    """Return two whose first level is right, and all as sure."""
-    reports = Reports(np.full((2, 4), 1.4), np.array(candidate), np.array([3, 3]))
-    return LikelihoodData(reports, np.zeros(2, int), reports.candidate, np.ones(2), preset(name), "confidence")
+def two_questions(name: str, said: list[str]) -> tuple[Preset, LikelihoodData]:
+    """Return two questions whose first level is right, and all as sure."""
+    questions = []
+    for number, own in enumerate(said):
+        votes = tuple(Observation(level=k, answer=answer, confidence=80.0) for k, answer in enumerate(own))
+        questions.append(Question(problem_id=f"q{number}", gold_answer="a", observations=votes))
+    settings = preset(name)
+    return settings, LikelihoodData.of(Observations.from_questions(questions, answers="text"), preset=settings)
 
 
 @pytest.mark.parametrize("name", ["paper", "bayes"])
 def test_what_wrong_answers_are_called_does_not_matter(name: str) -> None:
-    data = two_questions(name, [[0, 1, 2, 2], [0, 2, 1, 1]])
+    settings, data = two_questions(name, ["abcc", "acbb"])
     assert len(data.patterns().member) == 1
-    assert np.ptp(np.asarray(log_likelihood(some_raw(data, 4), data))) < 1e-14
+    assert np.ptp(log_likelihood(settings, data)) < 1e-14
     assert len(replace(data, target=np.array([0, -1])).patterns().member) == 2
 
 
 @pytest.mark.parametrize("name", ["paper", "bayes"])
 def test_how_wrong_answers_agree_matters_unless_evidence_adds_up(name: str) -> None:
-    data = two_questions(name, [[0, 1, 2, 2], [0, 1, 1, 2]])
+    settings, data = two_questions(name, ["abcc", "abbc"])
     assert len(data.patterns().member) == 2
-    reached = np.asarray(log_likelihood(some_raw(data, 4), data))
+    reached = log_likelihood(settings, data)
     assert np.ptp(reached) < 1e-14 if name == "paper" else np.ptp(reached) > 0.01
 
 
+def test_questions_that_differ_in_a_label_are_of_two_patterns() -> None:
+    """What wrong answers are called then matters."""
+    data = LikelihoodData.of(labelled_yes_no(40))
+    assert data.n_labels == 3
+    told = replace(data, logit=np.zeros_like(data.logit))
+    assert len(told.patterns().member) > len(replace(told, label=np.full_like(told.label, -1)).patterns().member)
+
+
 def test_counting_and_padding_leave_the_likelihood_as_it_is(simulated: Observations) -> None:
-    data = LikelihoodData.of(simulated, preset="bayes", variant="level")
+    settings = preset("paper", "level")
+    data = LikelihoodData.of(simulated, preset=settings)
     counted = data.counted()
     assert len(counted.weight) < len(data.weight)
     assert counted.weight.sum() == len(data.weight)
-    raw = some_raw(data)
-    totals = [float(one.weight @ np.asarray(log_likelihood(raw, one))) for one in (data, counted, data.padded(400))]
+    totals = [float(one.weight @ log_likelihood(settings, one)) for one in (data, counted, data.padded(400))]
     np.testing.assert_allclose(totals, totals[0], rtol=1e-12)
 
 
@@ -80,6 +86,16 @@ def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations
     golds = [question.gold_answer for question in labelled.questions]
     pairs = zip(golds, labelled.candidates, strict=True)
     assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
+
+
+class TestLabels:
+    """Answers that recur and are few are labels, under a model that looks."""
+
+    def test_at_most_twelve_that_recur(self, simulated: Observations) -> None:
+        observations = labelled_yes_no(40)
+        assert preset("bayes").labels(observations) == ("no", "unsure", "yes")
+        assert preset("paper").labels(observations) == preset("bayes").labels(simulated) == ()
+        assert preset("bayes").labels(observations.select(slice(0, 4))) == ()
 
 
 class TestAgreement:
@@ -93,9 +109,9 @@ class TestAgreement:
 
     def test_the_papers_models_have_none(self, simulated: Observations) -> None:
         for name in ("paper", "release"):
-            assert LikelihoodData.of(simulated.with_agreement(), preset=name).agreement is None
+            assert not LikelihoodData.of(simulated.with_agreement(), preset=name).agreement.any()
 
     def test_it_is_of_levels_whatever_is_done_to_questions(self, simulated: Observations) -> None:
-        data = LikelihoodData.of(simulated, variant="count")
+        data = LikelihoodData.of(simulated)
         for other in (data.select(np.arange(3)), data.padded(300), data.counted(), data.unlabelled):
             assert other.agreement is data.agreement

@@ -1,0 +1,171 @@
+r"""The three models, each a NumPyro program: what is uncertain, what the reports count for, and the draw of the state.
+
+Every report of a question passes through its level's calibration curve. The calibrated confidence is evidence for the
+report's answer, and its complement is evidence for the *null state* "no candidate is right":
+
+.. math::
+
+    \tilde q_{il} &= \operatorname{sigmoid}(b_l + s \operatorname{logit} q_{il}) \\
+    \alpha_i(a) &= \frac{\eta}{K_i + 1} + \sum_{l: a_{il} = a} w_l \tilde q_{il} \\
+    \alpha_i(\varnothing) &= \frac{\eta}{K_i + 1} + \beta_0 + \gamma \sum_l w_l (1 - \tilde q_{il}) \\
+    P_i &= \alpha_i / \textstyle\sum \alpha_i
+
+That is the paper. Evidence adds up, so support is close to a share of the votes: six of ten agreeing reports cannot
+give much more than 0.6. In ``bayes`` evidence is sharpened, votes multiply, and labels have a prior:
+
+.. math::
+
+    P_i(a) \propto \alpha_i(a)^{\kappa} \exp \Bigl(\lambda_a + \sum_{l: a_{il} = a} v_l\Bigr), \qquad
+    P_i(\varnothing) \propto \alpha_i(\varnothing)^{\kappa}
+
+**The contract.** What comes after a fit (prediction, leave-one-out, explanation, export) reads sites of these names
+alone, and takes the neutral value for one that a model lacks. So any NumPyro function of
+:class:`~bayes_direag.model.likelihood_data.LikelihoodData` that names them can be fitted like a preset.
+
+==================  ===============================  ==========================================
+site                shape                            without it
+==================  ===============================  ==========================================
+``weight``          level                            (needed)
+``bias``            level, or one for all            every report counts in full: q~ = 1
+``slope``           signal, level, or one for all    0: confidences are not used
+``prior_strength``  one                              1
+``null_base``       one                              0
+``null_gain``       one                              1
+``sharpness``       one                              1
+``vote``            level                            0
+``vote_slope``      signal, level, or one for all    0
+``label``           answer                           0
+==================  ===============================  ==========================================
+
+``share``, the share of the weight by level, is what the labels determine where they do not determine the weights.
+
+The programs run under :func:`~bayes_direag.model.real_line.on_real_line`, so the optimum that AutoDelta finds is the
+mode of the very density that NUTS samples.
+"""
+
+import math
+from functools import cache, partial, wraps
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+from numpyro.distributions.transforms import SoftplusTransform
+
+from bayes_direag.model.evidence import belief_and_doubt, draw_states, over_signals, sums_by_answer
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.real_line import Model, on_real_line
+from bayes_direag.model.settings import Variant
+
+#: How far levels lie around what their agreement says. The mode of these spreads runs away, so they are fixed.
+WEIGHT_SPREAD, VOTE_SPREAD = 0.4, 0.3
+
+#: Where the paper's search starts: at these natural values, before the softplus.
+_START = {"weight": 1.0, "slope": 0.5, "prior_strength": 0.1, "null_base": 0.01, "null_gain": 0.25}
+PAPER_START = {"bias": 0.0} | {f"{name}_base": math.log(math.expm1(value)) for name, value in _START.items()}
+
+
+@on_real_line(decentred=("weight_base", "vote"))
+def bayes(data: LikelihoodData) -> None:
+    """Sharpen evidence, count votes, and expect more of levels that agree with the others: the default."""
+    sample, normal, log_normal = numpyro.sample, dist.Normal, dist.LogNormal
+    weight_centre = sample("weight_centre", normal(2, 1.5))
+    weight_agreement = sample("weight_agreement", normal(0.4, 0.5))
+    vote_centre = sample("vote_centre", normal(0, 0.1))
+    vote_agreement = sample("vote_agreement", normal(0.15, 0.2))
+    with data.levels():
+        weight = sample("weight", log_normal(weight_centre + weight_agreement * data.agreement, WEIGHT_SPREAD))
+        vote = sample("vote", normal(vote_centre + vote_agreement * data.agreement, VOTE_SPREAD))
+        numpyro.deterministic("share", weight / jnp.sum(weight))
+    score = sample("bias", normal(0, 2))
+    null_base = sample("null_base", dist.TransformedDistribution(normal(0, 2), SoftplusTransform()))
+    sharpness = sample("sharpness", log_normal(0, 0.5))
+    votes = data.by_report(vote)
+    if data.n_signals:
+        with data.signals():  # signals that say the same count as one
+            slope = sample("slope", log_normal(math.log(0.5 / data.n_signals), 0.7))
+            vote_slope = sample("vote_slope", normal(0, 0.1 / data.n_signals)) if data.n_signals > 1 else None
+        score = score + over_signals(data.logit, slope)
+        votes = votes if vote_slope is None else votes + over_signals(data.logit, vote_slope)
+
+    belief, doubt = belief_and_doubt(score, data)
+    share = 1 / (data.n_candidates + 1)
+    answers = share[None] + sums_by_answer(data.by_report(weight) * belief, data.candidate)
+    null = share + null_base + data.of_columns(weight) @ doubt
+    log_odds = sums_by_answer(votes * data.usable, data.candidate)
+    if data.n_labels:
+        with data.answers():
+            label = sample("label", normal(0, 0.25))
+        log_odds = log_odds + jnp.append(label, 0.0)[data.label]  # the last, of index -1, is of other answers
+    draw_states(data, sharpness * jnp.log(answers) + log_odds, sharpness * jnp.log(null))
+
+
+@on_real_line(start=PAPER_START, n_searches=8)
+def paper(data: LikelihoodData, variant: Variant = "confidence") -> None:
+    """Add evidence as the paper prints it; its penalty .001 |raw|^2 is a normal prior with variance 1 / .002."""
+    raw = dist.Normal(0, math.sqrt(1 / (2 * 0.001)))
+    positive = dist.TransformedDistribution(raw, SoftplusTransform())
+    with data.levels():
+        weight = numpyro.sample("weight", positive)
+        bias = numpyro.sample("bias", raw) if variant != "count" else None
+        numpyro.deterministic("share", weight / jnp.sum(weight))
+    slope = numpyro.sample("slope", positive) if variant == "confidence" and data.n_signals else None
+    prior_strength, null_base = numpyro.sample("prior_strength", positive), numpyro.sample("null_base", positive)
+    null_gain = numpyro.sample("null_gain", positive) if variant != "count" else 0.0
+    _add_up(data, weight, bias, slope, prior_strength, null_base, null_gain)
+
+
+@on_real_line(start=PAPER_START | {"slope": 0.05})
+def release(data: LikelihoodData, variant: Variant = "confidence") -> None:
+    """Add evidence as the released code does: bounds, a signed slope, and .001 mean(raw^2) added to the *mean* loss.
+
+    Questions whose right answer nobody gave weigh, together, as much as the others: see ``data.weight``.
+    """
+    has_bias, has_slope = variant != "count", variant == "confidence" and data.n_signals > 0
+    n_raw = (1 + has_bias) * data.n_levels + 2 + has_bias + has_slope
+    sd = jnp.sqrt(n_raw / (2 * 0.001 * jnp.sum(data.weight)))
+
+    def bounded(low: float, high: float) -> dist.Distribution:
+        return dist.TruncatedNormal(0, sd, low=low, high=high)
+
+    def positive(low: float, high: float) -> dist.Distribution:
+        return dist.TransformedDistribution(bounded(low, high), SoftplusTransform())
+
+    with data.levels():
+        weight = numpyro.sample("weight", positive(-5, 3))
+        bias = numpyro.sample("bias", bounded(-5, 5)) if has_bias else None
+        numpyro.deterministic("share", weight / jnp.sum(weight))
+    slope = numpyro.sample("slope", bounded(-2, 2)) if has_slope else None
+    prior_strength, null_base = (numpyro.sample(name, positive(-8, 3)) for name in ("prior_strength", "null_base"))
+    null_gain = numpyro.sample("null_gain", positive(-8, 3)) if has_bias else 0.0
+    _add_up(data, weight, bias, slope, prior_strength, null_base, null_gain)
+
+
+def _add_up(
+    data: LikelihoodData,
+    weight: Float[Array, " level"],
+    bias: Float[Array, " level"] | None,
+    slope: Float[Array, ""] | None,
+    prior_strength: Float[Array, ""],
+    null_base: Float[Array, ""],
+    null_gain: ArrayLike,
+) -> None:
+    """Draw the state with probabilities in proportion to the evidence: the equations of the paper."""
+    belief, doubt = data.usable, jnp.zeros_like(data.usable)
+    if bias is not None:
+        score = data.by_report(bias) if slope is None else data.by_report(bias) + over_signals(data.logit, slope)
+        belief, doubt = belief_and_doubt(score, data)
+    share = prior_strength / (data.n_candidates + 1)
+    answers = share[None] + sums_by_answer(data.by_report(weight) * belief, data.candidate)
+    null = share + null_base + null_gain * (data.of_columns(weight) @ doubt)
+    draw_states(data, jnp.log(answers), jnp.log(null))
+
+
+@cache
+def model_of(program: str | Model, variant: Variant) -> Model:
+    """Return the model of this name, or a program of one's own, on the real line; always the same one."""
+    if not isinstance(program, str):
+        return program if hasattr(program, "n_searches") else on_real_line()(program)
+    model: Model = {"bayes": bayes, "paper": paper, "release": release}[program]
+    return model if variant == "confidence" else wraps(model)(partial(model, variant=variant))

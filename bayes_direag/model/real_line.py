@@ -1,0 +1,193 @@
+"""Models on the real line: where they are searched and sampled, and what they say of given parameters.
+
+A positive parameter is sampled as its inverse exponential or softplus, and what levels have around a centre as a
+standard normal offset (:mod:`numpyro.infer.reparam`). The sites that are left are *raw*: all of them are on the real
+line, but for bounded ones. A natural parameter is a deterministic function of them, or raw itself.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpyro.distributions import biject_to, constraints
+from numpyro.handlers import reparam, seed, substitute, trace
+from numpyro.infer.initialization import init_to_mean
+from numpyro.infer.reparam import ExplicitReparam, LocScaleReparam, Reparam, TransformReparam
+from numpyro.infer.util import log_density
+from numpyro.primitives import Messenger
+
+from bayes_direag.model.likelihood_data import LikelihoodData
+
+type Model = Callable[[LikelihoodData], None]
+type Raw = dict[str, Float[Array, "..."]]
+type RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
+
+_RAW_SUFFIXES = ("_base", "_decentered")
+
+
+def on_real_line(
+    *, decentred: Sequence[str] = (), start: Mapping[str, float] | None = None, n_searches: int = 1
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Put the latent sites of a program on the real line.
+
+    Parameters
+    ----------
+    decentred
+        Sites that become standard normal offsets from their location, in units of their scale.
+    start
+        Where the search for the mode starts, by raw site; by default at the means of the priors.
+    n_searches
+        How many searches find the mode, if there are few questions; the others start at random.
+    """
+
+    def rule(site: dict[str, Any]) -> Reparam | None:
+        if site["name"] in decentred:
+            return LocScaleReparam(0)
+        prior = _unwrapped(site["fn"])
+        is_bounded = isinstance(prior, dist.TwoSidedTruncatedDistribution)
+        if site["is_observed"] or prior.support.is_discrete or is_bounded or _is_real(prior.support):
+            return None
+        if isinstance(prior, dist.TransformedDistribution):
+            return TransformReparam()
+        return ExplicitReparam(biject_to(prior.support).inv)
+
+    def decorate(program: Callable[..., None]) -> Callable[..., None]:
+        moved = reparam(program, config=rule)
+
+        @wraps(program)
+        def model(*arguments: Any, **keywords: Any) -> None:
+            moved(*arguments, **keywords)
+
+        model.start, model.n_searches = start or {}, n_searches  # type: ignore[attr-defined]
+        return model
+
+    return decorate
+
+
+class in_box(Messenger):  # type: ignore[misc]  # noqa: N801 - as numpyro names its handlers
+    """Take the bounds off a model's normal priors, for an optimiser that holds them: ``in_box(model)``.
+
+    The density within the bounds is the same, up to a constant.
+    """
+
+    def process_message(self, message: dict[str, Any]) -> None:
+        """Replace a truncated normal by a normal."""
+        if message["type"] == "sample" and isinstance(
+            prior := _unwrapped(message["fn"]), dist.TwoSidedTruncatedDistribution
+        ):
+            message["fn"] = prior.base_dist.expand(message["fn"].batch_shape)
+
+
+class in_single_precision(Messenger):  # type: ignore[misc]  # noqa: N801
+    """Let a model work with its parameters in single precision; their prior densities stay as precise as they are."""
+
+    def postprocess_message(self, message: dict[str, Any]) -> None:
+        """Round what a model gets to see of a latent site."""
+        if message["type"] == "sample" and not message["is_observed"]:
+            message["value"] = message["value"].astype(jnp.float32)
+
+
+class Site(NamedTuple):
+    """A site of a model: a raw parameter, if it is latent; a natural one, if it is not only raw."""
+
+    shape: tuple[int, ...]
+    #: The names of its axes.
+    dims: tuple[str, ...]
+    is_raw: bool
+    is_natural: bool
+    #: Bounds of a raw parameter; infinite where there is none.
+    bounds: tuple[float, float]
+
+    @property
+    def transform(self) -> dist.transforms.Transform:
+        """The map from the whole line to the values of a raw parameter."""
+        return biject_to(constraints.real if np.isinf(self.bounds[0]) else constraints.interval(*self.bounds))
+
+
+def parameter_sites(model: Model, data: LikelihoodData) -> dict[str, Site]:
+    """Return the sites of a model's parameters, in the order of the program; nothing is computed."""
+    found: dict[str, Site] = {}
+
+    def traced(data: LikelihoodData) -> None:
+        found.update(_sites(trace(seed(model, 0)).get_trace(data)))
+
+    jax.eval_shape(traced, data)
+    return found
+
+
+def _sites(traced: Mapping[str, Any]) -> dict[str, Site]:
+    found = {}
+    for name, site in traced.items():
+        if site["type"] not in ("sample", "deterministic") or name == "target":
+            continue
+        plates = sorted(site["cond_indep_stack"], key=lambda frame: frame.dim)
+        is_raw, bounds = site["type"] == "sample", (-np.inf, np.inf)
+        if is_raw and isinstance(prior := _unwrapped(site["fn"]), dist.TwoSidedTruncatedDistribution):
+            bounds = float(prior.low), float(prior.high)
+        is_natural = not any(name.endswith(suffix) and name.removesuffix(suffix) in traced for suffix in _RAW_SUFFIXES)
+        found[name] = Site(np.shape(site["value"]), tuple(frame.name for frame in plates), is_raw, is_natural, bounds)
+    return found
+
+
+class Evaluated(NamedTuple):
+    """What a model says of given raw parameters."""
+
+    #: The natural parameters, and whatever else the program names.
+    natural: Raw
+    #: The log prior density of each raw parameter.
+    log_prior: Raw
+    #: The log probability of each question's state, without weights.
+    log_likelihood: Float[Array, " problem"]
+
+
+def evaluated(model: Model, raw: Raw, data: LikelihoodData) -> Evaluated:
+    """Return natural parameters, prior densities and likelihoods; pure, to be compiled."""
+    traced = trace(seed(substitute(model, data=raw), 0)).get_trace(data)
+    natural = {name: jnp.asarray(traced[name]["value"]) for name, site in _sites(traced).items() if site.is_natural}
+    log_prior = {name: traced[name]["fn"].log_prob(value) for name, value in raw.items()}
+    target = traced["target"]
+    return Evaluated(natural, log_prior, target["fn"].log_prob(jnp.asarray(target["value"])))
+
+
+def log_joint(model: Model, raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+    """Return the log joint density of raw parameters and observed states, in which a question has its weight."""
+    density: Float[Array, ""] = log_density(model, (data,), {}, raw)[0]
+    return density
+
+
+def prior_at_mode(model: Model, raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+    """Return the log prior density with every normal at its mode; other priors, which have no such constant, add 0."""
+    traced = trace(seed(substitute(model, data=raw), 0)).get_trace(data)
+    normals = [traced[name]["fn"] for name in raw if isinstance(_unwrapped(traced[name]["fn"]), dist.Normal)]
+    return sum((jnp.sum(prior.log_prob(prior.mean)) for prior in normals), jnp.zeros(()))
+
+
+def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Raw, dict[str, tuple[float, float]]]:
+    """Return where the search for the mode starts, and the bounds of the raw parameters."""
+    known: Mapping[str, float] = getattr(model, "start", {})
+
+    def initial(site: dict[str, Any]) -> Array | None:
+        if site["type"] == "sample" and site["name"] in known:
+            return jnp.full(site["fn"].shape(), known[site["name"]])
+        value: Array | None = init_to_mean(site)
+        return value
+
+    traced = trace(substitute(seed(model, 0), substitute_fn=initial)).get_trace(data)
+    raw = {name: site for name, site in _sites(traced).items() if site.is_raw}
+    return {name: traced[name]["value"] for name in raw}, {name: site.bounds for name, site in raw.items()}
+
+
+def _unwrapped(prior: Any) -> Any:
+    """Return a distribution without the axes that plates add."""
+    while isinstance(prior, dist.ExpandedDistribution | dist.Independent):
+        prior = prior.base_dist
+    return prior
+
+
+def _is_real(support: constraints.Constraint) -> bool:
+    return support is constraints.real or getattr(support, "base_constraint", None) is constraints.real

@@ -1,0 +1,95 @@
+"""A NumPyro function of one's own goes where a preset's name goes."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import log_likelihood
+
+from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, fit_nuts
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
+from bayes_direag.model.presets import preset
+from bayes_direag.model.real_line import on_real_line
+from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag import brute_force
+
+
+@on_real_line(decentred=("slope_base",))  # where it is centred, the density has its mode at a spread of 0
+def two_slopes(data: LikelihoodData) -> None:
+    """Give each level a slope of its own, around one that the levels share: what no preset has."""
+    centre, spread = numpyro.sample("centre", dist.Normal(0, 1)), numpyro.sample("spread", dist.HalfNormal(0.5))
+    null_base = numpyro.sample("null_base", dist.Gamma(2.0, 2.0))
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(1.5, 1.0))
+        slope = numpyro.sample("slope", dist.LogNormal(centre, spread))
+        bias = numpyro.sample("bias", dist.Normal(0, 2))
+    belief, doubt = belief_and_doubt(bias[:, None] + slope[:, None] * data.logit, data)
+    share = 1 / (data.n_candidates + 1)
+    answers = share[None] + sums_by_answer(weight[:, None] * belief, data.candidate)
+    draw_states(data, jnp.log(answers), jnp.log(share + null_base + weight @ doubt))
+
+
+@pytest.fixture(scope="module")
+def fit(simulated: Observations) -> Fit:
+    return fit_map(simulated.select(slice(0, 100)), preset=two_slopes)
+
+
+def test_its_mode_is_one_and_predicts_by_its_own_parameters(fit: Fit, simulated: Observations) -> None:
+    values = brute_force.of_map(fit)
+    assert len(set(values["slope"])) == 5
+    values["slope"] = [[slope] for slope in values["slope"]]
+    table = fit.predict(simulated)
+    for row in range(0, 240, 17):
+        scores = brute_force.scores(brute_force.reports_of(simulated, row), values, fit.preset.eps)
+        support = brute_force.support(scores)
+        best = max(value for state, value in support.items() if state != brute_force.NULL)
+        np.testing.assert_allclose(table["support"][row], best, rtol=1e-12)
+    np.testing.assert_allclose(fit.tree["posterior"]["share"].sum("level"), 1.0)
+    assert float(fit.tree["sample_stats"]["projected_gradient"].item()) < 1e-6
+
+
+def test_it_is_recorded_by_name_and_text_and_its_file_predicts(fit: Fit, simulated: Observations, tmp_path) -> None:
+    fit.save(tmp_path / "own.nc")
+    loaded = Fit.load(tmp_path / "own.nc")
+    np.testing.assert_array_equal(loaded.predict(simulated)["probability"], fit.predict(simulated)["probability"])
+    record = json.loads(loaded.tree.attrs["preset"])
+    assert record["name"] == "two_slopes"
+    assert "def two_slopes" in record["source"]
+    with pytest.raises(DirEAGError, match="a model of its own, 'two_slopes'"):
+        loaded.preset.model  # noqa: B018
+
+
+def test_it_is_cross_fitted(simulated: Observations) -> None:
+    folds = cross_fit(simulated.select(slice(0, 100)), n_folds=2, preset=two_slopes)
+    assert sum(len(part.predictions) for part in folds) == 100
+
+
+def test_nuts_samples_it_and_numpyro_has_its_log_likelihood(simulated: Observations) -> None:
+    some = simulated.select(slice(0, 60))
+    fit = fit_nuts(some, preset=two_slopes, sampling=SamplingSettings(n_chains=2, n_warmup=100, n_draws=50))
+    assert fit.tree["posterior"]["slope"].dims == ("chain", "draw", "level")
+    assert (fit.tree["posterior"]["spread"] > 0).all()
+    raw = {str(name): values.to_numpy() for name, values in fit.tree["unconstrained_posterior"].to_dataset().items()}
+    data = LikelihoodData.of(some, preset=two_slopes)
+    found = log_likelihood(preset(two_slopes).model, raw, data, batch_ndims=2)["target"]
+    np.testing.assert_allclose(fit.tree["log_likelihood"]["target"], found, rtol=1e-10)
+
+
+def test_a_model_without_weights_is_refused(simulated: Observations) -> None:
+    def nothing(data: LikelihoodData) -> None:
+        bias = numpyro.sample("bias", dist.Normal(0, 1))
+        draw_states(data, jnp.zeros(data.candidate.shape) + bias, jnp.zeros(len(data.weight)))
+
+    with pytest.raises((DirEAGError, KeyError), match="weight"):
+        fit_map(simulated, preset=nothing)
+
+
+def test_its_data_are_a_pytree(simulated: Observations) -> None:
+    data = LikelihoodData.of(simulated, preset=two_slopes)
+    again = jax.tree.unflatten(jax.tree.structure(data), jax.tree.leaves(data))
+    assert (again.n_levels, again.n_signals, again.n_labels) == (5, 1, 0)
