@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -305,8 +305,8 @@ def moved(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for name, table in side_by_side(frames).groupby("model", sort=False):
         answered = table[table["shift"].notna()]
         shift = answered.set_index("problem_id")["shift"]
-        largest = shift.abs().idxmax() if len(shift) else None
-        row = {"model": name, "n": len(answered), "unanswered": len(table) - len(answered)}
+        largest: Any = shift.abs().idxmax() if len(shift) else None
+        row: dict[str, object] = {"model": name, "n": len(answered), "unanswered": len(table) - len(answered)}
         row |= {"fitted": int(answered["fitted"].sum()) if "fitted" in answered else 0}
         row |= {"changed": int(answered["changed"].sum()), "mean_shift": shift.mean()}
         row |= {"mean_absolute_shift": shift.abs().mean(), "largest_at": largest}
@@ -343,7 +343,8 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
         for name, elpd in pointwise.items()
     }
     found = compare_elpd(models, method="stacking", round_to="none")
-    table = found[["elpd", "se", "p", "weight"]].rename(columns={"p": "p_loo"}).rename_axis("model").reset_index()
+    table: pd.DataFrame = found[["elpd", "se", "p", "weight"]].rename(columns={"p": "p_loo"}).rename_axis("model")
+    table = table.reset_index()
     ordered = [fits[name] for name in table["model"]]
     apart = pointwise[table["model"]].sub(pointwise[table["model"][0]], axis=0)
     table["difference"], table["difference_se"] = apart.sum().to_numpy(), np.sqrt(n * apart.var().to_numpy())

@@ -202,7 +202,7 @@ class Evaluation(Result):
             record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (ValueError, ValidationError) as error:
             raise _unreadable(folder / MANIFEST, error) from error
-        tables = {name: _read_table(folder / f"{name}.csv", types) for name, types in TABLES.items()}
+        tables: dict[str, Any] = {name: _read_table(folder / f"{name}.csv", types) for name, types in TABLES.items()}
         evaluation = cls(**tables, record=record, fits=StoredFits(folder / FITS), folder=folder)
         if observations is None:
             return evaluation
