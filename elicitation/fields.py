@@ -57,7 +57,7 @@ _LABEL = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _SAYS_SCALE = re.compile(
-    r"(?:[\s\d,.:;=%\u2013-]|\b(?:to|in|on|an?|the|scale|of|from|out|between|and|percent(?:age)?|is|as|where|being"
+    r"(?:[\s\d,.:;=%\u2013-]|\b(?:to|in|how|on|an?|the|scale|of|from|out|between|and|percent(?:age)?|is|as|where|being"
     r"|fully|completely|certain(?:ty)?|sure|confident|correct|right|probability|that|my|this|answer|it|i|am)\b)*",
     re.IGNORECASE,
 )

@@ -143,7 +143,7 @@ def read_reply(
         The reply.
     finish_reason : str or None
         Why the model stopped, as the server says; a reply that was cut off is not read.
-    kind : {"numeric", "choice", "text"}
+    kind : {"numeric", "choice", "choices", "text"}
         How answers are compared: a text without a canonical form of this kind is not an answer, or an ambiguous one.
     scale : {"percent", "fraction"}
         What a confidence is that has no unit, and whose label does not say.

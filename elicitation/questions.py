@@ -116,7 +116,7 @@ def load_questions(
     columns : mapping, optional
         The names of the columns of a file: of ``question`` (default ``question``), ``gold`` (``gold_answer`` or
         ``answer``) and ``id`` (``problem_id`` or ``id``).
-    kind : {"numeric", "choice", "text"}, optional
+    kind : {"numeric", "choice", "choices", "text"}, optional
         How answers are compared. By default numeric for benchmarks; for other files inferred from the gold answers
         (:func:`bayes_direag.data.answers.infer_kind`), or numeric if there are none.
     """

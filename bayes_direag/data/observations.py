@@ -41,7 +41,7 @@ class Observations:
     ----------
     problem_id, level_names : tuples of str
         The questions, in the order of the file; the levels, in the order of their numbers.
-    kind : {"numeric", "choice", "text"}
+    kind : {"numeric", "choice", "choices", "text"}
         How answers are compared.
     signals : dict of (problem, level) arrays
         The signals of confidence by name as fractions, 0..1, not clipped; NaN if not stated, or the observation is not

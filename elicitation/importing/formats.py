@@ -51,7 +51,7 @@ def import_logs(
         The questions that were asked, for logs without gold answers.
     scorers : sequence of str
         The filters of lm-eval, scorers of Inspect or score columns of uqlm to use.
-    kind : {"numeric", "choice", "text"}, optional
+    kind : {"numeric", "choice", "choices", "text"}, optional
         How answers are compared; by default inferred from the gold answers.
     pattern : str, optional
         A regular expression to use instead of the fields of a reply: its first group is the answer, its second, if any,
