@@ -47,7 +47,6 @@ def fit_command(
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.98,
     seed: options.SeedOption = 0,
-    as_json: options.JsonOption = False,
 ) -> None:
     """Learn from labelled questions how much each report counts, and save the fit.
 
@@ -61,9 +60,8 @@ def fit_command(
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels)
         further = unlabelled and Observations.read(unlabelled, labelled.kind, columns)
-    if not as_json:
-        show_quality(labelled, observations, inferred=answers is None)
-        show_remarks(labelled, labels)
+    show_quality(labelled, observations, inferred=answers is None)
+    show_remarks(labelled, labels)
     given: dict[str, Any] = {"preset": preset, "unlabelled": further, "partial": partial, "seed": seed}
     if method == "map":
         with options.progress() as step:
@@ -78,13 +76,10 @@ def fit_command(
         terminal = options.err.is_terminal
         fitted = fit_nuts(labelled, **given, progress=terminal)
     fitted.save(target)
-    if as_json:
-        options.out.print_json(data=fit_record(fitted, target), allow_nan=False)
-    else:
-        from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
+    from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
 
-        verdict = convergence_verdict(convergence_summary(fitted))
-        options.out.print(f"{target}: {fitted}\n{verdict}\nWhat it has learned: direag show {target}", soft_wrap=True)
+    verdict = convergence_verdict(convergence_summary(fitted))
+    options.out.print(f"{target}: {fitted}\n{verdict}\nWhat it has learned: direag show {target}", soft_wrap=True)
 
 
 def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
