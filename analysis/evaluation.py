@@ -627,5 +627,5 @@ def _parameter_table(fits: Mapping[tuple[str, str], Fit]) -> pd.DataFrame:
         stats = fit.tree["sample_stats"].to_dataset()
         tables.append(table.assign(**{str(name): float(value.mean()) for name, value in stats.items()}))
     if not tables:
-        return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mean", "sd", "relative"])
+        return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mode", "relative"])
     return pd.concat(tables, ignore_index=True)

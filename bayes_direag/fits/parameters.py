@@ -94,10 +94,10 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per parameter (and level): ``parameter``; ``level`` (missing without one); ``mean`` and ``sd`` over the
-        posterior draws (sd missing for a single draw); ``relative``, the mean in units of the total weight of all
-        levels, which the data identify, unlike the mean (but see below). The last rows are the coefficients of a
-        logistic recalibration.
+        One row per parameter (and level): ``parameter``; ``level`` (missing without one); the ``mode`` of a MAP, or the
+        ``median`` of the posterior draws with ``low`` and ``high``, the ends of their 90 % interval; ``relative``, that
+        value in units of the total weight of all levels, which the data identify, unlike the value (but see below). The
+        last rows are the coefficients of a logistic recalibration.
 
     Notes
     -----
@@ -106,8 +106,10 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     weights and biases, with another total weight, that give the same predictions.
     """
     natural = parameter_draws(tree)
-    table = pd.DataFrame({"mean": natural.mean(skipna=False), "sd": natural.std(skipna=False)})
-    table["relative"] = parameter_draws(tree, "relative").mean(skipna=False)
+    shares = {"mode": 0.5} if len(natural) == 1 else {"median": 0.5, "low": 0.05, "high": 0.95}
+    ends = np.quantile(natural, [*shares.values()], axis=0)  # NaN if any draw is
+    table = pd.DataFrame(ends.T, natural.columns, [*shares])
+    table["relative"] = parameter_draws(tree, "relative").median(skipna=False)
     return table.reset_index()
 
 

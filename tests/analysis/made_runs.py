@@ -154,6 +154,6 @@ def made_evaluation(
         interval_level=level,
     )
     metrics = score(table, seed=seed, n_resamples=n_resamples, interval_level=level)
-    columns = ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
+    columns = ["fold", "variant", "parameter", "level", "mode", "relative", "raw"]
     record = EvaluationRecord.of(settings, observations=data[0], test=data[1])
     return Evaluation(table, metrics, pd.DataFrame(columns=columns), record, fits, told)

@@ -26,7 +26,7 @@ def test_it_is_learned_from_the_part_that_the_evidence_has_not_seen(observations
     apart = learnable[assign_folds(len(learnable), 4, 3) == 0]
     kept = observations.select(np.setdiff1d(learnable, apart))
     alone = fit_map(kept, preset=presets.preset(PRESET, recalibration={"method": "none", "split": 0}))
-    values = [found.parameters().set_index(["parameter", "level"])["mean"].dropna() for found in (fit, alone)]
+    values = [found.parameters().set_index(["parameter", "level"])["mode"].dropna() for found in (fit, alone)]
     np.testing.assert_allclose(values[0]["weight"], values[1]["weight"], rtol=1e-6)
     predicted = alone.predict(observations.select(apart))
     right = observations.select(apart).is_right(predicted["answer"].to_numpy())

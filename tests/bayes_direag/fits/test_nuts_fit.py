@@ -230,14 +230,14 @@ class TestPredictions:
         ]
         assert nuts.predict(labelled).columns.tolist() == [*few[:4], *spread, *few[4:]]
 
-    def test_parameters_are_means_and_standard_deviations_over_draws(self, nuts: Fit) -> None:
+    def test_parameters_are_medians_and_intervals_over_draws(self, nuts: Fit) -> None:
         table = nuts.parameters()
         draws = natural(nuts)
         rows = table[table["parameter"] == "weight"]
         weights = np.array([one["weight"] for one in draws])
-        np.testing.assert_allclose(rows["mean"], weights.mean(axis=0))
-        np.testing.assert_allclose(rows["sd"], weights.std(axis=0, ddof=1))
-        np.testing.assert_allclose(rows["relative"], (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0))
+        ends = np.quantile(weights, [0.5, 0.05, 0.95], axis=0)
+        np.testing.assert_allclose(rows[["median", "low", "high"]].T, ends)
+        np.testing.assert_allclose(rows["relative"], np.median(weights / weights.sum(axis=1, keepdims=True), axis=0))
 
 
 class TestRuns:

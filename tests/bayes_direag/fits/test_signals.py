@@ -169,7 +169,7 @@ def test_known_slopes_are_recovered() -> None:
     slope = np.array([1.4, 0.1, 0.7])
     truth = default_parameters()._replace(slope=np.tile(slope, (5, 1)))
     worlds = [simulate_observations(n=4000, seed=k, parameters=truth, signals=("a", "b")) for k in range(4)]
-    table = [fit_map(one, preset=IN_SAMPLE).parameters().set_index("parameter")["mean"] for one in worlds]
+    table = [fit_map(one, preset=IN_SAMPLE).parameters().set_index("parameter")["mode"] for one in worlds]
     found = np.array([[own[f"slope[{name}]"] for name in ("number", "a", "b")] for own in table])
     error = found.std(axis=0, ddof=1) / 2
     assert (np.abs(found.mean(axis=0) - slope) < 4 * error + 0.1).all()
