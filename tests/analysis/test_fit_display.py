@@ -21,7 +21,7 @@ from tests.analysis.report.runs import small_fit
         ("paper", 8, 3, "0.500000, the lowest of 3 optima from 8 starts"),
         ("paper", 8, 1, "0.500000, one optimum from 8 starts"),
         ("paper", 1, 1, "0.500000, from the usual start alone: there may be lower optima"),
-        ("release", 1, 1, "0.500000, from the released start alone: there may be lower optima"),
+        ("release", 1, 1, "0.500000, from the usual start alone: there may be lower optima"),
         ("bayes", 1, 1, "0.500000"),
     ],
 )
@@ -35,7 +35,7 @@ def test_it_says_which_optimum_it_is(name, starts, optima, says):
 
 def test_what_a_posterior_is():
     tree = good_fit().tree.copy()
-    tree.attrs["preset"] = presets.preset("bayes", null_target_weight=2.0).model_dump_json()
+    tree.attrs["preset"] = presets.preset("bayes", null_target_weight="balanced").model_dump_json()
     rows = dict(fit_terms(good_fit(), "t").items)
     assert rows["method"].endswith("250 draws of each of 4 chains")
     assert rows["recalibration"] == "platt, on leave-one-out support"
@@ -70,7 +70,7 @@ def test_what_was_learned(fit, value):
     ends = np.quantile(draws["slope"], [0.05, 0.95])
     assert value == "mode" or rows["slope"][1] == interval(*ends, 2)
     assert rows["slope"][-1].startswith("how much a stated confidence matters")
-    assert (rows["bias, very_cautious"][-1] != "", rows["bias, cautious"][-1]) == (True, "")
+    assert (rows["share, very_cautious"][-1] != "", rows["share, cautious"][-1]) == (True, "")
     assert [row[0].text for row in scale.rows][:5] == [f"weight, {level}" for level in fit.level_names]
     assert bool(agreement) == (fit.fitted.agreement is not None)
 
