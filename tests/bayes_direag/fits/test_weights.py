@@ -121,7 +121,8 @@ def test_folds_leave_weight_zero_out(questions: Observations) -> None:
 
 def test_the_estimator_takes_them(questions: Observations, weighted: Observations) -> None:
     model = DirEAG().fit(questions, sample_weight=weighted.weight)
-    np.testing.assert_array_equal(model.predict_proba(questions)[:, 1], fit_map(weighted).predict(questions).confidence)
+    expected = fit_map(weighted).predict(questions)["probability"]
+    np.testing.assert_array_equal(model.predict_proba(questions)[:, 1], expected)
     with pytest.raises(DirEAGError, match="expected a finite number from 0 for each"):
         DirEAG().fit(questions, sample_weight=[1.0, -1.0])
 
