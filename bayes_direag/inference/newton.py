@@ -117,25 +117,25 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         n_searches = jnp.where(total < FEW_QUESTIONS, n, 1)
         return cls(starts=starts, n_searches=n_searches, low=low, high=high, scale=total, curvature=curvature)
 
-    def init(self, params: Params) -> tuple[Array, tuple[Params, "Found | None"]]:
-        """Return the state before the first update."""
-        return jnp.zeros((), jnp.int32), (params, None)
+    def init(self, params: Params) -> tuple[Array, tuple[Params, "Found"]]:
+        """Return the state before the first update, in which nothing has been found."""
+        point, none = ravel_pytree(params)[0], jnp.zeros((), jnp.int32)
+        unknown, square = jnp.full((), jnp.nan, point.dtype), jnp.zeros((len(point), len(point)), point.dtype)
+        nowhere = Minimum(point, unknown, jnp.zeros_like(point), unknown, square, none)
+        return none, (params, Found(nowhere, none, none))
 
-    def get_params(self, state: tuple[Array, tuple[Params, "Found | None"]]) -> Params:
+    def get_params(self, state: tuple[Array, tuple[Params, "Found"]]) -> Params:
         """Return the parameters of a state."""
         return state[1][0]
 
-    def get_minimum(self, state: tuple[Array, tuple[Params, "Found | None"]]) -> "Found":
+    def get_minimum(self, state: tuple[Array, tuple[Params, "Found"]]) -> "Found":
         """Return where the last update ended, and the numbers of searches and optima."""
-        found = state[1][1]
-        if found is None:
-            raise ValueError("there was no update yet; expected one. Call update of the SVI first.")
-        return found
+        return state[1][1]
 
     def eval_and_update(
         self,
         fn: Callable[[Params], tuple[Array, None]],
-        state: tuple[Array, tuple[Params, "Found | None"]],
+        state: tuple[Array, tuple[Params, "Found"]],
         forward_mode_differentiation: bool = False,  # noqa: ARG002 - numpyro's signature
     ) -> tuple[tuple[Array, None], tuple[Array, tuple[Params, "Found"]]]:
         """Search for the minimum; return the loss there, and the state."""
@@ -190,7 +190,8 @@ def _lowest(
     loss = jnp.where(reached, ends.value, jnp.inf)
     lowest, ordered = jnp.argmax(loss <= loss.min() + _SAME_LOSS), jnp.sort(loss)
     differ = jnp.isfinite(ordered[1:]) & (ordered[1:] > ordered[:-1] + _SAME_LOSS)
-    return Found(jax.tree.map(lambda values: values[lowest], ends), n * single, 1 + differ.sum() * single)
+    counts = n.astype(jnp.int32), 1 + differ.sum(dtype=jnp.int32)
+    return Found(jax.tree.map(lambda values: values[lowest], ends), *counts)
 
 
 def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:

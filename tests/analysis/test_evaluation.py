@@ -220,7 +220,7 @@ def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
 
 def test_parameters_have_a_row_for_each_fold_variant_and_parameter(evaluation: Evaluation) -> None:
     table = evaluation.parameters
-    assert table.groupby(["variant", "fold"]).size().to_dict() == {("confidence", "0"): 30, ("confidence", "1"): 30}
+    assert table.groupby(["variant", "fold"]).size().to_dict() == {("confidence", "0"): 25, ("confidence", "1"): 25}
     assert (table["projected_gradient"] <= 1e-6).all()
     fit = evaluation.fits["confidence", "1"]
     own = table.query("fold == '1'")

@@ -164,7 +164,7 @@ CHANGES = {
     "no signals": lambda tree: tree.attrs.update(signals="{"),
     "signals that are no names": lambda tree: tree.attrs.update(signals="[3]"),
     "two signals": lambda tree: tree.attrs.update(signals='["number", "words"]'),
-    "a preset that is none": lambda tree: tree.attrs.update(preset='{"name": "bayes"}'),
+    "a preset that is none": lambda tree: tree.attrs.update(preset='{"eps": 0.1}'),
     "labels that are none": lambda tree: tree.attrs.update(labels="[3]"),
     "other answers": lambda tree: tree.attrs.update(answers="numbers"),
     "columns that are none": lambda tree: tree.attrs.update(columns='["levl=model"]'),
