@@ -18,6 +18,7 @@ from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.methods.direag import (
+    FITTED_METHODS,
     FitLearner,
     Fold,
     deal,
@@ -465,11 +466,21 @@ def evaluate(
     """
     evaluated = observations if test is None else test
     elicited = elicited or {}
+    fitted_to = presets.preset(preset)
+    runs = None if fit_method == "map" else sampling or SamplingSettings()
+    fitted = fitted_methods(fitted_to, fit_method, runs)
+    names = _chosen_methods(methods, evaluated, vanilla_level, elicited)
+    absent = [name for name in names if name in FITTED_METHODS and name not in fitted]
+    if methods is not None and absent:
+        raise DirEAGError(
+            f"method {absent[0]} is a variant of the paper's model, which preset {fitted_to.name} has not; expected "
+            "preset paper or release."
+        )
     settings = EvaluationSettings(
         fit_method=fit_method,
-        preset=presets.preset(preset),
-        sampling=None if fit_method == "map" else sampling or SamplingSettings(),
-        methods=_chosen_methods(methods, evaluated, vanilla_level, elicited),
+        preset=fitted_to,
+        sampling=runs,
+        methods=tuple(name for name in names if name not in absent),
         vanilla_level=vanilla_level or VANILLA,
         n_folds=n_folds if test is None else None,
         seed=seed,
@@ -485,7 +496,7 @@ def evaluate(
         **SIMPLE_METHODS,
         **SAMPLED_METHODS,
         VANILLA: vanilla_method(settings.vanilla_level),
-        **fitted_methods(settings.preset, fit_method, settings.sampling),
+        **fitted,
     }
     chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
