@@ -66,7 +66,8 @@ def natural(
 def log_priors(raw: Mapping[str, object], model: str, total_weight: float) -> dict[str, np.ndarray]:
     """Return the log prior density of each raw number."""
     n_raw = sum(np.size(value) for value in raw.values())
-    n_signals = np.size(raw.get("slope_base", 0.0))
+    slope = np.asarray(raw.get("slope_base", 0.0))  # perhaps with leading axes chain and draw
+    n_signals = slope.shape[-1] if slope.ndim % 2 else 1
     normals = {
         "weight_centre": (2, 1.5),
         "weight_agreement": (0.4, 0.5),

@@ -294,7 +294,7 @@ def test_weights(simulated: Observations) -> None:
     ("observation", "gold", "remedy"),
     [
         ({"said": "7", "confidence": 80.0}, "7", "an answer, and a confidence if its level states any: see whether"),
-        ({"answer": "7", "confidence": 80.0}, None, "Give gold answers"),
+        ({"answer": "7", "confidence": 80.0}, None, "Label some"),
     ],
 )
 def test_what_is_missing_is_named(
