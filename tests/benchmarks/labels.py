@@ -5,10 +5,11 @@
     python -m tests.benchmarks.labels FILES --labels 30 --apart 200 --csv thirty.csv --by-file
 
 A split learns from its first labels and is tested on up to ``--apart`` other questions; the rest of the file counts as
-unlabelled. A way is ``direag`` (MAP of the default model), ``nuts`` (its posterior), a preset's
-name, or a method of ``direag evaluate``. ``log`` is minus the mean log probability of what
-occurred, NaN for a way without a distribution; ``claimed`` the mean probability of the selected answers. A file is
-written as soon as it is measured, and not measured again: delete its rows to repeat it.
+unlabelled. A way is ``direag`` (MAP of the default model), ``nuts`` (its posterior), a preset's name, or a method of
+``direag evaluate``. ``log`` is minus the mean log probability of what occurred, NaN for a way without a distribution;
+``claimed`` the mean probability of the selected answers; ``gain`` the benefit less that of the first way, with its
+standard error over files. A file is written as soon as it is measured, and not measured again: delete its rows to
+repeat it.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from analysis.methods.registry import SIMPLE_METHODS
 from bayes_direag import Observations, fit_map, fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 
+_SHORT = "{:.4f}".format
 SAMPLING = SamplingSettings(n_chains=4, n_warmup=250, n_draws=500)
 
 type Way = Callable[[Observations], Callable[[Observations], Answers]]
@@ -52,7 +54,7 @@ def way_of(name: str) -> Way:
 def measured(
     observations: Observations, ways: list[str], labels: list[int], n_splits: int, apart: int
 ) -> Iterator[dict[str, object]]:
-    """Yield the figures of each split, number of labels, and way; a number that leaves under 100 to test is left out."""
+    """Yield the figures of each split, number of labels and way; numbers that leave under 100 to test are left out."""
     observations = observations.with_agreement()
     usable = np.flatnonzero(observations.labelled & observations.answered)
     counts = [n for n in labels if n + 100 <= len(usable)]
@@ -94,15 +96,19 @@ def main() -> None:
             rows = pd.concat([rows, pd.DataFrame(figures).assign(file=path.stem)], ignore_index=True)
             rows.to_csv(given.csv, index=False)
     figures = ["accuracy", "claimed", "benefit", "log"]
-    by_file = rows.groupby(["labels", "way", "file"], sort=False)[figures].mean()
+    by_file = rows.groupby(["labels", "way", "file"], sort=False)[figures].mean().reset_index()
     if given.by_file:
-        print(by_file.unstack("way").to_string(float_format="{:.3f}".format))
+        print(
+            by_file.pivot_table(index=["labels", "file"], columns="way", values=figures).to_string(float_format=_SHORT)
+        )
         return
-    table = by_file.groupby(["labels", "way"], sort=False).mean()
-    benefit = by_file["benefit"].unstack("way")[list(dict.fromkeys(rows["way"]))]
-    gain = benefit.rsub(benefit.iloc[:, 0], axis=0).stack().groupby(["labels", "way"])
-    table = table.assign(first_gains=gain.mean(), error=gain.sem(), files=gain.size())
-    print(table.to_string(float_format="{:.4f}".format))
+    first = by_file[by_file["way"] == rows["way"].iloc[0]].set_index(["labels", "file"])["benefit"]
+    by_file["gain"] = (
+        by_file["benefit"] - first.reindex(pd.MultiIndex.from_frame(by_file[["labels", "file"]])).to_numpy()
+    )
+    over_files = by_file.groupby(["labels", "way"], sort=False)
+    table = over_files[[*figures, "gain"]].mean().assign(error=over_files["gain"].sem(), files=over_files.size())
+    print(table.to_string(float_format=_SHORT))
 
 
 if __name__ == "__main__":
