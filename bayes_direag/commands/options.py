@@ -53,7 +53,8 @@ GroupsOption = Annotated[
     str | None,
     typer.Option(
         metavar="PATTERN",
-        help="The form of the names of levels that are runs of one model: '{group}_run{n}'.",
+        help="The form of the names of levels that are runs of one model: '{group}_run{n}', or '{n}'. none: each is a "
+        "level of its own. By default, names such as run3 say that they are runs.",
         rich_help_panel=READING,
     ),
 ]

@@ -7,12 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of
+from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_word_for_runs
 from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, is_signal
 from bayes_direag.errors import DirEAGError, ObservationError, abridged
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 _LEVEL = "{level}"
+#: Under this name a layout has the column that tells the runs of one level apart.
+RUN = "run"
 #: Names that columns of others often have, by field.
 _GUESSES = {
     "question": ("id", "qid", "question_id", "problem", "item", "item_id", "example_id", "doc_id", "uid", "index"),
@@ -41,14 +43,17 @@ class Columns:
         first, second ... of their group in the question. Without stated confidences, ``confidence`` is None. With a row
         for each question, ``answer``, ``confidence`` and ``correct`` hold ``{level}`` in place of a level's name.
     groups : str, optional
-        The form of the names of levels that are in a group, such as ``{group}_run{n}``, where ``{n}`` is a number. A
-        group that a report states counts instead.
+        The form of the names of levels that are in a group, such as ``{group}_run{n}`` or, for one group, ``{n}``,
+        where ``{n}`` is a number. A group that a report states counts instead. With ``none`` every level is one of its
+        own. By default, levels whose names or column say that they are runs are a group.
     levels : sequence of str, optional
         The names of the levels in order; by default in order of appearance.
     scale : {"percent", "fraction", "1-5", "0-10"}, optional
         What confidences are in. By default percent, and confidences that look like fractions or ratings are an error.
     needs_labels : bool
         Whether columns of labels and weights must be there if they are named. Not in tables that are only predicted.
+    are_runs : bool
+        Whether ``groups`` was found, not given.
     """
 
     question: str = "problem_id"
@@ -64,6 +69,7 @@ class Columns:
     levels: Sequence[str] | None = None
     scale: ConfidenceScale | None = None
     needs_labels: bool = field(default=True, compare=False)
+    are_runs: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         group_of(self.groups, "")
@@ -111,6 +117,9 @@ class Columns:
         return names._wide(header, path) if _LEVEL in names.answer else names._long(header, path)
 
     def _long(self, header: Sequence[str], path: Path | None) -> Layout:
+        runs = [name for name in header if is_word_for_runs(name)] if self.group not in header else []
+        if runs and self.level == "level" and "level" not in header and "model" in header:
+            return replace(self, level="model")._long(header, path)
         default = Columns().spelling
         required = {our for our, name in self.spelling.items() if name != default[our]} | {"problem_id", "answer"}
         required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})
@@ -120,7 +129,8 @@ class Columns:
         wanted[1:1] = of_level if "level" in required else ()
         self._require(header, wanted, path)
         columns = {our: (name,) for our, name in self.known(header).items() if name not in of_level}
-        return {None: columns | ({"level": of_level} if {*of_level} <= {*header} else {})}
+        apart = {RUN: (runs[0],)} if len(runs) == 1 and runs[0] not in of_level else {}
+        return {None: columns | ({"level": of_level} | apart if {*of_level} <= {*header} else {})}
 
     def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
         of_question = {our: (name,) for our, name in self.known(header).items() if our in ("problem_id", *OF_QUESTION)}

@@ -18,8 +18,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.columns import Columns, Layout
-from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_percentage, percentage, plain
+from bayes_direag.data.columns import RUN, Columns, Layout
+from bayes_direag.data.plain import (
+    NO_GROUPS,
+    SCALES,
+    ConfidenceScale,
+    form_of_runs,
+    group_of,
+    is_percentage,
+    percentage,
+    plain,
+)
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,
@@ -152,6 +161,8 @@ class LongTable:
         ours["level"], line = ours["level"].changed(whole), np.repeat(line, n)
         name, _ = _checked("problem_id", ours["problem_id"])
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
+        if (run := ours.pop(RUN, None)) is not None:
+            ours |= _runs_apart(ours, run, question)
         if names is None and any(isinstance(level, str) for level in ours["level"].values):
             names = Columns()
         if "correct" in ours:  # a column with a gap may hold 1.0
@@ -343,6 +354,22 @@ class LongTable:
         }
         return replace(self, columns=kept)
 
+    def with_runs(self) -> "LongTable":
+        """Return the questions with runs of a level in one group, if names say that they are and nothing else is said.
+
+        In files of the released implementation each sample is a level, as there.
+        """
+        names, columns = self.names or Columns(), self.columns
+        is_released = any("samples" in spelling.values() for _, spelling in (self.file_records or ())[:1])
+        if names.groups is not None or is_released or "level" not in columns or self.texts("group").given.any():
+            return self
+        called = names_of_levels(columns)
+        form = form_of_runs(called.values, names.level)
+        if form is None:
+            return self
+        group = called.changed(lambda level: group_of(form, level))
+        return replace(self, columns={**columns, "group": group}, names=replace(names, groups=form, are_runs=True))
+
     def take(self, questions: Int[np.ndarray, " taken"]) -> "LongTable":
         """Return some questions, in the order given."""
         n_rows = np.diff(self.start, append=len(self.line))[questions]
@@ -400,6 +427,19 @@ def _of_reports(
             [None if None in given else "/".join(str(whole(part)) for part in given) for given in parts]
         )
     return ours | ({} if level is None else {"level": Coded([level], np.zeros(n, int))})
+
+
+def _runs_apart(columns: Mapping[str, Coded], run: Coded, question: Int[np.ndarray, " row"]) -> dict[str, Coded]:
+    """Return the levels and groups of reports whose runs have a column, if that alone tells some of them apart."""
+    level, group = columns["level"], columns.get("group", Coded.missing(len(question)))
+    rows = np.flatnonzero(level.given & run.given)
+    pairs = np.column_stack([question, level.code, run.code])[rows]
+    is_told = len(np.unique(pairs[:, :2], axis=0)) < len(rows) == len(np.unique(pairs, axis=0))
+    if not is_told or group.given.any():
+        return {}
+    parts = zip(level.objects(), run.objects(), strict=True)
+    names = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
+    return {"level": Coded.of(names), "group": Coded.of(np.where(run.given, level.objects(), None))}
 
 
 def _alternating(columns: Sequence[Coded]) -> Coded:
@@ -474,8 +514,10 @@ def _is_on_scale(value: object, scale: ConfidenceScale) -> bool:
 
 def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:
     """Return the group of each report: that which it states, or else that of its level's name."""
-    name = columns.get("level_name", Coded.missing(len(columns["level"].code)))
-    of_name, stated = name.changed(lambda level: group_of(names.groups, str(level))), columns.get("group")
+    if names.groups == NO_GROUPS:
+        return Coded.missing(len(columns["level"].code))
+    name = names_of_levels(columns)
+    of_name, stated = name.changed(lambda level: group_of(names.groups, level)), columns.get("group")
     if names.needs_labels and not of_name.values:
         raise ObservationError(
             "no level has a name of the form of the groups",
@@ -485,6 +527,14 @@ def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) ->
             remedy="Correct the form: groups='{group}_run{n}' (on the command line --groups '{group}_run{n}').",
         )
     return of_name if stated is None else Coded.of(np.where(stated.given, stated.objects(), of_name.objects()))
+
+
+def names_of_levels(columns: Mapping[str, Coded]) -> Coded:
+    """Return the names by which levels are known: that of each report, or else its number's, such as ``level_3``."""
+    missing = Coded.missing(len(columns["level"].code))
+    called = columns["level"].changed(lambda level: f"level_{level}")
+    named = columns.get("level_name", missing).changed(str)
+    return Coded.of(np.where(named.given, named.objects(), called.objects()))
 
 
 def _numbered_in_groups(columns: Mapping[str, Coded], question: Int[np.ndarray, " row"]) -> Coded:

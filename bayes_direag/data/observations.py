@@ -21,6 +21,7 @@ from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
 from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import Question, Status
 from bayes_direag.errors import DirEAGError, LevelError, did_you_mean, not_observations
 
@@ -187,7 +188,8 @@ class Observations:
         """
         if answers not in (None, *get_args(AnswerKind)):
             raise DirEAGError(f"answers={answers!r} (--answers): expected {', '.join(get_args(AnswerKind))}, or None.")
-        path, overview = table.require_unique().path, Overview.of(table)
+        table = table.require_unique().with_runs()
+        path, overview = table.path, Overview.of(table)
         kind, levels = answers or kind_of(table), overview.levels(path)
         groups = overview.groups(levels, path)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
@@ -274,7 +276,8 @@ class Observations:
         """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
-            table = replace(self.table.take(self.row), names=Columns(scale="percent"))
+            groups = self.table.names and self.table.names.groups
+            table = replace(self.table.take(self.row), names=Columns(scale="percent", groups=groups))
             return self.of_table(table, self.kind, voting)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
@@ -476,6 +479,14 @@ class Observations:
                 f"{len(self)} questions; expected a finite number from 0 for each. Correct them."
             )
         return replace(self, weight=given)
+
+    def known_as(self, levels: Sequence[str], groups: str | None) -> "Observations":
+        """Return the observations whose levels are single or in groups of this form, as those of a fit are."""
+        of_form = tuple(group_of(groups, name) or name for name in self.level_names)
+        for own in (self.groups, None, of_form):
+            if {*(own or self.level_names)} <= {*levels}:
+                return replace(self, groups=own)
+        return self
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the observations with the levels of a fit, in its order; the records do not change.

@@ -1,12 +1,14 @@
-"""Which levels stand out: nearly copies of one another, or of one confidence."""
+"""Which levels stand out: runs, nearly copies of one another, or of one confidence."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import numpy as np
+from jaxtyping import Shaped
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import friedmanchisquare
 
 from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
@@ -21,6 +23,8 @@ _ONE_CONFIDENCE = 0.6
 _FEWEST = 20
 # The smallest share of labelled questions in which a text is an answer, for one that is never right to be named.
 _FAILED = 0.1
+# The smallest number of questions on which levels are called exchangeable, and p-values that say they are not.
+_TESTED, _DIFFERENT = 50, 0.05
 # The largest number of levels of a cluster that are named.
 _NAMED = 5
 
@@ -28,7 +32,8 @@ _NAMED = 5
 def level_remarks(observations: Observations, among: Collection[str] | None = None) -> tuple[str, ...]:
     """Say which levels are nearly copies, and which state nearly constant confidences; empty if no level stands out.
 
-    Of all levels, also say which texts are the answer to many questions and never right, as words for a failed parse.
+    Of all levels, also say which are taken for runs, which with numbered names cannot be told apart, and which texts
+    are the answer to many questions and never right, as words for a failed parse.
 
     Two levels are compared on the questions where both are usable; those of one group are known to be alike.
     Confidences must be equal to the last digit.
@@ -39,8 +44,27 @@ def level_remarks(observations: Observations, among: Collection[str] | None = No
         The names of the levels to remark on; by default all.
     """
     columns = [column for column, name in enumerate(observations.level_names) if among is None or name in among]
-    failed = _failed_parses(observations) if among is None else []
-    return (*failed, *_copies(observations, columns), *_constant_confidences(observations, columns))
+    copies = _copies(observations, columns)
+    whole = [*runs_remark(observations), *_failed_parses(observations)] if among is None else []
+    alike = _exchangeable(observations) if among is None and not copies else []
+    return (*whole, *copies, *alike, *_constant_confidences(observations, columns))
+
+
+def runs_remark(observations: Observations) -> list[str]:
+    """Say which levels are taken for runs because of their names, and how they become levels of their own."""
+    names, groups = observations.table.names, observations.groups
+    if names is None or not names.are_runs or groups is None:
+        return []
+    of_group = {
+        group: [name for name, own in zip(observations.level_names, groups, strict=True) if own == group]
+        for group in dict.fromkeys(groups)
+    }
+    runs = {group: own for group, own in of_group.items() if own != [group]}
+    named = "; ".join(f"{_listed(own)} ({group})" for group, own in runs.items())
+    return [
+        f"These are taken for runs, each group as one level: {named}. With --groups none (groups='none') every run "
+        "is a level of its own."
+    ]
 
 
 def _failed_parses(observations: Observations) -> list[str]:
@@ -81,15 +105,46 @@ def _copies(observations: Observations, columns: list[int]) -> list[str]:
         if len(members) > 1:
             own = equal[np.ix_(members, members)]
             copied = [names[member] for member in members]
-            more = f" and {len(copied) - _NAMED} more" if len(copied) > _NAMED else ""
             pattern = _pattern(copied)
             option = "group='COLUMN' (--column group=COLUMN)" if pattern is None else f"groups='{pattern}' (--groups)"
             remarks.append(
-                f"These levels are nearly copies: {', '.join(copied[:_NAMED])}{more}. Two of them have the same answer "
+                f"These levels are nearly copies: {_listed(copied)}. Two of them have the same answer "
                 f"and confidence in at least {own[own >= _COPIED].min():.0%} of the questions. If they are runs of one "
                 f"model, make them a group: {option}. Otherwise keep one of them."
             )
     return remarks
+
+
+def _exchangeable(observations: Observations) -> list[str]:
+    """Name levels with numbers that differ in neither agreement nor confidence, by Friedman's tests."""
+    remarks, numbered = [], defaultdict[str, list[int]](list)
+    for column, name in enumerate(observations.level_names):
+        if observations.groups is None or observations.groups[column] == name:
+            numbered[re.sub(r"\d+(?=\D*$)", "{n}", name)].append(column)
+    for form, members in numbered.items():
+        names = [observations.level_names[member] for member in members]
+        both = observations.usable[:, members].all(axis=1)
+        if "{n}" not in form or len(members) < 3 or both.sum() < _TESTED or (pattern := _pattern(names)) is None:
+            continue
+        candidate = observations.candidate[both][:, members]
+        agreement = (candidate[:, :, None] == candidate[:, None]).sum(axis=2)
+        if not any(_differ(values) for values in (agreement, observations.confidence[both][:, members])):
+            remarks.append(
+                f"{_listed(names)} differ neither in how often they agree nor in their confidences. If they are runs "
+                f"of one model, make them a group: groups='{pattern}' (--groups)."
+            )
+    return remarks
+
+
+def _differ(values: Shaped[np.ndarray, "question level"]) -> bool:
+    if np.isnan(values).any() or (values == values[:, :1]).all():
+        return False
+    return bool(friedmanchisquare(*values.T).pvalue < _DIFFERENT)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _pattern(names: Sequence[str]) -> str | None:

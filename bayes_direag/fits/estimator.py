@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -103,7 +104,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Shaped[np.ndarray, " question"]:  # noqa: N803
         """Return the canonical selected answer of each question; None where no report is usable."""
         fit = self._fitted
-        answers = fit.predict(_questions(X, None, fit.answers))["answer"].astype(object)
+        answers = fit.predict(_questions(X, None, fit.answers, fit.columns))["answer"].astype(object)
         return np.asarray(answers.where(answers.notna(), None))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "question 2"]:  # noqa: N803
@@ -112,7 +113,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         ``fit_.predict_candidates`` gives the probabilities of all candidates.
         """
         fit = self._fitted
-        right = fit.predict(_questions(X, None, fit.answers))["probability"].fillna(0.0).to_numpy()
+        right = fit.predict(_questions(X, None, fit.answers, fit.columns))["probability"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
@@ -122,7 +123,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         The weights of questions count only if they are given here. Raises DirEAGError if no question is labelled.
         """
         fit = self._fitted
-        observations = _questions(X, y, fit.answers)
+        observations = _questions(X, y, fit.answers, fit.columns)
         weight = np.ones(len(observations)) if sample_weight is None else observations.weighted(sample_weight).weight
         known = observations[observations.labelled]
         if not len(known):
@@ -145,12 +146,17 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _questions(X: Any, y: Any, answers: AnswerKind | None) -> Observations:  # noqa: N803
+def _questions(
+    X: Any,  # noqa: N803
+    y: Any,
+    answers: AnswerKind | None,
+    columns: Columns | None = None,
+) -> Observations:
     """Return the observations of X, with the gold answers of y unless it is None.
 
     Raises DirEAGError if a sample of X is no question, as where a frame has a row a report.
     """
-    observations = observations_of(X, answers if y is None else answers or "text", None, "DirEAG")
+    observations = observations_of(X, answers if y is None else answers or "text", columns, "DirEAG")
     if not isinstance(X, str) and hasattr(X, "__len__") and len(X) != len(observations):
         raise DirEAGError(
             f"DirEAG: saw {len(X)} rows with the reports on {len(observations)} questions; expected a row a question, "

@@ -435,7 +435,9 @@ class Fit:
                 f"the observations' answers are {observations.kind}; expected {self.answers}, as in the fit. Read "
                 f"them with answers={self.answers!r}."
             )
-        return observations.voting_as(self.fitted.voting).align(self.level_names)
+        form = self.columns and self.columns.groups
+        known = observations.known_as(self.level_names, form)
+        return known.voting_as(self.fitted.voting).align(self.level_names)
 
     def with_predictive(self) -> "Fit":
         """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.

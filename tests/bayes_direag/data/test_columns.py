@@ -200,7 +200,7 @@ class TestGroups:
         assert Observations.from_records(records, "numeric", Columns(groups=self.PATTERN)).groups == ("7", "a")
 
     def test_other_patterns_and_what_is_none(self, runs: pd.DataFrame) -> None:
-        for pattern in ("run", "{group}", "{n}", "{group}{group}{n}"):
+        for pattern in ("run", "{group}", "{n}{n}", "{group}{group}{n}"):
             with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
                 Observations.from_frame(runs, **NAMES, scale="fraction", groups=pattern)
         with pytest.raises(ObservationError, match=r"no level has a name of the form of the groups; saw .*a_run0"):

@@ -1,0 +1,155 @@
+"""Levels that names say are runs: one group, by every door, unless told otherwise."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag import DirEAG, Fit, Observations, fit_map
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.plain import form_of_runs, group_of
+from bayes_direag.data.remarks import level_remarks
+from bayes_direag.errors import ObservationError
+from tests.bayes_direag.doors import assert_every_door_says_the_same
+from tests.command_line import one_line, succeed
+
+N = 60
+
+
+def rows(names=("run0", "run1", "run2"), column: str = "level", n: int = N) -> list[dict[str, object]]:
+    """Return the votes of runs that are right in two of three questions."""
+    rng = np.random.default_rng(4)
+    gold = rng.integers(4, size=n)
+    said = np.where(rng.random((n, len(names))) < 2 / 3, gold[:, None], rng.integers(4, size=(n, len(names))))
+    return [
+        {"problem_id": f"q{q}", column: name, "answer": "ABCD"[said[q, k]], "gold_answer": "ABCD"[gold[q]]}
+        for q in range(n)
+        for k, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("levels", "column", "form"),
+    [
+        (("run0", "run1"), "level", "run{n}"),
+        (("Run 1", "Run 12"), "level", "Run {n}"),
+        (("sample_0", "sample_1", "vanilla"), "level", "sample_{n}"),
+        (("bold_run0", "bold_run1", "shy_run0", "shy_run1", "other"), "level", "{group}_run{n}"),
+        (("gpt-4o-2024-05-13 (trial 1)", "gpt-4o-2024-05-13 (trial 2)"), "level", "{group} (trial {n})"),
+        (("a/seed=1", "a/seed=2"), "level", "{group}/seed={n}"),
+        (("m try 1", "m try 2"), "level", "{group} try {n}"),
+        (("level_0", "level_1"), "run", "{n}"),
+        (("0", "1"), "run_id", "{n}"),
+        (("gpt/0", "gpt/1", "llama/0"), "model,run", "{group}/{n}"),
+        (("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"), "model", None),
+        (("prompt1", "prompt2"), "level", None),
+        (("level_0", "level_1"), "level", None),
+        (("overrun1", "overrun2"), "level", None),
+        (("seed-1.5-vl", "seed-1.6-vl"), "model", None),
+        (("bold_run0", "shy_run0"), "level", None),
+        (("bold", "bold_run1", "bold_run2"), "level", None),
+    ],
+)
+def test_names_say_what_are_runs(levels, column, form):
+    assert form_of_runs(levels, column) == form
+    assert form is None or any(group_of(form, level) for level in levels)
+
+
+def test_runs_are_one_group_by_every_door(tmp_path):
+    observations = Observations.from_records(rows(), "choice", Columns(confidence=None))
+    assert (observations.level_names, observations.groups) == (("run0", "run1", "run2"), ("run",) * 3)
+    nested = Observations.from_questions(observations.questions, "choice")
+    wide = pd.DataFrame(rows()).pivot_table("answer", "problem_id", "level", aggfunc="first").add_prefix("answer_")
+    assert nested.groups == observations.groups
+    assert Observations.from_wide(wide.reset_index(), answers="choice", confidence=None).groups == observations.groups
+    fit = fit_map(observations)
+    assert fit.level_names == ("run",)
+    assert_every_door_says_the_same(fit, observations, tmp_path)
+    model = DirEAG(answers="choice").fit(observations)
+    np.testing.assert_array_equal(model.predict(observations), fit.predict(observations)["answer"])
+
+
+def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(tmp_path):
+    given, frame = rows(), pd.DataFrame(rows())
+    names = Columns(confidence=None)
+    fit, single = (
+        fit_map(Observations.from_records(given, "choice", columns))
+        for columns in (names, Columns(confidence=None, groups="none"))
+    )
+    assert single.level_names == ("run0", "run1", "run2")
+    one = Observations.from_records(given[1::3], "choice", names)
+    assert one.groups is None
+    pd.testing.assert_frame_equal(fit.predict(one), fit.predict(frame[1::3]))
+    for learned in (fit, single):
+        learned.save(tmp_path / "fit.nc")
+        loaded, here = Fit.load(tmp_path / "fit.nc"), Observations.from_records(given, "choice", names)
+        pd.testing.assert_frame_equal(loaded.predict(frame), learned.predict(here))
+        said = learned.predictor.predict([{"level": "run1", "answer": "A"}])
+        assert said["answer"] == "A"
+
+
+def test_a_column_of_runs():
+    named = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
+    runs = [{"run" if name == "level" else name: value for name, value in row.items()} for row in named]
+    found = Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None)
+    assert found.groups == ("runs",) * 3
+    assert Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None, groups="none").groups is None
+    for columns in ({}, {"level": "model"}):
+        frame = pd.DataFrame(runs).assign(model="small", confidence=50.0)
+        both = pd.concat([frame, frame.assign(model="large")])
+        found = Observations.from_frame(both, **columns)
+        assert found.level_names == ("small/0", "small/1", "small/2", "large/0", "large/1", "large/2")
+        assert found.groups == ("small",) * 3 + ("large",) * 3
+        alone = Observations.from_frame(both[both["run"] == 1], **columns)
+        assert (alone.level_names, alone.groups) == (("small", "large"), None)
+        with pytest.raises(ObservationError, match="this level occurs twice"):
+            Observations.from_frame(pd.concat([both, both]), **columns)
+
+
+def test_numbers_are_a_group_where_the_form_is_a_number():
+    numbered = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
+    assert Observations.from_records(numbered, "choice", Columns(confidence=None)).groups is None
+    found = Observations.from_records(numbered, "choice", Columns(confidence=None, groups="{n}"))
+    assert found.groups == ("runs",) * 3
+
+
+def test_none_undoes_what_names_and_reports_say():
+    stated = [row | {"group": "g"} for row in rows()]
+    for given in (rows(), stated):
+        assert Observations.from_records(given, "choice", Columns(confidence=None, groups="none")).groups is None
+    assert {*Observations.from_records(stated, "choice", Columns(confidence=None)).groups} == {"g"}
+
+
+def test_the_samples_of_the_released_implementation_are_levels_as_there():
+    released = {"problem_id": "a", "gold_answer_norm": "1", "samples": [{"pred_answer_norm": "1", "confidence": 9}] * 2}
+    assert Observations.from_records([released], "numeric").groups is None
+
+
+def test_fit_says_it_in_a_line(tmp_path):
+    pd.DataFrame(rows()).to_csv(tmp_path / "runs.csv", index=False)
+    ask = ("fit", tmp_path / "runs.csv", "--out", tmp_path / "fit.nc", "--column", "confidence=")
+    said = one_line(succeed(*ask))
+    assert "taken for runs, each group as one level: run0, run1, run2 (run). With --groups none (groups='none')" in said
+    assert "taken for runs" not in one_line(succeed(*ask, "--groups", "none"))
+
+
+@pytest.mark.parametrize("names", [("p1", "p2", "p3"), (0, 1, 2), ("small/1", "small/2", "small/3")])
+def test_numbered_levels_that_cannot_be_told_apart_get_an_option_that_works(names):
+    given = rows(names)
+    (remark,) = level_remarks(Observations.from_records(given, "choice", Columns(confidence=None)))
+    (option,) = re.findall(r"groups='(.*)' \(--groups\)", remark)
+    grouped = Observations.from_records(given, "choice", Columns(confidence=None, groups=option))
+    assert len({*grouped.groups}) == 1
+    assert level_remarks(grouped) == ()
+
+
+def test_numbered_levels_that_differ_are_not_remarked_on():
+    confidences = dict(zip(("p1", "p2", "p3"), (50, 60, 70), strict=True))
+    rng = np.random.default_rng(1)
+    given = rows((*confidences,))
+    stated = [row | {"confidence": confidences[str(row["level"])] + rng.integers(-9, 10)} for row in given]
+    assert level_remarks(Observations.from_records(stated, "choice")) == ()
+    assert level_remarks(Observations.from_records(given[:90], "choice", Columns(confidence=None))) == ()
+    three = Observations.from_records(rows(("a", "b", "c")), "choice", Columns(confidence=None))
+    assert level_remarks(three) == ()
