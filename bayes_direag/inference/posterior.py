@@ -188,7 +188,8 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     names, (first, *further) = tuple(str(name) for name in data["problem"].to_numpy()), signal_names(tree)
-    candidates = tuple(tuple(str(k) for k in range(n)) for n in data["n_candidates"].to_numpy())
+    ends = data["n_candidates"].to_numpy().cumsum()  # no number twice, as answers that recur would be labels
+    candidates = tuple(tuple(map(str, own)) for own in np.split(np.arange(ends[-1]), ends[:-1]))
     if "said" in data:
         labels = label_names(tree)
         candidates = tuple(tuple(labels[k] for k in sorted({*row} - {-1})) for row in data["said"].to_numpy().tolist())
