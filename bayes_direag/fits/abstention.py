@@ -4,7 +4,7 @@ Only whole clusters are exchangeable. So the first labelled and the first new qu
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ from bayes_direag.fits.threshold import Threshold, choose_threshold
 
 _FOLDS = 5
 
+#: The probability of each labelled question, and whether its answer is right.
+Judged = tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]
+
 
 @dataclass(frozen=True, eq=False)
 class Abstention:
@@ -29,8 +32,8 @@ class Abstention:
     target: float
     assurance: float
     decision: Threshold
-    #: Where the labelled questions come from.
-    source: Literal["given", "of the file itself", "of the fit"]
+    #: Where the labelled questions come from: ``given``, ``of the file itself`` or ``of the fit``.
+    source: str
     #: New questions without a usable report; those beyond the first of their cluster; and the questions that are not
     #: new, as the fit has seen them, or their labels were used. The decision is not about the last.
     n_unusable: int
@@ -39,9 +42,9 @@ class Abstention:
 
     def record(self) -> dict[str, object]:
         """Return the decision as plain values; undefined ones as None."""
-        own = {name: value for name, value in vars(self).items() if name not in ("table", "decision")}
-        record = own | self.decision._asdict() | {"reason": self.reason}
-        return {name: None if value != value else value for name, value in record.items()}  # NaN
+        found = {**vars(self), **self.decision._asdict(), "reason": self.reason}
+        del found["table"], found["decision"]
+        return {name: None if value != value else value for name, value in found.items()}  # NaN
 
     @property
     def reason(self) -> str | None:
@@ -104,23 +107,13 @@ def answer(
     DirEAGError
         If the fit has seen labelled questions, or they are also to be predicted; if no labelled question has an answer;
         if no question is new; or if target, assurance or interval level are out of range.
-
-    Examples
-    --------
-    >>> from bayes_direag import answer, fit_map, simulate_observations
-    >>> questions = simulate_observations(n=400, seed=1)
-    >>> fitted, labelled, new = (questions.select(slice(*ends)) for ends in ((0, 150), (150, 300), (300, 400)))
-    >>> decided = answer(fit_map(fitted), new, labelled, target_accuracy=0.7)
-    >>> decided.table["answered"].sum() == decided.decision.n_answered
-    np.True_
     """
     observations = observations_of(observations, fit.answers, fit.columns)
     predictions = fit.predict(observations, interval_level=interval_level)
-    new = ~fit.has_seen(observations)
+    new, probability = ~fit.has_seen(observations), predictions["probability"].to_numpy(float)
     own = new & observations.labelled
-    source: Literal["given", "of the file itself", "of the fit"] = "given"
     if labelled is not None:
-        known = observations_of(labelled, fit.answers, fit.columns)
+        source, known = "given", observations_of(labelled, fit.answers, fit.columns)
         known = known.select(known.labelled)
         known_names = fit.learned_from.union(observations.problem_id)
         if both := [name for name in known.problem_id if name in known_names]:
@@ -128,26 +121,23 @@ def answer(
                 f"{len(both)} of {len(known)} labelled questions cannot be used, {both[0]!r} among them: the fit was "
                 "fitted to them, or they are to be predicted; expected others. Remove them, or rename them."
             )
-        known_probability, correct = _predicted(fit, known)
     elif (own & observations.answered).any() and (new & ~own).any():
-        source, new = "of the file itself", new & ~own
-        known_probability, correct = _predicted(fit, observations.select(own))
+        source, known, new = "of the file itself", observations.select(own), new & ~own
     else:
-        source = "of the fit"
-        known_probability, correct = _left_out(fit)
+        source, known = "of the fit", fit.fitted
+    known_probability, correct = _left_out(fit) if source == "of the fit" else _predicted(fit, known)
     if np.isnan(known_probability).all() or not new.any():
         raise DirEAGError(
             f"saw {np.isfinite(known_probability).sum()} labelled questions with a usable report, and {new.sum()} new "
             f"ones of {len(observations)} to be predicted; expected some of both. Questions that the fit has seen are "
             "not new."
         )
-    probability = predictions["probability"].to_numpy(float)
-    counted = probability[new][_first_of_clusters(observations.select(new))]
-    decision = choose_threshold(known_probability, correct, counted, target=target_accuracy, assurance=assurance)
+    first, counted = _first_of_clusters(known), probability[new][_first_of_clusters(observations.select(new))]
+    shares = {"target": target_accuracy, "assurance": assurance}
+    decision = choose_threshold(known_probability[first], correct[first], counted, **shares)
     return Abstention(
         table=predictions.assign(answered=probability >= decision.threshold),  # False where either is NaN
-        target=target_accuracy,
-        assurance=assurance,
+        **shares,
         decision=decision,
         source=source,
         n_unusable=int(np.isnan(counted).sum()),
@@ -162,23 +152,19 @@ def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"
     return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
 
 
-def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
-    """Return the probability of the first question of each cluster, and whether its answer is right."""
-    first = labelled.select(_first_of_clusters(labelled))
-    predictions = fit.predict(first, warn=False)
-    return predictions["probability"].to_numpy(float), first.is_right(predictions["answer"])
+def _predicted(fit: Fit, labelled: Observations) -> Judged:
+    predictions = fit.predict(labelled, warn=False)
+    return predictions["probability"].to_numpy(float), labelled.is_right(predictions["answer"])
 
 
-def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
-    """Return the same for the fitted questions, each predicted without its own label."""
+def _left_out(fit: Fit) -> Judged:
+    """Judge the fitted questions, each predicted without its own label."""
     questions = fit.fitted
     if "loo" in fit.tree.children:
-        probability, correct = (fit.left_out[name].to_numpy() for name in ("probability", "correct"))
-    else:
-        probability, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-        settings: dict[str, Any] = {"preset": fit.preset, "partial": fit.partial}
-        for held_out in cross_fit(questions, n_folds=_FOLDS, **settings, seed=int(fit.tree.attrs["seed"])):
-            probability[held_out.index] = held_out.predictions["probability"]
-            correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
-    counted = _first_of_clusters(questions)
-    return probability[counted], correct[counted]
+        return fit.left_out["probability"].to_numpy(), fit.left_out["correct"].to_numpy()
+    probability, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
+    settings: dict[str, Any] = {"preset": fit.preset, "partial": fit.partial, "seed": int(fit.tree.attrs["seed"])}
+    for held_out in cross_fit(questions, n_folds=_FOLDS, **settings):
+        probability[held_out.index] = held_out.predictions["probability"]
+        correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
+    return probability, correct

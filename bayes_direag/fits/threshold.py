@@ -65,13 +65,6 @@ def choose_threshold(
     Given are the probabilities of labelled questions, by a fit that has not seen these labels, and whether the answers
     are right; then those of new questions. They are NaN without an answer. Raises DirEAGError if the target is not
     above 0 and up to 1, or the assurance not at least 1/2 and below 1.
-
-    Examples
-    --------
-    >>> sure = np.linspace(0.5, 1.0, 100)
-    >>> decision = choose_threshold(sure, sure > 0.6, sure, target=0.8, assurance=0.9)
-    >>> round(decision.threshold, 3), decision.n_answered, decision.n_labelled_wrong, decision.most_wrong
-    (0.722, 56, 0, 6)
     """
     if not 0 < target <= 1:
         raise DirEAGError(f"target accuracy {target}: expected a share above 0 and up to 1, such as 0.95.")
@@ -93,13 +86,7 @@ def choose_threshold(
 
 
 def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
-    """Return the largest number of wrong answers with which the accuracy reaches the target.
-
-    Examples
-    --------
-    >>> allowed_wrong(0.9, np.array([0, 9, 10, 39])).tolist()
-    [0, 0, 1, 3]
-    """
+    """Return the largest number of wrong answers with which the accuracy reaches the target."""
     # the addend keeps a whole number that rounding has made a little smaller
     return np.asarray(np.floor((1 - target) * n_answered + 1e-9).astype(np.int64))
 
