@@ -28,9 +28,6 @@ def policy_command(
     person: Annotated[
         float | None, typer.Option(help="The price of a person's answer, in the unit of the prices.")
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--plot", help="Where to draw benefit against price: .png, .svg or .pdf.")
-    ] = None,
     column: options.ColumnOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -42,14 +39,12 @@ def policy_command(
 
     With LABELLED, a policy is tried on questions that it has not seen.
 
-    Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.json --plot policy.png
+    Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.json
 
     Example: direag policy policy.json labelled.jsonl
     """
     from bayes_direag.fits.policy import Policy
 
-    if picture is not None:
-        options.check_file(picture, source, *filter(None, [prices, labelled, target]), option="--plot")
     if labelled is not None:
         if target or budget or prices or person:
             raise DirEAGError(
@@ -76,11 +71,6 @@ def policy_command(
         policy.save(target)
         forecast = policy.forecast
         tried = f"{target}: tried on the {policy.n_labels} labelled questions, each by a fit that has not seen it."
-    if picture is not None:
-        from analysis.asking import policy_figure
-        from analysis.display.style import save_figure
-
-        save_figure(policy_figure(forecast, tried), picture)
     if as_json:
         found = {"advice": policy.advice(forecast), "forecast": forecast.to_dict("records")}
         options.out.print_json(data={"policy": str(source if labelled else target), **found})

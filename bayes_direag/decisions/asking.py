@@ -31,18 +31,33 @@ if TYPE_CHECKING:
 #: The bet on a report that is sure to name the leader has no other side.
 _SUREST = 1 - 1e-9
 
+PerQuestion = Float[np.ndarray, " problem"]
+PerLevel = Float[np.ndarray, "problem level"]
+
 
 class Standing(NamedTuple):
     """Where questions stand after the reports that were asked for."""
 
     #: The answer of greatest probability; -1 without reports.
     leader: Int[np.ndarray, " problem"]
-    support: Float[np.ndarray, " problem"]
+    support: PerQuestion
     n_reports: Int[np.ndarray, " problem"]
     #: The probability that the leader is right; 0 without reports.
-    probability: Float[np.ndarray, " problem"]
+    probability: PerQuestion
     #: What one more report of each level is worth.
-    gain: Float[np.ndarray, "problem level"]
+    gain: PerLevel
+
+    def next_level(
+        self, is_open: Bool[np.ndarray, "#problem level"], price: Float[np.ndarray, " level"]
+    ) -> tuple[Int[np.ndarray, " problem"], PerQuestion]:
+        """Return the open level of greatest gain less its price, and this; asking stops where it is not above 0."""
+        net = np.where(is_open, self.gain - price, -np.inf)
+        return net.argmax(axis=1), net.max(axis=1)
+
+    def stopped(self, final: Recalibration) -> PerQuestion:
+        """Return the probability that the leader is right by another final calibration."""
+        stated = final.of_selected(self.support[None], self.n_reports)[0]
+        return np.where(self.leader >= 0, stated, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,21 +80,18 @@ class Asking:
         half of the time (Laplace's rule).
         """
         slots = np.array(labelled.slots or range(labelled.n_levels))
-        levels, signals = range(len(labelled.learned_levels)), labelled.signals.values()
-        means = [np.array([_mean(values[:, slots == level]) for level in levels]) for values in signals]
+        of_level = [slots == level for level in range(len(labelled.learned_levels))]
+        means = [np.array([_mean(values[:, own]) for own in of_level]) for values in labelled.signals.values()]
         wrong = labelled.usable & ~labelled.correct
         same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
         return cls(parameters, final, logit_signals(means, eps), float((n_same + 1) / (n_others + 2)))
 
     @cached_property
-    def typical_worth(self) -> tuple[Float[np.ndarray, " level"], ...]:
-        """What a report of each level adds at its mean confidence.
-
-        It adds concentration to its answer and to the null, and log odds to its answer.
-        """
+    def _worth(self) -> list[Float[np.ndarray, " level"]]:
+        """What a report of each level adds at its mean confidence: to its answer, to the null, to the log odds."""
         given, doubt, vote = worth(self.typical, np.arange(len(self.typical)), self.parameters)
-        return given[:, 0], doubt[:, 0], np.zeros(len(given)) if vote is None else vote[:, 0]
+        return [part[:, 0] for part in (given, doubt, np.zeros_like(given) if vote is None else vote)]
 
     @cached_property
     def alone(self) -> Float[np.ndarray, " level"]:
@@ -87,7 +99,8 @@ class Asking:
         share = self.parameters.prior_strength / 2
         concentration = np.stack([share, share + self.parameters.null_base])
         leader, null = self._power(concentration)
-        return np.asarray(self._if_named(np.stack([leader, [-np.inf], null]), concentration, np.zeros(1, int))[0])
+        found = self._if_named(np.stack([leader, [-np.inf], null]), concentration, np.zeros(1, int))
+        return np.asarray(found[0])
 
     def standing(
         self, reports: Reports, level: Int[np.ndarray, " column"], asked: Bool[np.ndarray, "problem column"]
@@ -105,35 +118,34 @@ class Asking:
         others[leader, question] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):  # where there is no answer
             scores = np.log([selected, others.sum(axis=0), support[-1]])
-            concentration = np.stack([concentration[leader, question], concentration[-1]])
-            if_named = self._if_named(scores, concentration, states.n_reports)
-        if_named = np.where(is_answered[:, None], if_named, self.alone)
-        probability = np.where(is_answered, self.final.of_selected(selected[None], states.n_reports)[0], 0.0)
-        now = probability[:, None]
+            of_states = np.stack([concentration[leader, question], concentration[-1]])
+            if_named = self._if_named(scores, of_states, states.n_reports)
+        found = Standing(np.where(is_answered, leader, -1), selected, states.n_reports, selected, if_named)
+        probability = found.stopped(self.final)
+        now, if_named = probability[:, None], np.where(is_answered[:, None], if_named, self.alone)
         chance = np.minimum(now * self.alone + (1 - now) * self.coincidence, _SUREST)
         odds = np.where(is_answered[:, None], chance / (1 - chance), 1.0)
-        leader = np.where(is_answered, leader, -1)
-        return Standing(leader, selected, states.n_reports, probability, (if_named - now) ** 2 * odds)
+        return found._replace(probability=probability, gain=(if_named - now) ** 2 * odds)
 
     def _if_named(
         self,
         scores: Float[np.ndarray, "3 problem"],
         concentration: Float[np.ndarray, "2 problem"],
         n_reports: Int[np.ndarray, " problem"],
-    ) -> Float[np.ndarray, "problem level"]:
+    ) -> PerLevel:
         """Return the probability of each leader after one more report that names it, by the level of that report.
 
         Given are the log support of the leader, the other candidates and the null, up to a constant; and the
         concentration of the leader and the null.
         """
-        given, doubt, vote = self.typical_worth
+        given, doubt, vote = self._worth
         (leader, others, null), (of_leader, of_null) = scores[..., None], concentration[..., None]
         leading = leader + self._power(1 + given / of_leader) + vote
         rest = np.logaddexp(others, null + self._power(1 + doubt / of_null))
         with np.errstate(over="ignore"):
             support = 1 / (1 + np.exp(rest - leading))
-        final = self.final.of_selected(support.reshape(1, -1), np.repeat(n_reports + 1, support.shape[1]))
-        return np.asarray(final.reshape(support.shape))
+        n_after = np.repeat(n_reports + 1, support.shape[1])
+        return np.asarray(self.final.of_selected(support.reshape(1, -1), n_after).reshape(support.shape))
 
     def _power(self, concentration: Float[np.ndarray, "*place"]) -> Float[np.ndarray, "*place"]:
         """Return the log of concentrations to the power of the sharpness."""
@@ -141,14 +153,11 @@ class Asking:
         return log if self.parameters.sharpness is None else log * self.parameters.sharpness
 
 
-def worth_a_person(
-    probability: Float[np.ndarray, "*place"], factor: float, person: float | None
-) -> Bool[np.ndarray, "*place"]:
+def worth_a_person(probability: PerQuestion, factor: float, person: float | None) -> Bool[np.ndarray, " problem"]:
     """Tell whether a person at this price is worth more than an answer of this probability."""
     return np.asarray(1 - factor * (np.inf if person is None else person) > probability**2)
 
 
 def _mean(values: Float[np.ndarray, "..."]) -> float:
-    """Return the mean of the values that are not NaN; NaN without any."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan

@@ -19,7 +19,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
@@ -34,6 +34,8 @@ _SMALLEST_SHARE = 0.95
 _QUANTILES = (0.2, 0.4, 0.6, 0.8)
 #: Divisions, the actual one among them; more where the alarm rate is below 5 %, so that it can be reached.
 _DIVISIONS = 200
+
+Sides = tuple[Observations, Observations]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,33 +64,25 @@ class Drift:
         """
         if not 1e-4 <= alarm_rate < 1:
             raise DirEAGError(f"alarm rate {alarm_rate}: expected a share from 0.0001 to below 1, such as 0.05.")
-        sides = [side.select(np.argsort(np.array(side.problem_id, str))) for side in (labelled, new)]
-        levels = labelled.learned_levels
-        pairs = [*combinations_with_replacement(levels, 2)]
-        limits = [*_limits(sides, levels)]
-        values = np.concatenate([_shares(side, pairs, limits) for side in sides])
+        first, second = (side.select(np.argsort(np.array(side.problem_id, str))) for side in (labelled, new))
+        names, sides = labelled.learned_levels, (first, second)
         is_new = _divisions(sides, max(_DIVISIONS, math.ceil(10 / alarm_rate)), np.random.default_rng(seed))
-        before, after, error, z = _differences(values, is_new)
-        is_pair = np.arange(len(z[0])) < len(pairs)
-        of_level = np.array([[level in key for key in [*pairs, *limits]] for level in levels])
-        own = of_level & ~np.isnan(z[0])
-        scores = np.stack([_scores(z[:, chosen], is_pair[chosen]) for chosen in own], axis=1)
-        largest, is_compared = scores.max(axis=1), own.any(axis=1)
+        keys, shares = zip(*_shares(sides, names), strict=True)
+        before, after, error, z = _differences(np.stack(shares, axis=1), is_new)
+        known, is_pair = ~np.isnan(z[0]), np.array([len(key) == 2 for key in keys])
+        of_level = np.array([[name in key for key in keys] for name in names])
+        scores = np.stack([_scores(z, own & known & is_pair, own & known & ~is_pair) for own in of_level], axis=1)
+        largest, is_compared = scores.max(axis=1), (of_level & known).any(axis=1)
         p_value = np.where(is_compared, (largest[:, None] >= scores[0] - 1e-9).mean(axis=0), np.nan)
-        rows = pd.DataFrame({"level": levels, "p_value": p_value})
-        for when, share, side in zip(("before", "after"), (before, after), sides, strict=True):
-            rows[f"agreement_{when}"] = [pd.Series(share[chosen & is_pair]).mean() for chosen in of_level]
-            stated = [_reports(side, side.confidence, level).ravel() for level in levels]
-            rows[f"confidence_{when}"] = [pd.Series(values).mean() for values in stated]
-        unnoticed = np.sqrt(np.quantile(largest, 1 - alarm_rate)) * pd.Series(error[~np.isnan(z[0])]).mean()
-        return cls(
-            p_value=float(min(p_value[is_compared], default=math.nan)),
-            alarm_rate=alarm_rate,
-            unnoticed=float(unnoticed),
-            n_labelled=len(labelled),
-            n_new=len(new),
-            levels=rows.iloc[np.argsort(-scores[0], kind="stable")].reset_index(drop=True),
-        )
+        levels = pd.DataFrame({"level": names, "p_value": p_value})
+        for when, share in (("before", before), ("after", after)):
+            levels[f"agreement_{when}"] = [pd.Series(share[own & is_pair]).mean() for own in of_level]
+        for when, chosen in (("before", ~is_new[0]), ("after", is_new[0])):
+            stated = (_columns(sides, name, [side.confidence for side in sides], np.nan) for name in names)
+            levels[f"confidence_{when}"] = [pd.Series(values[chosen].ravel()).mean() for values in stated]
+        unnoticed = np.sqrt(np.quantile(largest, 1 - alarm_rate)) * pd.Series(error[known]).mean()
+        levels = levels.iloc[np.argsort(-scores[0], kind="stable")].reset_index(drop=True)
+        return cls(float(levels["p_value"].min()), alarm_rate, float(unnoticed), len(labelled), len(new), levels)
 
     @classmethod
     def unasked(cls, labelled: Observations, new: Observations) -> "Drift | None":
@@ -114,9 +108,8 @@ class Drift:
 
     def record(self) -> dict[str, object]:
         """Return the result as plain values; undefined ones as None."""
-        figures = pd.DataFrame([{name: value for name, value in vars(self).items() if name != "levels"}])
-        found = {"differs": self.differs, "changed": list(self.changed), "levels": as_records(self.levels)}
-        return as_records(figures)[0] | found
+        (figures,) = as_records(pd.DataFrame([vars(self)]).drop(columns="levels"))
+        return figures | {"differs": self.differs, "changed": [*self.changed], "levels": as_records(self.levels)}
 
     def text(self) -> str:
         """Return what was found in a sentence or two."""
@@ -134,39 +127,35 @@ class Drift:
         )
 
 
-def _reports(side: Observations, values: Shaped[np.ndarray, "problem report"], level: str) -> np.ndarray:
-    """Return the columns of a level, or of a group."""
-    return np.asarray(values[:, np.array(side.groups or side.level_names) == level])
+def _columns(sides: Sides, level: str, values: list[np.ndarray], missing: float) -> np.ndarray:
+    """Join the columns of a level, or of a group, of both sides."""
+    names = [np.array(side.groups or side.level_names) for side in sides]
+    parts = [of_side[:, own == level] for of_side, own in zip(values, names, strict=True)]
+    most = max(part.shape[1] for part in parts)
+    wide = [np.pad(part, ((0, 0), (0, most - part.shape[1])), constant_values=missing) for part in parts]
+    return np.concatenate(wide)
 
 
-def _limits(sides: list[Observations], levels: tuple[str, ...]) -> Iterator[tuple[str, str, float]]:
-    """Yield the quantiles of each level's confidences, by level and signal."""
-    for level, signal in product(levels, sides[0].signal_names):
-        stated = np.concatenate([_reports(side, side.of_signals([signal]).confidence, level).ravel() for side in sides])
-        if (known := ~np.isnan(stated)).any():
-            yield from ((level, signal, float(limit)) for limit in np.unique(np.quantile(stated[known], _QUANTILES)))
-
-
-def _shares(
-    side: Observations, pairs: list[tuple[str, str]], limits: list[tuple[str, str, float]]
-) -> Float[np.ndarray, "problem share"]:
-    """Return how often levels agree in each question, and confidences are at most their limit; NaN without a report."""
-    columns = []
-    for level, other in pairs:
-        a, b = (_reports(side, side.candidate, name) for name in (level, other))
-        a, b = a[:, :, None], b[:, None, :]
-        both = (a >= 0) & (b >= 0)
-        if level == other:
+def _shares(sides: Sides, levels: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Float[np.ndarray, " problem"]]]:
+    """Yield how often two levels agree in each question, then confidences of a level are at most a limit."""
+    for pair in combinations_with_replacement(levels, 2):
+        a, b = (_columns(sides, level, [side.candidate for side in sides], -1) for level in pair)
+        both = (a >= 0)[:, :, None] & (b >= 0)[:, None]
+        if pair[0] == pair[1]:
             both &= ~np.eye(a.shape[1], dtype=bool)  # a report with itself is no pair
-        columns.append((((a == b) & both).sum(axis=(1, 2)), both.sum(axis=(1, 2))))
-    for level, signal, limit in limits:
-        stated = _reports(side, side.of_signals([signal]).confidence, level)
-        columns.append(((stated <= limit).sum(axis=1), (~np.isnan(stated)).sum(axis=1)))
-    n_true, n = (np.array(counts).T for counts in zip(*columns, strict=True))
+        yield pair, _share(((a[:, :, None] == b[:, None]) & both).sum(axis=(1, 2)), both.sum(axis=(1, 2)))
+    for level, signal in product(levels, sides[0].signal_names):
+        stated = _columns(sides, level, [side.of_signals([signal]).confidence for side in sides], np.nan)
+        known = ~np.isnan(stated)
+        for limit in np.unique(np.quantile(stated[known], _QUANTILES)) if known.any() else ():
+            yield (level,), _share((stated <= limit).sum(axis=1), known.sum(axis=1))
+
+
+def _share(n_true: np.ndarray, n: np.ndarray) -> Float[np.ndarray, " problem"]:
     return np.asarray(np.divide(n_true, n, out=np.full(n.shape, np.nan), where=n > 0))
 
 
-def _divisions(sides: list[Observations], n: int, rng: np.random.Generator) -> Bool[np.ndarray, "division problem"]:
+def _divisions(sides: Sides, n: int, rng: np.random.Generator) -> Bool[np.ndarray, "division problem"]:
     """Return which questions are on the new side: as they are, then by chance in whole clusters."""
     units = [np.arange(len(side)) if (own := side.cluster_number) is None else own for side in sides]
     n_labelled, n_new = (unit.max() + 1 for unit in units)
@@ -192,9 +181,8 @@ def _differences(
 
 
 def _scores(
-    z: Float[np.ndarray, "division share"], is_pair: Bool[np.ndarray, " share"]
+    z: Float[np.ndarray, "division share"], pairs: Bool[np.ndarray, " share"], confidences: Bool[np.ndarray, " share"]
 ) -> Float[np.ndarray, " division"]:
-    """Return a level's score in every division, from its shares; 0 if it has none."""
     square = np.nan_to_num(z) ** 2  # in a random division one side may have no value
-    pairs = square[:, is_pair].sum(axis=1) / max(is_pair.sum(), 1)
-    return np.asarray(square[:, ~is_pair].max(axis=1, initial=0.0) + pairs)
+    of_pairs = square[:, pairs].sum(axis=1) / max(pairs.sum(), 1)
+    return np.asarray(of_pairs + square[:, confidences].max(axis=1, initial=0.0))

@@ -13,7 +13,6 @@ No probability that :math:`m` labels teach is surer than by Laplace's rule, so i
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -27,20 +26,6 @@ from bayes_direag.model.selection import Recalibration, States, evaluate_samples
 
 #: How often noise is drawn for each posterior draw.
 _REPEATS = 20
-
-
-class Size(NamedTuple):
-    """How many questions there are, and how many clusters; a question without a cluster is one of its own."""
-
-    questions: int
-    clusters: int
-
-    @classmethod
-    def of(cls, observations: Observations, weight: Float[np.ndarray, " problem"] | None = None) -> "Size":
-        """Count the questions, each by its weight, by default 1, and the clusters, each by its mean weight."""
-        weight, number = np.ones(len(observations)) if weight is None else weight, observations.cluster_number
-        of_cluster = weight if number is None else np.bincount(number, weight) / np.bincount(number)
-        return cls(max(round(weight.sum()), 1), max(round(of_cluster.sum()), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,37 +55,46 @@ class Estimate:
         reports: Reports,
         parameters: Parameters,
         final: Recalibration,
-        labelled: Size,
-        new: Size,
+        labelled: tuple[int, int],
+        new: tuple[int, int],
         *,
         interval_level: float,
         rng: np.random.Generator,
         drift: Drift | None,
     ) -> "Estimate":
-        """Estimate from new questions, all of which are answered; ``parameters`` have an axis of posterior draws.
+        """Estimate from the reports on new questions, and the numbers of both kinds of questions and their clusters.
 
         Raises DirEAGError if ``interval_level`` is out of range.
         """
         if not 0 < interval_level < 1:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         tails = np.array([1 - interval_level, 1 + interval_level]) / 2
-        least, k = 1 / (labelled.questions + 2), 1 / labelled.clusters + 1 / new.clusters
-        means = _Means.of(reports, parameters, final, least)
-        accuracy, benefit = float(means.accuracy.mean()), float(means.benefit.mean())
-        if len(means.accuracy) == 1:
-            held = float(np.clip(accuracy, least, 1 - least))
-            worth = held * (1 - held) / float(means.accuracy_variance[0]) / k
-            accuracy_ends = _wilson(accuracy, worth, ndtri(tails))
-            error = np.sqrt(k * means.benefit_variance[0])
-            benefit_ends = benefit + stdtrit(max(labelled.clusters - 1, 1), tails) * error
-        else:
-            accuracies = _predictive(means.accuracy, means.accuracy_variance, labelled, new, rng)
-            benefits = _predictive(means.benefit, means.benefit_variance, labelled, new, rng)
-            worth = accuracy * (1 - accuracy) / float(accuracies.var())
-            accuracy_ends, benefit_ends = np.quantile(accuracies.clip(0, 1), tails), np.quantile(benefits, tails)
-        (low, high), (benefit_low, benefit_high) = accuracy_ends.tolist(), benefit_ends.tolist()
-        figures = accuracy, low, high, benefit, benefit_low, benefit_high
-        return cls(*figures, interval_level, labelled.questions, new.questions, worth, drift)
+        (n_labels, m), (n_answers, n) = labelled, new
+        least = 1 / (n_labels + 2)
+
+        def sums(states: States) -> Float[np.ndarray, "4 sample"]:
+            probability = final.of_selected(select(states).support, states.n_reports)
+            stated, held = probability.mean(axis=0), probability.clip(least, 1 - least)
+            benefit, variance = 2 * stated * probability - stated**2, held * (1 - held)
+            return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
+
+        of_pieces = [*evaluate_samples(reports, parameters, sums)]
+        means, variances = np.split(np.sum(of_pieces, axis=0) / len(reports.n_candidates), 2)
+        accuracy, benefit = means.mean(axis=1)
+        if means.shape[1] == 1:
+            variance, of_benefit = (1 / m + 1 / n) * variances[:, 0]
+            held = np.clip(accuracy, least, 1 - least)
+            worth = held * (1 - held) / variance
+            ends = _wilson(accuracy, worth, ndtri(tails)), benefit + stdtrit(max(m - 1, 1), tails) * np.sqrt(of_benefit)
+        else:  # posteriors count every label, so clusters widen them here
+            spread = (means - means.mean(axis=1, keepdims=True)) * np.sqrt(n_labels / m)
+            noise = [rng.standard_normal((_REPEATS, means.shape[1])) * np.sqrt(each / n) for each in variances]
+            accuracies, benefits = means.mean(axis=1)[:, None, None] + spread[:, None] + np.stack(noise)
+            worth = accuracy * (1 - accuracy) / accuracies.var()
+            ends = np.quantile(accuracies.clip(0, 1), tails), np.quantile(benefits, tails)
+        (low, high), (benefit_low, benefit_high) = (pair.tolist() for pair in ends)
+        figures = float(accuracy), low, high, float(benefit), benefit_low, benefit_high
+        return cls(*figures, interval_level, n_labels, n_answers, float(worth), drift)
 
     def record(self) -> dict[str, object]:
         """Return the estimate as plain values."""
@@ -116,42 +110,16 @@ class Estimate:
         )
 
 
-class _Means(NamedTuple):
-    """Means over the selected answers in every draw, and those of the variances of a single answer."""
+def sizes(observations: Observations, weight: Float[np.ndarray, " problem"] | None = None) -> tuple[int, int]:
+    """Count questions, each by its weight, by default 1, and clusters, each by its mean weight; at least 1.
 
-    accuracy: Float[np.ndarray, " sample"]
-    benefit: Float[np.ndarray, " sample"]
-    accuracy_variance: Float[np.ndarray, " sample"]
-    benefit_variance: Float[np.ndarray, " sample"]
-
-    @classmethod
-    def of(cls, reports: Reports, parameters: Parameters, final: Recalibration, least: float) -> "_Means":
-        """Take the means; in variances, probabilities are held between ``least`` and 1 - ``least``."""
-
-        def sums(states: States) -> Float[np.ndarray, "mean sample"]:
-            probability = final.of_selected(select(states).support, states.n_reports)
-            stated = probability.mean(axis=0)
-            held = probability.clip(least, 1 - least)
-            variance, benefit = held * (1 - held), 2 * stated * probability - stated**2
-            return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
-
-        return cls(*np.sum([*evaluate_samples(reports, parameters, sums)], axis=0) / len(reports.n_candidates))
+    A question without a cluster is one of its own.
+    """
+    weight, number = np.ones(len(observations)) if weight is None else weight, observations.cluster_number
+    of_cluster = weight if number is None else np.bincount(number, weight) / np.bincount(number)
+    return max(round(weight.sum()), 1), max(round(of_cluster.sum()), 1)
 
 
 def _wilson(share: float, n: float, z: Float[np.ndarray, " end"]) -> Float[np.ndarray, " end"]:
-    return np.asarray(
-        (share + z**2 / (2 * n) + z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))) / (1 + z**2 / n)
-    )
-
-
-def _predictive(
-    mean: Float[np.ndarray, " sample"],
-    variance: Float[np.ndarray, " sample"],
-    labelled: Size,
-    new: Size,
-    rng: np.random.Generator,
-) -> Float[np.ndarray, "repeat sample"]:
-    """Return what the mean of as many answers may be; posteriors count every label, so clusters widen them here."""
-    spread = (mean - mean.mean()) * np.sqrt(labelled.questions / labelled.clusters)
-    noise = rng.standard_normal((_REPEATS, len(mean))) * np.sqrt(variance / new.clusters)
-    return np.asarray(mean.mean() + spread + noise)
+    spread = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return np.asarray((share + z**2 / (2 * n) + spread) / (1 + z**2 / n))

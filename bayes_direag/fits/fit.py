@@ -20,7 +20,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.drift import Drift
-from bayes_direag.decisions.estimate import Estimate, Size
+from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.replay import Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
@@ -343,8 +343,8 @@ class Fit:
             self.reports(new),
             sampled_parameters(self.tree, new.slots),
             self.recalibration,
-            Size(n_calibrated, n_calibrated) if n_calibrated else Size.of(self.fitted, self.fitted.weight),
-            Size.of(new),
+            (n_calibrated, n_calibrated) if n_calibrated else sizes(self.fitted, self.fitted.weight),
+            sizes(new),
             interval_level=interval_level,
             rng=np.random.default_rng([int(self.tree.attrs["seed"]), 3]),
             drift=Drift.unasked(self.fitted, new) if is_apart else None,
@@ -373,8 +373,7 @@ class Fit:
         self,
         *,
         prices: Mapping[str, float] | None = None,
-        budget: float | None = None,
-        value: float | None = None,
+        budget: float = 0.3,
         person: float | None = None,
     ) -> Policy:
         """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.asking`.
@@ -388,21 +387,19 @@ class Fit:
             The price of a report of each level (group), in any unit. By default all cost 1.
         budget
             The share of the price of all reports to spend on average, above 0 and at most 1.
-        value
-            In place of a budget: what a right answer at full confidence is worth, in the unit of the prices.
         person
             The price of handing a question over to a person, in the unit of the prices. By default there is nobody.
 
         Raises
         ------
         DirEAGError
-            If the fit is not a partial MAP of five questions or clusters, not one of budget and value is given, a
-            number is out of range, or hardly any question is worth a report.
+            If the fit is not a partial MAP of five questions or clusters, a number is out of range, or hardly any
+            question is worth a report.
         LevelError
             If the prices are not those of the fit's levels.
         """
         made_from = self._replay, self.predictor, self.preset.recalibration
-        return make_policy(*made_from, prices=prices, budget=budget, value=value, person=person)
+        return make_policy(*made_from, prices=prices, budget=budget, person=person)
 
     @cached_property
     def _replay(self) -> Replay:

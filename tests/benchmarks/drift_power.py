@@ -18,7 +18,7 @@ import pandas as pd
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.drift import Drift
-from bayes_direag.decisions.replay import Part, Replay
+from bayes_direag.decisions.replay import Replay
 from bayes_direag.fits.fitting import fit_map
 
 
@@ -56,7 +56,7 @@ def of_policies(questions: Observations, n_labelled: int, n_new: int, seed: int)
     new = questions.select(order[n_labelled : n_labelled + n_new]).align(fit.level_names)
     asking = Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
     price, rows = np.ones(len(fit.level_names)), []
-    replay = Replay(new, [Part(asking, fit.reports(new), np.arange(len(new)))], price)
+    replay = Replay(new, fit.reports(new), np.zeros(len(new), int), [asking], price)
     for factor in np.geomspace(1e-7, 1e-2, 11).tolist():
         asked = new.without(new.usable & ~replay.asked(factor))
         alarm = Drift.between(fit.fitted, asked, seed=seed).differs

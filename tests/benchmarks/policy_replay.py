@@ -16,6 +16,7 @@ and not measured again.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ import pandas as pd
 
 from bayes_direag import Fit, Observations
 from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.replay import Answers, Part, Replay
+from bayes_direag.decisions.replay import Replay
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 
@@ -33,6 +34,8 @@ SHARES = (0.1, 0.2, 0.3, 0.5)
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 1.0)
 #: Reports a question that the smallest budget is for; with less than one, some questions would not be answered.
 FEWEST = 1.05
+#: What a report costs along the curve below the smallest budget, in the unit of benefit.
+FACTORS = np.geomspace(1e-6, 0.2, 14)
 MOST_TRIED, LOSS = 800, 0.01
 
 
@@ -49,8 +52,8 @@ def measured(observations: Observations, n_labels: int, split: int) -> dict[str,
         rows = policy.replay(new)
         by_way, own, expected = rows[:3].set_index("asked"), rows.iloc[0], policy.forecast.iloc[0]
         if not curve:
-            cheaper = rows[(rows["asked"] == "curve") & (rows["share"] < own["share"])]
-            curve = [*zip(cheaper["share"], cheaper["benefit"], strict=True)]
+            dearer = (replace(policy, factor=float(factor)).replay(new).iloc[0] for factor in FACTORS)
+            curve = [(each["share"], each["benefit"]) for each in dearer if each["share"] < own["share"]]
         if budget == max(0.3, FEWEST / new.n_levels):
             row["advised"] = by_way.loc[policy.advice(), "difference"]
         curve.append((own["share"], own["benefit"]))
@@ -71,31 +74,30 @@ def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[flo
     """Return the shares of calls and benefits of fixed levels, and of stopping above a threshold."""
     labelled, price = fit._replay, np.ones(len(fit.level_names))
     asking = Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
-    tried = Replay(new, [Part(asking, fit.reports(new), np.arange(len(new)))], price)
+    tried = Replay(new, fit.reports(new), np.zeros(len(new), int), [asking], price)
     steps = [numbers for _, numbers in labelled.by_number(np.inf, np.ones(len(labelled.questions), bool))]
     n_all, fixed, threshold = tried.usable.sum(), [], []
     for numbers in steps:
         asked = tried.fixed(numbers)
-        fixed.append((asked.sum() / n_all, tried.answers(asked).benefit.mean()))
+        fixed.append((asked.sum() / n_all, tried.answers(asked)["benefit"].mean()))
     prefixes = [[each.answers(each.fixed(numbers)) for numbers in steps] for each in (labelled, tried)]
     for above in THRESHOLDS:
         on, stopped = (stopped_above(answers, above) for answers in prefixes)
-        weight = (on.n_reports > 0).astype(float)[None]
-        (final,) = recalibrate(
-            Outcomes(on.support[None], on.right[None], weight, on.n_reports), fit.preset.recalibration
-        )
-        stated = final.of_selected(stopped.support[None], stopped.n_reports)[0]
-        stopped = stopped._replace(probability=np.where(stopped.n_reports > 0, stated, 0.0))
-        threshold.append((stopped.n_reports.sum() / n_all, stopped.benefit.mean()))
+        weight = (on["reports"] > 0).to_numpy(float)[None]
+        given = on["support"].to_numpy()[None], on["accuracy"].to_numpy(bool)[None], weight, on["reports"].to_numpy()
+        (final,) = recalibrate(Outcomes(*given), fit.preset.recalibration)
+        stated = final.of_selected(stopped["support"].to_numpy()[None], stopped["reports"].to_numpy())[0]
+        right, stated = stopped["accuracy"], np.where(stopped["reports"] > 0, stated, 0.0)
+        threshold.append((stopped["reports"].sum() / n_all, (right - (stated - right) ** 2).mean()))
     return {"fixed": fixed, "threshold": threshold}
 
 
-def stopped_above(prefixes: list[Answers], above: float) -> Answers:
+def stopped_above(prefixes: list[pd.DataFrame], above: float) -> pd.DataFrame:
     """Return the answers where the probability is first above a limit, or after the last report."""
-    over = np.array([answers.probability > above for answers in prefixes])
+    over = np.array([answers["probability"] > above for answers in prefixes])
     over[-1] = True
-    first, problem = over.argmax(axis=0), np.arange(over.shape[1])
-    return Answers(*(np.array(part)[first, problem] for part in zip(*prefixes, strict=True)))
+    tables = np.stack([answers.to_numpy() for answers in prefixes])
+    return pd.DataFrame(tables[over.argmax(axis=0), np.arange(over.shape[1])], columns=prefixes[0].columns)
 
 
 def shown(rows: pd.DataFrame) -> str:

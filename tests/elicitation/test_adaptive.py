@@ -46,10 +46,10 @@ def policy() -> Policy:
 def test_the_recorded_policy_is_that_of_a_fit_to_the_full_run(policy: Policy, full: Path, tmp_path: Path) -> None:
     fit = fit_map(Observations.read(full / "observations.jsonl"), partial=True)
     prices = {name: 1.0 + place for place, name in enumerate(fit.level_names)}
-    made = fit.policy(prices=prices, value=60.0, person=20.0)
+    made = replace(fit.policy(prices=prices, person=20.0), factor=1 / 60)
     made.save(tmp_path / "policy.json")  # to be recorded where the form of policies changes
     assert made.predictor.parameters.weight == pytest.approx(policy.predictor.parameters.weight, rel=1e-3)
-    assert made.asking.typical == pytest.approx(policy.asking.typical, abs=1e-3)
+    assert made.typical == pytest.approx(policy.typical, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
         predictor=replace(policy.predictor, levels=("runs",), parameters=parameters),
         prices=policy.prices[of_level],
         most=np.array([4]),
-        asking=replace(policy.asking, parameters=parameters, typical=policy.asking.typical[of_level]),
+        typical=policy.typical[of_level],
     )
     summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]

@@ -10,7 +10,6 @@ from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.selection import supports
 from bayes_direag.model.simulate import simulate_observations
-from tests.bayes_direag.family import VOTING
 from tests.bayes_direag.fits.test_groups import grouped
 
 QUESTIONS = simulate_observations(60, seed=4)
@@ -25,7 +24,7 @@ def probability(predictor: Predictor, reports: list[dict[str, object]]) -> float
 
 
 @pytest.mark.parametrize(
-    ("preset", "observations"), [("bayes", QUESTIONS), (VOTING, QUESTIONS), ("bayes", grouped(QUESTIONS))]
+    ("preset", "observations"), [("bayes", QUESTIONS), ("paper", QUESTIONS), ("bayes", grouped(QUESTIONS))]
 )
 def test_the_gain_is_that_of_its_definition(preset, observations: Observations) -> None:
     """By the exported predictor, which is asked about every report that may come."""

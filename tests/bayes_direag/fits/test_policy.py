@@ -50,7 +50,7 @@ def report(question: Observations, name: str) -> dict[str, object]:
 
 def test_a_replay_asks_what_next_asks(fit: Fit, new: Observations) -> None:
     """Question by question, where no report is missing."""
-    policy = fit.policy(value=40.0, person=20.0)
+    policy = replace(fit.policy(person=20.0), factor=1 / 40)
     whole = new.select(new.usable.all(axis=1))
     n_asked, right, benefit, handed_over = [], [], [], []
     for row in range(len(whole)):
@@ -71,6 +71,10 @@ def test_a_replay_asks_what_next_asks(fit: Fit, new: Observations) -> None:
     assert 0 < own["handed_over"] < 1
 
 
+def test_fits_to_other_folds_look_at_the_labels_that_the_fit_looks_at(fit: Fit) -> None:
+    assert fit.preset.labels(fit.fitted) == fit.predictor.labels == ()
+
+
 def test_a_budget_is_kept_and_a_smaller_one_asks_less(fit: Fit) -> None:
     shares = [fit.policy(budget=budget).forecast.iloc[0]["share"] for budget in (0.3, 0.6, 1.0)]
     assert shares[0] <= 0.3
@@ -83,8 +87,6 @@ def test_only_ratios_of_prices_matter_for_a_budget(fit: Fit, policy: Policy) -> 
     assert tenfold.factor == pytest.approx(policy.factor / 10)
     scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
     pd.testing.assert_frame_equal(scaled, policy.forecast)
-    by_value = fit.policy(value=1 / policy.factor)
-    pd.testing.assert_frame_equal(by_value.forecast, policy.forecast)
 
 
 def test_a_dear_level_is_asked_less(fit: Fit, policy: Policy) -> None:
@@ -115,18 +117,17 @@ def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(policy: Poli
 
 
 def test_a_person_is_asked_where_answers_are_doubtful(fit: Fit) -> None:
-    cheap, dear = (fit.policy(value=40.0, person=person) for person in (1.0, 1000.0))
+    cheap, dear = (fit.policy(person=person) for person in (1.0, 1000.0))
     reports = [{"level": name, "answer": str(number), "confidence": 50} for number, name in enumerate(fit.level_names)]
     assert cheap.next(reports).hand_over
     assert not dear.next(reports).hand_over
     assert not cheap.next([]).hand_over
-    share = cheap.forecast.iloc[0]["handed_over"]
-    assert cheap.text().endswith(f" {share:.0%} of the questions are for a person.")
-    assert dear.forecast["handed_over"].tolist()[:3] == [0.0] * 3
+    assert cheap.forecast["handed_over"].iloc[0] > 0
+    assert dear.forecast["handed_over"].tolist() == [0.0] * 3
 
 
 def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
-    policy = fit.policy(value=1e6)
+    policy = fit.policy(budget=1.0)
     reports: list[dict[str, object]] = []
     while (step := policy.next(reports)).ask is not None:
         reports.append({"level": step.ask, "answer": None})
@@ -135,7 +136,7 @@ def test_a_level_that_gave_nothing_is_not_asked_again(fit: Fit) -> None:
 
 
 def test_a_group_is_asked_as_often_as_a_labelled_question_was() -> None:
-    policy = fit_map(grouped(QUESTIONS.select(slice(N_FITTED))), partial=True).policy(value=1e6)
+    policy = fit_map(grouped(QUESTIONS.select(slice(N_FITTED))), partial=True).policy(budget=1.0)
     reports: list[dict[str, object]] = []
     while (step := policy.next(reports)).ask is not None:
         reports.append({"group": step.ask, "answer": str(len(reports)), "confidence": 70})
@@ -181,19 +182,16 @@ class TestFile:
 
     def test_a_predictor_is_not_one(self, fit: Fit, tmp_path: Path) -> None:
         fit.export(tmp_path / "fit.json")
-        with pytest.raises(FitFileError, match="saw bayes-direag predictor 2; expected bayes-direag policy 2"):
+        with pytest.raises(FitFileError, match="saw bayes-direag predictor 2; expected bayes-direag policy 3"):
             Policy.load(tmp_path / "fit.json")
 
 
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({}, DirEAGError, "saw both or neither of budget and value"),
-        ({"budget": 0.3, "value": 1.0}, DirEAGError, "saw both or neither"),
         ({"budget": 30.0}, DirEAGError, "budget 30.0: expected a share"),
-        ({"value": 0.01}, DirEAGError, "0 of 64 questions are worth a report at these prices"),
-        ({"value": -1.0}, DirEAGError, "value -1.0: expected a positive number"),
-        ({"value": 1.0, "person": 0.0}, DirEAGError, "person 0.0"),
+        ({"budget": 1e-6}, DirEAGError, "0 of 64 questions are worth a report; expected more"),
+        ({"person": 0.0}, DirEAGError, "person 0.0"),
         ({"budget": 0.3, "prices": {"vanilla": 1.0}}, LevelError, "expected one price for each of"),
         ({"budget": 0.3, "prices": dict.fromkeys(QUESTIONS.level_names, -1.0)}, DirEAGError, "expected numbers from 0"),
     ],
@@ -218,24 +216,25 @@ def test_fits_that_have_none(n: int, partial: bool, said: str) -> None:
 def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(fit: Fit, policy: Policy) -> None:
     """By fits to the other folds: those that are best on the questions of these are asked on the fold."""
     replay = replace(fit._replay, price=policy.prices)
-    own, _, row = policy.records[:3]
+    (own, _, row), usable = policy.records, replay.questions.usable
 
     def outcome(levels: list[str]) -> np.ndarray:
-        return replay.answers(np.isin(QUESTIONS.level_names, levels)[None] & replay.usable).benefit
+        return replay.answers(np.isin(QUESTIONS.level_names, levels)[None] & usable)["benefit"].to_numpy()
 
     def best(chosen: np.ndarray) -> list[str]:
         found, levels = [], list[str]()
         while len(levels) < 5:
             trials = [[*levels, name] for name in QUESTIONS.level_names if name not in levels]
             levels = max(trials, key=lambda trial: outcome(trial)[chosen].mean())
-            asked = np.isin(QUESTIONS.level_names, levels)[None] & replay.usable
+            asked = np.isin(QUESTIONS.level_names, levels)[None] & usable
             if len(levels) == 1 or asked.sum(axis=1).mean() <= own["price"]:
                 found.append(levels)
         return max(found, key=lambda trial: outcome(trial)[chosen].mean())
 
-    rows, benefit = np.arange(N_FITTED), np.zeros(N_FITTED)
-    for part in replay.parts:
-        benefit[part.row] = outcome(best(~np.isin(rows, part.row)))[part.row]
+    benefit = np.zeros(N_FITTED)
+    for number in range(5):
+        held_out = replay.part == number
+        benefit[held_out] = outcome(best(~held_out))[held_out]
     assert sorted(row["levels"]) == sorted(best(np.ones(N_FITTED, bool)))
     assert row["benefit"] == pytest.approx(benefit.mean())
     assert row["difference"] == pytest.approx(row["benefit"] - own["benefit"])
@@ -259,14 +258,7 @@ def test_another_way_is_advised_where_it_is_clearly_better(
     forecast[["difference_low", "price"]] = [-1.0, 50.0]
     forecast.loc["policy", "difference_low"] = 0.0
     forecast.loc[way, ["difference_low", "price"]] = low, 50.0 + dearer
-    changed, forecast = replace(policy, factor=0.001), forecast.reset_index()
-    assert changed.advice(forecast) == advice
-    first, second, third = changed.text(forecast).splitlines()
-    levels = ", ".join(forecast.loc[2, "levels"])
-    assert {"policy": "by the policy", "fixed": levels, "all": "all levels"}[advice] in first
-    own = forecast.iloc[0]
-    assert f"policy {own['benefit']:.2f} [{own['benefit_low']:.2f}, " in second
-    assert f"claim that {own['probability']:.0%} of them are right; {own['accuracy']:.0%} are [" in third
+    assert replace(policy, factor=0.001).advice(forecast.reset_index()) == advice
 
 
 def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: Path, monkeypatch) -> None:
@@ -280,9 +272,8 @@ def test_the_command_makes_and_tries_it(fit: Fit, new: Observations, tmp_path: P
         "policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
     )
     assert "of their price" in made
-    tried = json.loads(succeed("policy", "policy.json", "new.jsonl", "--json", "--plot", "tried.png"))
-    assert Path("tried.png").stat().st_size > 10_000
-    assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed", *14 * ["curve"]]
+    tried = json.loads(succeed("policy", "policy.json", "new.jsonl", "--json"))
+    assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed"]
     assert tried["forecast"] == policy.replay(new).to_dict("records")
     assert tried["advice"] == policy.advice(policy.replay(new))
     assert "tried as it is" in refuse("policy", "policy.json", "new.jsonl", "--budget", 0.5)
