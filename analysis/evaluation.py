@@ -39,7 +39,7 @@ from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
-from bayes_direag.inference.map import GRADIENT_TOLERANCE
+from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Settings
 

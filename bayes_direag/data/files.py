@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
@@ -132,7 +132,7 @@ def write_csv(table: "pandas.DataFrame", file: TextIO, *, header: bool = True) -
     """Write a table as CSV, every text as it is; if one holds a carriage return, all are in quotation marks."""
     texts = table.select_dtypes(["object", "str", "category"])
     marked = any("\r" in str(text) for name in texts for text in texts[name].dropna().unique())
-    quoting = csv.QUOTE_NONNUMERIC if marked else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if marked else csv.QUOTE_MINIMAL
     table.to_csv(file, index=False, header=header, lineterminator="\n", quoting=quoting)
 
 

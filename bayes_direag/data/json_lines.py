@@ -51,7 +51,7 @@ def opened(path: Path) -> Iterator[BufferedReader]:
             yield file
             return
         try:
-            yield BufferedReader(GzipFile(fileobj=file))  # type: ignore[type-var]
+            yield BufferedReader(GzipFile(fileobj=file))
         except (BadGzipFile, EOFError, zlib.error) as error:
             raise _unreadable(path, f"this is not a whole gzip file ({error})", "Compress it again.") from error
 

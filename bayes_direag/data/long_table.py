@@ -489,12 +489,13 @@ def _converted(
         columns |= {"level": level.changed(place.get), "level_name": level}
     if names.groups is not None:
         columns |= {"group": _grouped(columns, names, path)}
-    for name in columns if names.scale not in (None, "percent") else ():
+    scale = names.scale or "percent"
+    for name in columns if scale != "percent" else ():
         if name == "confidence" or is_signal(name):
-            (low, high), convert = SCALES[names.scale], partial(_percent, scale=names.scale)
-            problem, expected = f"this confidence is not on the scale {names.scale}", f"a number from {low} to {high}"
+            (low, high), convert = SCALES[scale], partial(_percent, scale=scale)
+            problem, expected = f"this confidence is not on the scale {scale}", f"a number from {low} to {high}"
             remedy = "Correct it, or declare another scale, such as percent."
-            check(name, partial(_is_on_scale, scale=names.scale), problem, expected, remedy)
+            check(name, partial(_is_on_scale, scale=scale), problem, expected, remedy)
             columns[name] = columns[name].changed(convert)
     return columns
 

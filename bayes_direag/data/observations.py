@@ -328,7 +328,7 @@ class Observations:
     @property
     def informative(self) -> Bool[np.ndarray, "problem"]:
         """Whether a fit learns from a question: it is labelled and answered, and its weight is not 0."""
-        return self.labelled & self.answered & (self.weight > 0)
+        return np.asarray(self.labelled & self.answered & (self.weight > 0))
 
     @property
     def n_candidates(self) -> Int[np.ndarray, "problem"]:

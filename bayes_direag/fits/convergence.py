@@ -6,7 +6,7 @@ import pandas as pd
 
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import identified_draws
-from bayes_direag.inference.map import GRADIENT_TOLERANCE
+from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 
 #: A fit has converged if R-hat is at most, and effective draws for each chain and BFMI are above, these limits, and no
 #: draw diverged (Vehtari et al. 2021, doi:10.1214/20-BA1221). With fewer draws than SHORT_RUN in all chains together,

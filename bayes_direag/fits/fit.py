@@ -50,6 +50,7 @@ from bayes_direag.inference.posterior import (
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from
+from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.real_line import parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, predict
@@ -455,7 +456,7 @@ class Fit:
             return self
         tree = self.tree.copy()
         data = self.likelihood_data.select(np.arange(self.n_questions))
-        tree.update(predictive(self.tree, self.preset.model, data).children)
+        tree.update(predictive(self.tree, model_of(self.preset), data).children)
         return Fit(tree)
 
     def parameters(self) -> pd.DataFrame:
@@ -518,11 +519,11 @@ class Fit:
         final, labels = settings.recalibration, settings.labels(observations)
         fitted = learned_from(observations, settings)
         rows, data = fitted_rows(fitted, settings, labels, "nuts", partial=partial, seed=seed)
-        sites = parameter_sites(settings.model, data)
+        sites = parameter_sites(model_of(settings), data)
         drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_raw})
         n_chains, n_draws = next(iter(drawn.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
-        of_draws = evaluated_draws(settings.model, drawn.raw, data)
+        of_draws = evaluated_draws(model_of(settings), drawn.raw, data)
         about: dict[str, Any] = {"labels": labels, "preset": settings, "sampling": runs, "seed": seed}
         tree = nuts_posterior(drawn, fitted, data, of_draws, **about, partial=partial)
         n_reports = rows.usable.sum(axis=1) if partial else None

@@ -17,6 +17,7 @@ from bayes_direag.fits.thinning import fitted_rows
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import fitted_to, learned_from
+from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import FitMethod, SamplingSettings
 
@@ -120,7 +121,7 @@ def fit_nuts(
     runs, labels = sampling or SamplingSettings(), settings.labels(observations)
     learned = learned_from(observations, settings)
     _, data = fitted_rows(learned, settings, labels, "nuts", partial=partial, seed=seed)
-    draws = nuts_draws(settings.model, data.counted(), sampling=runs, seed=seed, progress=progress)
+    draws = nuts_draws(model_of(settings), data.counted(), sampling=runs, seed=seed, progress=progress)
     return Fit.from_draws(draws, observations, preset=settings, sampling=runs, partial=partial, seed=seed)
 
 

@@ -17,6 +17,7 @@ from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
+from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.real_line import parameter_sites
 from bayes_direag.model.selection import distribution
@@ -103,7 +104,7 @@ def _supports(
     """Return the support of each question's states, the null last, for every fit of a batch."""
     reports = Reports.of(observations, preset.eps, labels)
     data = LikelihoodData.weighted(observations, observations.weight, preset=preset, labels=labels)
-    dims = {name: site.dims for name, site in parameter_sites(preset.model, data).items()}
+    dims = {name: site.dims for name, site in parameter_sites(model_of(preset), data).items()}
     batch = Parameters.of_sites(optimum.natural, dims, len(observations.signal_names)).of_slots(observations.slots)
     members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
     return np.stack([distribution(reports, parameters) for parameters in members])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
@@ -74,10 +74,10 @@ class LeaveOneOut(NamedTuple):
 
 def leave_one_out(
     posterior: xr.Dataset,
-    log_likelihood: Float[np.ndarray, "chain draw problem"],
+    log_likelihood: Float[Array | np.ndarray, "chain draw problem"],
     parameters: Parameters,
     reports: Reports,
-    removed: Float[np.ndarray, "chain draw unit"] | None = None,
+    removed: Float[Array | np.ndarray, "chain draw unit"] | None = None,
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
 

@@ -19,8 +19,8 @@ from numpyro.infer.autoguide import AutoDelta
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn
-from bayes_direag.model.evidence import padded_size
-from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
+from bayes_direag.model.models import model_of
 from bayes_direag.model.real_line import Model, Raw, evaluated, in_box, log_joint, prior_at_mode
 from bayes_direag.model.settings import Preset
 
@@ -70,7 +70,7 @@ def map_estimates(
     padded = np.pad(weight, ((0, 0), (0, size - n)))
     start = None if near is None else (near.raw, near.curvature)
     with jax.enable_x64(True):
-        optimum = on_batch(partial(_map_estimates, preset.model, data.padded(size)), (padded, start))
+        optimum: Optimum = on_batch(partial(_map_estimates, model_of(preset), data.padded(size)), (padded, start))
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 

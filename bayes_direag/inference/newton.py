@@ -71,7 +71,7 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        starts: Mapping[str, ArrayLike] | None = None,
+        starts: Mapping[str, Float[Array | np.ndarray, "search ..."]] | None = None,
         n_searches: ArrayLike | None = None,
         low: Mapping[str, ArrayLike] | None = None,
         high: Mapping[str, ArrayLike] | None = None,

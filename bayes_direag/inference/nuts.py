@@ -203,7 +203,7 @@ def _laplace(model: Model, data: LikelihoodData, n: int, rng: np.random.Generato
 
 
 @partial(jax.jit, static_argnames="model")
-def _mode(data: LikelihoodData, number: ArrayLike, *, model: Model) -> tuple[Raw, Float[Array, "raw raw"]]:
+def _mode(data: LikelihoodData, number: int | Int[Array, ""], *, model: Model) -> tuple[Raw, Float[Array, "raw raw"]]:
     """Return the mode on the whole line that a search ends in, and the Hessian there, made positive definite."""
     potential, total = _potential(model, data, model), jnp.sum(data.weight)
     starts = ProjectedNewton.for_model(model, data).starts or {}

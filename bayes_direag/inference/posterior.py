@@ -29,6 +29,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
+from typing import Any
 
 import jax
 import numpy as np
@@ -45,8 +46,8 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.evidence import padded_size
-from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
+from bayes_direag.model.models import model_of
 from bayes_direag.model.real_line import Evaluated, Model, Raw, RawDraws, Site, evaluated, parameter_sites
 from bayes_direag.model.settings import Preset, SamplingSettings
 
@@ -89,7 +90,11 @@ def map_posterior(
     found = {"loss": optimum.loss, "projected_gradient": optimum.gradient}
     found |= {"n_steps": optimum.n_steps, "n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
     stats = {name: np.asarray(values[member])[None, None] for name, values in found.items()}
-    about = {"labels": labels, "preset": preset, "attributes": {"method": "map", "seed": seed, "partial": int(partial)}}
+    about: dict[str, Any] = {
+        "labels": labels,
+        "preset": preset,
+        "attributes": {"method": "map", "seed": seed, "partial": int(partial)},
+    }
     return _container(drawn | {"sample_stats": stats}, observations, data, **about)
 
 
@@ -114,14 +119,19 @@ def nuts_posterior(
     # in double precision, unlike the sampler's own
     log_joint = of_draws.log_likelihood @ data.weight
     log_joint += sum(value.sum(axis=(*range(2, value.ndim),)) for value in of_draws.log_prior.values())
-    drawn = {
+    drawn: dict[str, dict[str, Any]] = {
         "posterior": of_draws.natural,
         "unconstrained_posterior": draws.raw,
         "sample_stats": draws.stats | {"lp": log_joint},
         "log_prior": of_draws.log_prior,
         "log_likelihood": {"target": of_draws.log_likelihood[..., :n]},
     }
-    attributes = {"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json(), "partial": int(partial)}
+    attributes: dict[str, str | int] = {
+        "method": "nuts",
+        "seed": seed,
+        "sampling": sampling.model_dump_json(),
+        "partial": int(partial),
+    }
     return _container(drawn, observations, data, labels=labels, preset=preset, attributes=attributes)
 
 
@@ -283,7 +293,7 @@ def _container(
         "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
         "constant_data": columns,
     }
-    sites = parameter_sites(preset.model, data)
+    sites = parameter_sites(model_of(preset), data)
     tree = _datasets(drawn | {"posterior": natural} | about, observations, labels, sites)
     names = observations.table.names
     tree.attrs = {
@@ -346,9 +356,8 @@ def _datasets(
     def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
         column = "level" if observations.groups is None else "report"
         of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "said")
-        of_questions, leading = _DIMS | dict.fromkeys(of_reports, ("problem", column)), ()
-        if group not in _DATA:
-            leading = ("chain", "draw")
+        of_questions = _DIMS | dict.fromkeys(of_reports, ("problem", column))
+        leading = () if group in _DATA else ("chain", "draw")
         dims = of_parameters | {"target": ("problem",)} if leading else of_questions
         variables = {name: ((*leading, *dims.get(name, ())), array) for name, array in arrays.items()}
         sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}

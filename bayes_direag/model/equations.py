@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -67,7 +67,10 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of_sites(
-        cls, sites: Mapping[str, Float[np.ndarray, "sample ..."]], dims: Mapping[str, Sequence[str]], n_signals: int
+        cls,
+        sites: Mapping[str, Float[Array | np.ndarray, "sample ..."]],
+        dims: Mapping[str, Sequence[str]],
+        n_signals: int,
     ) -> "Parameters":
         """Take the natural parameters from a model's sites, whose axes after the first have these names.
 
@@ -120,15 +123,14 @@ class Reports(NamedTuple):
         Index of the reported answer among the question's own candidates; -1 where there is no usable report.
     n_candidates : (problem,) array
         Number of distinct answers, K.
-    label : (problem, level) array or None
+    label : (problem, level) array
         Index of the reported answer among the labels; -1 for any other answer, and where there is no usable report.
-        None: the model has no prior over labels.
     """
 
     logit_confidence: Float[Any, "problem level *signal"]
     candidate: Int[Any, "problem level"]
     n_candidates: Int[Any, " problem"]
-    label: Int[Any, "problem level"] | None = None
+    label: Int[Any, "problem level"]
 
     @classmethod
     def of(cls, observations: "Observations", eps: float, labels: Sequence[str] = ()) -> "Reports":
@@ -148,4 +150,4 @@ class Reports(NamedTuple):
 
     def select(self, index: Int[np.ndarray, " selected"] | slice) -> "Reports":
         """Return some of the questions."""
-        return Reports(*(None if array is None else array[index] for array in self))
+        return Reports(*(array[index] for array in self))

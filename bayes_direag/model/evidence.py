@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 from numpyro.distributions import constraints
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class State(dist.Distribution):  # type: ignore[misc]
     support = constraints.integer_greater_than(-2)
     pytree_data_fields = ("_scores", "_values")
 
-    def __init__(self, scores: Float[Array, "state problem"], candidate: Int[Array, "report problem"]) -> None:
+    def __init__(
+        self, scores: Float[Array, "state problem"], candidate: Int[Array | np.ndarray, "report problem"]
+    ) -> None:
         values = jnp.asarray(candidate)
         self._scores, self._values = scores, jnp.concatenate([values, jnp.full_like(values[:1], -1)])
         super().__init__(batch_shape=scores.shape[1:])
@@ -92,7 +94,7 @@ sums_by_answer.defvjp(
 
 
 def over_signals(
-    logits: Float[Array, "*signal report problem"], slope: Float[Array, "*signal"]
+    logits: Float[Array | np.ndarray, "*signal report problem"], slope: Float[Array, "*signal"]
 ) -> Float[Array, "*shape"]:
     """Return the sum over signals of slope times logit; a single signal has no axis of its own."""
     return jnp.tensordot(slope, logits, axes=jnp.ndim(slope))
@@ -125,24 +127,3 @@ def _slopes(
     belief, doubt = both_sigmoids(*primals)
     slope = belief * doubt * tangents[0]
     return (belief, doubt), (slope, -slope)
-
-
-def first_mentions(candidate: Int[np.ndarray, "report problem"]) -> Bool[np.ndarray, "report problem"]:
-    """Tell whether each report is the first of its question that gives its answer; False without a usable report."""
-    earlier = [(candidate[:number] == own).any(axis=0) for number, own in enumerate(candidate)]
-    return np.asarray((candidate >= 0) & ~np.array(earlier))
-
-
-def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:
-    """Round a size up, so that few shapes are compiled: ``per_octave`` sizes between a number and its double.
-
-    Examples
-    --------
-    >>> [padded_size(n) for n in (3, 1024, 1025)]
-    [1024, 1024, 2048]
-    >>> [padded_size(n, least=64, per_octave=8) for n in (3, 65, 1000, 1319)]
-    [64, 72, 1024, 1408]
-    """
-    octave = max(least, 1 << max(n - 1, 0).bit_length()) // 2
-    step = max(octave // per_octave, 1)
-    return max(least, -(-n // step) * step)

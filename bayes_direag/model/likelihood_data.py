@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, not_observations
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.evidence import first_mentions, padded_size
-from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
+from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows, first_mentions
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import Preset
 
@@ -182,14 +181,15 @@ class LikelihoodData:
     def select(self, index: Int[np.ndarray, " selected"]) -> "LikelihoodData":
         """Return some of the questions."""
         arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
-        return replace(self, **{name: None if array is None else array[..., index] for name, array in arrays.items()})
+        chosen: dict[str, Any] = {name: array if array is None else array[..., index] for name, array in arrays.items()}
+        return replace(self, **chosen)
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``."""
         missing = size - len(self.weight)
         fill = {"candidate": -1, "merged": -1, "label": -1, "target": -1}
 
-        def filled(name: str) -> Shaped[np.ndarray, "*axis problem"] | None:
+        def filled(name: str) -> Any:
             array = getattr(self, name)
             if array is None or name == "agreement":
                 return array
@@ -262,7 +262,7 @@ def likelihood_weights(
         )
     present, counts = observations.gold_generated, usable * observations.weight
     if preset.null_target_weight != "balanced":
-        return counts * np.where(present, 1.0, preset.null_target_weight)
+        return np.asarray(counts * np.where(present, 1.0, preset.null_target_weight))
     n_present, n_absent = counts @ present, counts @ ~present
     if not n_present.all():
         raise DirEAGError(
@@ -271,3 +271,18 @@ def likelihood_weights(
         )
     balance = n_present / np.where(n_absent > 0, n_absent, 1.0)
     return np.asarray(counts * np.where(present, 1.0, balance[:, None]))
+
+
+def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:
+    """Round a size up, so that few shapes are compiled: ``per_octave`` sizes between a number and its double.
+
+    Examples
+    --------
+    >>> [padded_size(n) for n in (3, 1024, 1025)]
+    [1024, 1024, 2048]
+    >>> [padded_size(n, least=64, per_octave=8) for n in (3, 65, 1000, 1319)]
+    [64, 72, 1024, 1408]
+    """
+    octave = max(least, 1 << max(n - 1, 0).bit_length()) // 2
+    step = max(octave // per_octave, 1)
+    return max(least, -(-n // step) * step)

@@ -44,6 +44,7 @@ mode of the very density that NUTS samples.
 """
 
 import math
+from collections.abc import Callable
 from functools import cache, partial, wraps
 
 import jax.numpy as jnp
@@ -53,10 +54,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from numpyro.distributions.transforms import SoftplusTransform
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, over_signals, sums_by_answer
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.real_line import Model, on_real_line
-from bayes_direag.model.settings import Variant
+from bayes_direag.model.settings import Preset, Variant
 
 #: How far levels lie around what their agreement says. The mode of these spreads runs away, so they are fixed.
 WEIGHT_SPREAD, VOTE_SPREAD = 0.4, 0.3
@@ -162,10 +164,26 @@ def _add_up(
     draw_states(data, jnp.log(answers), jnp.log(null))
 
 
+def model_of(preset: Preset) -> Model:
+    """Return the program of a preset, on the real line; always the same one.
+
+    Raises
+    ------
+    DirEAGError
+        For a program of one's own that a file does not hold.
+    """
+    if preset.program is None and preset.name not in _PROGRAMS:
+        raise DirEAGError(
+            f"the fit is of a model of its own, {preset.name!r}, and a file does not hold the function; expected a "
+            "preset. Fit again, or make the fit from its draws with Fit.from_draws."
+        )
+    return _model_of(preset.program or _PROGRAMS[preset.name], preset.variant)
+
+
 @cache
-def model_of(program: str | Model, variant: Variant) -> Model:
-    """Return the model of this name, or a program of one's own, on the real line; always the same one."""
-    if not isinstance(program, str):
-        return program if hasattr(program, "n_searches") else on_real_line()(program)
-    model: Model = {"bayes": bayes, "paper": paper, "release": release}[program]
+def _model_of(program: Callable[..., None], variant: Variant) -> Model:
+    model: Callable[..., None] = program if hasattr(program, "n_searches") else on_real_line()(program)
     return model if variant == "confidence" else wraps(model)(partial(model, variant=variant))
+
+
+_PROGRAMS = {"bayes": bayes, "paper": paper, "release": release}

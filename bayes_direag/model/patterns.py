@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 
 
 class Patterns(NamedTuple):
@@ -52,3 +52,9 @@ def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndar
         n_named += fresh
         renumbered[:, level] = number[question, named]
     return renumbered
+
+
+def first_mentions(candidate: Int[np.ndarray, "report problem"]) -> Bool[np.ndarray, "report problem"]:
+    """Tell whether each report is the first of its question that gives its answer; False without a usable report."""
+    earlier = [(candidate[:number] == own).any(axis=0) for number, own in enumerate(candidate)]
+    return np.asarray((candidate >= 0) & ~np.array(earlier))

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bayes_direag.errors import DirEAGError
-
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
-    from bayes_direag.model.real_line import Model
 
 Variant = Literal["count", "level", "confidence"]
 RecalibrationMethod = Literal["platt", "release", "none"]
@@ -107,18 +104,6 @@ class Preset(Settings):
     eps: float = Field(default=0.005, gt=0, lt=0.5)
     null_target_weight: Literal[1, "balanced"] = 1
     recalibration: RecalibrationSettings = RecalibrationSettings(scale=0.2, out_of_fold=5)
-
-    @property
-    def model(self) -> "Model":
-        """The program, on the real line; raise DirEAGError for one of your own that a file does not hold."""
-        from bayes_direag.model.models import model_of
-
-        if self.program is None and self.name not in get_args(PresetName):
-            raise DirEAGError(
-                f"the fit is of a model of its own, {self.name!r}, and a file does not hold the function; expected a "
-                "preset. Fit again, or make the fit from its draws with Fit.from_draws."
-            )
-        return model_of(self.name if self.program is None else self.program, self.variant)
 
     @property
     def is_weighted(self) -> bool:

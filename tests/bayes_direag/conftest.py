@@ -90,7 +90,7 @@ def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
         distinct = sorted(set(own[own >= 0].tolist()))
         row[own >= 0] = [distinct.index(answer) for answer in own[own >= 0]]
     logits = clipped_logit(np.where(candidate >= 0, stated, 0.5), EPS)
-    return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1)
+    return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1, np.full_like(candidate, -1))
 
 
 def natural_parameters(n_levels: int, variant: str = "confidence") -> Parameters:

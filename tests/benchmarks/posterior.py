@@ -14,6 +14,7 @@ import arviz_stats
 from bayes_direag import LikelihoodData, Observations, simulate_observations
 from bayes_direag import preset as model
 from bayes_direag.inference.nuts import nuts_draws
+from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import SamplingSettings
 
 
@@ -37,7 +38,7 @@ def main() -> None:
         name, preset, data = labelled(source)
         for seed in range(arguments.seeds):
             start = time.process_time()
-            draws = nuts_draws(model(preset).model, data, sampling=sampling, seed=seed)
+            draws = nuts_draws(model_of(model(preset)), data, sampling=sampling, seed=seed)
             seconds = time.process_time() - start
             tables = [largest_rhat_and_smallest_ess(values) for values in draws.raw.values()]
             rhat, size = max(one[0] for one in tables), min(one[1] for one in tables)

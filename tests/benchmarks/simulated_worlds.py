@@ -36,6 +36,7 @@ from bayes_direag import LikelihoodData, Observations, Preset, fit_nuts, preset,
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import Parameters
+from bayes_direag.model.models import model_of
 from bayes_direag.model.real_line import evaluated, parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, evaluate_samples, select
 from bayes_direag.model.settings import SamplingSettings
@@ -62,7 +63,7 @@ def draw_worlds(
 ) -> list[dict[str, np.ndarray]]:
     """Draw the parameters and states (``target``) of ``n`` worlds from the prior, but for parameters that are given."""
     with jax.enable_x64(True):
-        predictive = Predictive(preset.model, given, num_samples=None if given else n)
+        predictive = Predictive(model_of(preset), given, num_samples=None if given else n)
         drawn = {name: np.asarray(own) for name, own in predictive(jax.random.key(seed), data.unlabelled).items()}
     return [{name: values[world] for name, values in drawn.items()} for world in range(n)]
 
@@ -84,7 +85,7 @@ def compared(
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
-        dims = {name: site.dims for name, site in parameter_sites(preset.model, fit.likelihood_data).items()}
+        dims = {name: site.dims for name, site in parameter_sites(model_of(preset), fit.likelihood_data).items()}
         known = Parameters.of_sites(natural, dims, len(fit.fitted.signal_names))
         right = distribution(reports, known)[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
@@ -140,7 +141,7 @@ def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
             ranks[f"{name}{list(place) or ''}"] = _rank(truth[name][place], by_draw[:, *place])
     with jax.enable_x64(True):
         true_raw = {str(name): jnp.asarray(truth[str(name)]) for name in raw}
-        found = evaluated(fit.preset.model, true_raw, fit.likelihood_data)
+        found = evaluated(model_of(fit.preset), true_raw, fit.likelihood_data)
         log_reached = float(found.log_likelihood.sum())
         log_density = float(sum(own.sum() for own in found.log_prior.values()))
     reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()

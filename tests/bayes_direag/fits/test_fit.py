@@ -23,6 +23,7 @@ from bayes_direag.fits.stored import write_tree
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.models import model_of
 from tests.bayes_direag import brute_force
 
 #: Votes alone, calibrated in sample.
@@ -223,7 +224,7 @@ def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) 
     assert tree.attrs["observations_sha256"] == simulated.fingerprint
     assert tree.attrs["dataset"] == "simulated"
     raw = {str(name): jnp.asarray(own.to_numpy()[0, 0]) for name, own in tree["unconstrained_posterior"].items()}
-    loss_at = jax.jit(lambda raw, data: penalised_loss(fit.preset.model, raw, data))
+    loss_at = jax.jit(lambda raw, data: penalised_loss(model_of(fit.preset), raw, data))
     loss = loss_at(raw, LikelihoodData.of(simulated, preset=fit.preset))
     assert float(loss_at(raw, fit.likelihood_data)) == float(loss)
     np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)

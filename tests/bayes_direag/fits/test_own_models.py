@@ -13,6 +13,7 @@ from numpyro.infer import log_likelihood
 from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
+from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.real_line import on_real_line
 from bayes_direag.model.settings import SamplingSettings
@@ -61,7 +62,7 @@ def test_it_is_recorded_by_name_and_text_and_its_file_predicts(fit: Fit, simulat
     assert record["name"] == "two_slopes"
     assert "def two_slopes" in record["source"]
     with pytest.raises(DirEAGError, match="a model of its own, 'two_slopes'"):
-        loaded.preset.model  # noqa: B018
+        model_of(loaded.preset)
 
 
 def test_it_is_cross_fitted(simulated: Observations) -> None:
@@ -76,7 +77,7 @@ def test_nuts_samples_it_and_numpyro_has_its_log_likelihood(simulated: Observati
     assert (fit.tree["posterior"]["spread"] > 0).all()
     raw = {str(name): values.to_numpy() for name, values in fit.tree["unconstrained_posterior"].to_dataset().items()}
     data = LikelihoodData.of(some, preset=two_slopes)
-    found = log_likelihood(preset(two_slopes).model, raw, data, batch_ndims=2)["target"]
+    found = log_likelihood(model_of(preset(two_slopes)), raw, data, batch_ndims=2)["target"]
     np.testing.assert_allclose(fit.tree["log_likelihood"]["target"], found, rtol=1e-10)
 
 

@@ -12,6 +12,7 @@ from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, 
 from bayes_direag.errors import ObservationError
 from bayes_direag.inference.posterior import evaluated_draws
 from bayes_direag.model import presets
+from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import default_parameters
 from tests.bayes_direag import brute_force
@@ -47,7 +48,7 @@ def fit(observations: Observations) -> Fit:
 def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit, observations: Observations) -> None:
     rows = fit.predict_candidates(observations.select(slice(0, 40))).groupby("problem_id", sort=False)
     raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
-    reached = evaluated_draws(fit.preset.model, raw, fit.likelihood_data).log_likelihood[0, 0]
+    reached = evaluated_draws(model_of(fit.preset), raw, fit.likelihood_data).log_likelihood[0, 0]
     values, worst = brute_force.of_map(fit), 0.0
     for row, (_, found) in enumerate(rows):
         reports = brute_force.reports_of(observations, row)

@@ -15,6 +15,7 @@ from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.fits.fitting import fit_map_batch
 from bayes_direag.fits.thinning import N_COPIES, thinned
 from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import SamplingSettings
 
@@ -88,7 +89,7 @@ class TestMap:
         @jax.jit
         @jax.value_and_grad
         def loss(vector):
-            return penalised_loss(partial.preset.model, unravel(vector), data)
+            return penalised_loss(model_of(partial.preset), unravel(vector), data)
 
         with jax.enable_x64(True):
             here = float(loss(found)[0])
@@ -179,7 +180,7 @@ class TestNuts:
         raw = drawn.tree["unconstrained_posterior"].to_dataset()
         data = drawn.likelihood_data
         given = {str(name): values.to_numpy() for name, values in raw.items()}
-        by_row = evaluated_draws(drawn.preset.model, given, data).log_likelihood
+        by_row = evaluated_draws(model_of(drawn.preset), given, data).log_likelihood
         by_row = by_row.reshape(-1, by_row.shape[-1])
         n = drawn.n_questions
         removed = (by_row * np.asarray(data.weight)).reshape(len(by_row), N_COPIES, n).sum(axis=1)

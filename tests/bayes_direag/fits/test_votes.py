@@ -10,6 +10,7 @@ import pytest
 
 from bayes_direag import Fit, Observations, fit_map, fit_nuts, preset
 from bayes_direag.inference.posterior import evaluated_draws
+from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.doors import assert_every_door_says_the_same
@@ -41,7 +42,7 @@ def fit() -> Fit:
 def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> None:
     rows = fit.predict_candidates(OBSERVATIONS).groupby("problem_id", sort=False)
     raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
-    reached = evaluated_draws(fit.preset.model, raw, fit.likelihood_data).log_likelihood[0, 0]
+    reached = evaluated_draws(model_of(fit.preset), raw, fit.likelihood_data).log_likelihood[0, 0]
     values = brute_force.of_map(fit)
     assert set(values["label"]) == {"no", "yes"}
     assert "slope" not in values

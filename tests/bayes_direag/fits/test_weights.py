@@ -12,6 +12,7 @@ from bayes_direag.errors import DirEAGError, ObservationError
 from bayes_direag.fits.fitting import cross_fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
+from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag.model.test_models import some_raw
 
@@ -57,7 +58,7 @@ def test_weight_two_has_the_density_of_two_equal_questions(
     assert len(data[0].weight) < len(data[1].weight)
     assert data[0].weight.sum() == pytest.approx(data[1].weight.sum())
     start = some_raw(settings, data[0])
-    losses = [float(jax.jit(lambda one: penalised_loss(settings.model, start, one))(each)) for each in data]
+    losses = [float(jax.jit(lambda one: penalised_loss(model_of(settings), start, one))(each)) for each in data]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 

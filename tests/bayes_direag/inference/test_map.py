@@ -22,7 +22,7 @@ from bayes_direag.inference import map as inference
 from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.newton import ProjectedNewton
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model.models import bayes
+from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import PRESETS, preset
 from bayes_direag.model.real_line import in_box, start_and_bounds
 from bayes_direag.model.settings import VARIANTS, Preset, Variant
@@ -44,14 +44,14 @@ def agrees_with_an_independent_optimiser(observations: Observations, settings: P
     weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)
     ours = map_estimates(observations, weight, preset=settings)
     data = LikelihoodData.weighted(observations, weight[0], preset=settings, labels=())
-    start, bounds = start_and_bounds(settings.model, data)
+    start, bounds = start_and_bounds(model_of(settings), data)
     first, unravel = ravel_pytree(start)
     limits = [bounds[name] for name in sorted(start) for _ in range(start[name].size)]
 
     @jax.jit
     @jax.value_and_grad
     def loss(vector):
-        return penalised_loss(settings.model, unravel(vector), data)
+        return penalised_loss(model_of(settings), unravel(vector), data)
 
     def lowest(start: np.ndarray) -> float:
         tight = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
@@ -137,9 +137,9 @@ def test_on_real_observations_too(name: str, settings: Preset, real_observations
 def test_the_mode_is_that_of_ones_own_svi(name: str, simulated_few: Observations) -> None:
     """With the public optimiser, which holds bounds and starts, from wherever the guide begins."""
     settings = preset(name, recalibration={"method": "none", "split": 0, "out_of_fold": 0})
-    data, model = LikelihoodData.of(simulated_few, preset=settings), in_box(settings.model)
+    data, model = LikelihoodData.of(simulated_few, preset=settings), in_box(model_of(settings))
     ours = map_estimates(simulated_few, np.asarray(data.weight)[None], preset=settings)
-    optimiser = ProjectedNewton.for_model(settings.model, data)
+    optimiser = ProjectedNewton.for_model(model_of(settings), data)
     svi = SVI(model, AutoDelta(model), optimiser, TraceMeanField_ELBO())
     with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
         theirs = svi.run(jax.random.key(0), 1, data, progress_bar=False)
@@ -206,15 +206,15 @@ def test_with_few_questions_the_lowest_of_several_optima_is_kept(simulated_few: 
     settings = preset("paper")
     data = LikelihoodData.of(simulated_few, preset=settings)
     found = map_estimates(simulated_few, np.asarray(data.weight)[None], preset=settings)
-    starts = ProjectedNewton.for_model(settings.model, data).starts or {}
+    starts = ProjectedNewton.for_model(model_of(settings), data).starts or {}
     losses = []
     for number in range(8):
         near = {name.removesuffix("_auto_loc"): value[number] for name, value in starts.items()}
-        optimiser = ProjectedNewton.for_model(settings.model, data, near=near)
-        svi = SVI(settings.model, AutoDelta(settings.model), optimiser, TraceMeanField_ELBO())
+        optimiser = ProjectedNewton.for_model(model_of(settings), data, near=near)
+        svi = SVI(model_of(settings), AutoDelta(model_of(settings)), optimiser, TraceMeanField_ELBO())
         end = svi.run(jax.random.key(0), 1, data, progress_bar=False)
         raw = {name.removesuffix("_auto_loc"): value for name, value in end.params.items()}
-        losses.append(float(jax.jit(lambda raw: penalised_loss(settings.model, raw, data))(raw)))
+        losses.append(float(jax.jit(lambda raw: penalised_loss(model_of(settings), raw, data))(raw)))
     assert (found.n_starts[0], found.n_optima[0]) == (8, 1 + int((np.diff(np.sort(losses)) > 1e-6).sum()))
     np.testing.assert_allclose(found.loss[0], min(losses), rtol=1e-9)
 

@@ -2,7 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayes_direag.model.evidence import both_sigmoids, first_mentions, sums_by_answer
+from bayes_direag.model.evidence import both_sigmoids, sums_by_answer
+from bayes_direag.model.patterns import first_mentions
 
 
 def test_belief_and_doubt_keep_their_digits_in_the_tails() -> None:

@@ -9,6 +9,7 @@ import pytest
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.real_line import evaluated
 from bayes_direag.model.settings import Preset
@@ -18,7 +19,7 @@ from tests.bayes_direag.model.test_models import labelled_yes_no, some_raw
 
 def log_likelihood(settings: Preset, data: LikelihoodData) -> np.ndarray:
     raw = some_raw(settings, data, at=1)
-    return np.asarray(jax.jit(lambda raw, data: evaluated(settings.model, raw, data).log_likelihood)(raw, data))
+    return np.asarray(jax.jit(lambda raw, data: evaluated(model_of(settings), raw, data).log_likelihood)(raw, data))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
-from bayes_direag.model.models import bayes
+from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.real_line import Raw, evaluated, on_real_line, parameter_sites
 from bayes_direag.model.settings import Preset
@@ -107,7 +107,7 @@ class TestDensity:
         self.check(MODELS["bayes"], observations, labels)
 
     def check(self, settings: Preset, observations: Observations, labels: tuple[str, ...] = ()) -> None:
-        model, kind = settings.model, settings.name
+        model, kind = model_of(settings), settings.name
         data = some_data(observations, settings, labels)
         raw = some_raw(settings, data)
         values = brute_force.natural(raw, kind, data.agreement if kind == "bayes" else (), labels)
@@ -137,7 +137,7 @@ def test_the_loss_of_the_release_is_the_printed_one(variant, labelled: Observati
     losses = [-log_probability(labelled, i, values, settings.eps) for i in range(len(data.weight))]
     entries = np.concatenate([np.ravel(value) for value in raw.values()])
     expected = data.weight @ np.array(losses) / data.weight.sum() + 0.001 * np.mean(entries**2)
-    loss = jax.jit(lambda raw: penalised_loss(settings.model, raw, data))(raw)
+    loss = jax.jit(lambda raw: penalised_loss(model_of(settings), raw, data))(raw)
     np.testing.assert_allclose(float(loss), expected, rtol=1e-12)
 
 
@@ -152,7 +152,7 @@ def test_value_and_gradient_are_finite_however_far_out(settings: Preset, sign: i
     @jax.jit
     @jax.value_and_grad
     def joint(raw: Raw) -> jax.Array:
-        return log_density(settings.model, (data,), {}, raw)[0]
+        return log_density(model_of(settings), (data,), {}, raw)[0]
 
     middle = {name: jnp.full_like(value, 0.1) for name, value in some_raw(settings, data).items()}
     alternating = jnp.asarray([1.0, -1.0, 1.0, -1.0, 1.0])
@@ -244,7 +244,7 @@ def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> 
     data = some_data(one, settings)
     raw = some_raw(settings, data)
     many = data.select(np.zeros(n, int)).unlabelled
-    drawn = np.asarray(Predictive(settings.model, raw, batch_ndims=0)(jax.random.key(4), many)["target"]).ravel()
+    drawn = np.asarray(Predictive(model_of(settings), raw, batch_ndims=0)(jax.random.key(4), many)["target"]).ravel()
     values = brute_force.natural(raw, settings.name, data.agreement if settings.name == "bayes" else ())
     support = brute_force.support(brute_force.scores(brute_force.reports_of(one, 0), values, settings.eps))
     for state, name in ((0, "a"), (1, "b"), (-1, brute_force.NULL)):

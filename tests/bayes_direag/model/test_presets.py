@@ -3,7 +3,7 @@
 import pytest
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.models import bayes, paper
+from bayes_direag.model.models import bayes, model_of, paper
 from bayes_direag.model.presets import PRESETS, label, preset
 from bayes_direag.model.settings import Preset
 
@@ -28,19 +28,19 @@ def test_documented_settings() -> None:
 
 
 def test_a_name_a_preset_and_a_function_are_presets() -> None:
-    assert preset("bayes").model is preset(PRESETS["bayes"]).model is bayes
-    assert preset("paper").model is paper
+    assert model_of(preset("bayes")) is model_of(preset(PRESETS["bayes"])) is bayes
+    assert model_of(preset("paper")) is paper
     own = preset(own_model)
     assert (own.name, own.eps, own.recalibration) == ("own_model", PRESETS["bayes"].eps, PRESETS["bayes"].recalibration)
     assert "def own_model(data)" in (own.source or "")
-    assert own.model is preset(own_model).model
+    assert model_of(own) is model_of(preset(own_model))
 
 
 def test_a_model_of_ones_own_is_recorded_by_name_and_text_alone() -> None:
     stored = Preset.model_validate_json(preset(own_model).model_dump_json())
     assert (stored.name, stored.source) == ("own_model", preset(own_model).source)
     with pytest.raises(DirEAGError, match="a model of its own, 'own_model', and a file does not hold the function"):
-        stored.model  # noqa: B018
+        model_of(stored)
 
 
 def test_the_label_tells_what_is_not_as_the_name_says() -> None:

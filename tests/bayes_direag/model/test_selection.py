@@ -69,7 +69,10 @@ def test_questions_candidates_and_levels_have_no_order(given_reports: Reports, s
 
     order = rng.permutation(given_reports.candidate.shape[1])
     shuffled = Reports(
-        given_reports.logit_confidence[:, order], given_reports.candidate[:, order], given_reports.n_candidates
+        given_reports.logit_confidence[:, order],
+        given_reports.candidate[:, order],
+        given_reports.n_candidates,
+        given_reports.label[:, order],
     )
     permuted = values._replace(weight=values.weight[order], bias=values.bias[order], vote=values.vote[order])
     np.testing.assert_allclose(support(shuffled, permuted), before, rtol=1e-12)
@@ -83,7 +86,9 @@ def test_questions_candidates_and_levels_have_no_order(given_reports: Reports, s
 
 
 def test_reversing_levels_alone_does_change_support() -> None:
-    one = Reports(clipped_logit(np.array([[0.9, 0.9, 0.2]]), EPS), np.array([[0, 0, 1]]), np.array([2]))
+    one = Reports(
+        clipped_logit(np.array([[0.9, 0.9, 0.2]]), EPS), np.array([[0, 0, 1]]), np.array([2]), np.full((1, 3), -1)
+    )
     values = natural_parameters(3)
     reversals = [{"vote": values.vote[::-1]}, {"weight": values.weight[::-1], "bias": values.bias[::-1]}]
     for reversal in reversals:
@@ -123,7 +128,7 @@ def test_the_common_scale_is_not_identified(given_reports: Reports, factor: floa
 
 
 def test_a_question_without_reports_has_only_the_null() -> None:
-    nothing = Reports(np.zeros((1, 3)), np.full((1, 3), -1), np.array([0]))
+    nothing = Reports(np.zeros((1, 3)), np.full((1, 3), -1), np.array([0]), np.full((1, 3), -1))
     assert support(nothing, natural_parameters(3)).tolist() == [[0, 1]]
 
 
@@ -149,7 +154,7 @@ def some_reports(n: int, n_levels: int = 4, *, all_differ: bool = False) -> Repo
     candidate[0] = -1
     shape = n, n_levels
     stated = clipped_logit(rng.random(shape) if all_differ else rng.choice([0.0, 0.3, 0.5, 1.0], shape), EPS)
-    return Reports(stated, candidate.astype(np.int32), candidate.max(axis=1) + 1)
+    return Reports(stated, candidate.astype(np.int32), candidate.max(axis=1) + 1, np.full_like(candidate, -1))
 
 
 @pytest.mark.parametrize("pieces", [9, 50, 1])
@@ -188,6 +193,7 @@ REPORTS = Reports(
     ),
     candidate=np.array([[0, 1, 0], [0, 0, 0], [-1, 0, 1], [-1, -1, -1]]),
     n_candidates=np.array([2, 1, 2, 0]),
+    label=np.full((4, 3), -1),
 )
 
 
@@ -312,7 +318,8 @@ def test_between_equals_string_order_decides() -> None:
     """Two levels that count alike, each with its own answer: whichever comes first, answer 0 is selected."""
     every = spread_parameters(5, n_levels=2)
     alike = Parameters(*(v if v is None or v.ndim == 1 else v[:, :1].repeat(2, axis=1) for v in every))
-    given_reports = Reports(np.full((3, 2), 0.4), np.array([[0, 1], [1, 0], [0, 0]], np.int32), np.array([2, 2, 1]))
+    candidate = np.array([[0, 1], [1, 0], [0, 0]], np.int32)
+    given_reports = Reports(np.full((3, 2), 0.4), candidate, np.array([2, 2, 1]), np.full_like(candidate, -1))
     columns = assert_predicted_as_by_plain_equations(given_reports, alike)
     assert columns["candidate"].tolist() == [0, 0, 0]
 
@@ -321,7 +328,8 @@ def test_string_order_decides_within_a_sample_too() -> None:
     """Reports of no weight in one sample leave both answers with what every state has."""
     parameters = without(spread_parameters(5, n_levels=2), "vote", "vote_slope")
     parameters.weight[1] = 1e-30
-    given_reports = Reports(np.array([[2.2, -2.2]] * 2), np.array([[0, 1], [1, 0]], np.int32), np.array([2, 2]))
+    candidate = np.array([[0, 1], [1, 0]], np.int32)
+    given_reports = Reports(np.array([[2.2, -2.2]] * 2), candidate, np.array([2, 2]), np.full_like(candidate, -1))
     columns = assert_predicted_as_by_plain_equations(given_reports, parameters)
     assert columns["change_probability"][0] != columns["change_probability"][1]
 
