@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -89,7 +89,7 @@ class Origin(Settings):
     sha256: str
 
     @classmethod
-    def of(cls, observations: Observations) -> Self:
+    def of(cls, observations: Observations) -> "Origin":
         """Describe observations."""
         return cls(
             questions=len(observations),
@@ -113,7 +113,7 @@ class EvaluationRecord(Settings):
     versions: dict[str, str]
 
     @classmethod
-    def of(cls, settings: EvaluationSettings, **given: Observations | None) -> Self:
+    def of(cls, settings: EvaluationSettings, **given: Observations | None) -> "EvaluationRecord":
         """Make the record of what was given to :func:`evaluate`."""
         origins: dict[str, Any] = {name: Origin.of(one) for name, one in given.items() if one is not None}
         return cls(settings=settings, versions=versions("jax", "numpyro", "numpy", "scipy"), **origins)

@@ -100,7 +100,7 @@ def _support(reports: list[tuple[int, str, float]], draw: dict[str, object], eps
 def test_it_is_the_prediction_and_without_a_report_that_of_a_file_without_it(kind: str, name: str) -> None:
     fit, row = FITS[kind], OBSERVATIONS.problem_id.index(name)
     found, question = explain(fit, OBSERVATIONS, name, interval_level=0.8), OBSERVATIONS.questions[row]
-    expected = fit.predict(OBSERVATIONS.select([row]), interval_level=0.8).iloc[0]
+    expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
     pd.testing.assert_series_equal(found.prediction, expected, check_names=False, rtol=1e-12)
     for own in found.reports.itertuples():
         rest = tuple(one for one in question.observations if one.level_name != own.level)
@@ -154,4 +154,4 @@ def test_the_command(tmp_path) -> None:
 
 def test_a_name_that_occurs_twice() -> None:
     with pytest.raises(DirEAGError, match=r"saw 2 questions 'lone'; expected one"):
-        explain(FITS["map"], OBSERVATIONS.select([5, 6, 5]), "lone")
+        explain(FITS["map"], OBSERVATIONS.select(np.array([5, 6, 5])), "lone")
