@@ -131,9 +131,8 @@ def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
         (["--folds", 81], "cannot deal 80 usable questions into 81 folds"),
         (["--folds", 1], "Ask for more folds"),
         (["--vanilla-level", "vanila"], "no level is called 'vanila'"),
-        (["--set", "epps=1"], "'epps'"),
+        (["--methods", "count"], "expected preset paper or release"),
         (["--method", "nuts", "--methods", "count", "--target-accept", 1], "--target-accept 1.0: expected"),
-        (["--method", "nuts", "--methods", "count", "--preset", "release"], "weighs questions unequally"),
     ],
 )
 def test_what_cannot_be_evaluated(tmp_path, observations, monkeypatch, options, says):

@@ -125,6 +125,6 @@ def test_better_and_worse_need_the_interval_and_the_p_value(low: float, high: fl
 
 @pytest.mark.parametrize("end", [-0.00017, 0.00017, -4e-7, 0.0004, 0.012])
 def test_an_end_shows_its_side_of_zero(end: float) -> None:
-    text = interval(min(end, 0), max(end, 0), signed=True)
+    text = interval(min(end, 0.0), max(end, 0.0), signed=True)
     assert ("\N{MINUS SIGN}" in text, "+" in text) == (end < 0, end > 0)
     assert float(text[1:-1].replace("\N{MINUS SIGN}", "-").split(", ")[end > 0]) == pytest.approx(end, rel=0.5)
