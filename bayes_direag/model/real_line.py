@@ -21,6 +21,7 @@ from numpyro.infer.reparam import ExplicitReparam, LocScaleReparam, Reparam, Tra
 from numpyro.infer.util import log_density
 from numpyro.primitives import Messenger
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
 
 type Model = Callable[[LikelihoodData], None]
@@ -60,8 +61,13 @@ def on_real_line(
         moved = reparam(program, config=rule)
 
         @wraps(program)
-        def model(*arguments: Any, **keywords: Any) -> None:
-            moved(*arguments, **keywords)
+        def model(data: Any, *arguments: Any, **keywords: Any) -> None:
+            if not isinstance(data, LikelihoodData):
+                raise DirEAGError(
+                    f"{program.__name__}: saw {type(data).__name__}; expected LikelihoodData, as "
+                    "LikelihoodData.of(Observations.from_frame(frame)) or of(Observations.read(file)) gives them."
+                )
+            moved(data, *arguments, **keywords)
 
         model.start, model.n_searches = start or {}, n_searches  # type: ignore[attr-defined]
         return model

@@ -17,6 +17,7 @@ from numpyro.optim import Adam
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
@@ -268,3 +269,8 @@ def test_sites_of_any_support_are_put_on_the_real_line() -> None:
         return log_density(program, (None,), {}, raw)[0]
 
     assert abs(float(jax.grad(density)(math.log(1.5)))) < 1e-6
+
+
+def test_a_model_called_with_a_frame_says_what_to_give(labelled: Observations) -> None:
+    with pytest.raises(DirEAGError, match=r"bayes: saw DataFrame; expected LikelihoodData, as LikelihoodData\.of"):
+        bayes(labelled.to_frame())
