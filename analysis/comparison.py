@@ -60,9 +60,9 @@ _PICTURES = {
         "↓ less.",
     ),
     "predictions": (
-        "How far do probabilities move?",
-        "{n} questions. Above 0: the other is surer than the first. Lines: 90% interval of its posterior, if it has "
-        "one; where it crosses 0 it holds the probability of the first.",
+        "How far do probabilities move, from {first} to {others}?",
+        "A point for each of {n} questions; above 0, {others} is surer of its answer than {first}. Lines: 90% interval "
+        "of the draws; one that holds 0 holds the probability of {first}.",
     ),
 }
 _LOO_NOTE = (
@@ -121,7 +121,9 @@ class Comparison(Result):
                 table = self.tables[name]
                 with figure_style():
                     height = 4.6 if name == "predictions" else 0.6 + 0.3 * len(table)
-                    figure = headed_figure(title, caption.format(n=table["n"].iloc[0]), height, width=7.4)
+                    first, *others = self.described
+                    words = {"n": table["n"].iloc[0], "first": first, "others": " or ".join(others)}
+                    figure = headed_figure(title.format(**words), caption.format(**words), height, width=7.4)
                     _DRAW[name](figure.subplots(), table)
                 yield Picture(name, figure)
         if "parameters" in self.tables:

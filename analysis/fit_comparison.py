@@ -109,16 +109,20 @@ def draw_shifts(axes: "Axes", table: pd.DataFrame) -> None:
     """Draw how far each probability moves from the first fit, against that fit's, with the interval of the draws."""
     first, *others = table["model"].unique()
     axes.axhline(0, color=REFERENCE, linewidth=1)
-    for name in others:
-        rows = table[(table["model"] == name) & table["shift"].notna()]
-        for changed, colour, marker, size in ((False, RIGHT, "o", 16), (True, WRONG, "^", 44)):
-            part = rows[rows["changed"].astype(bool) == changed]
-            x, label = part["reference"], f"{'another' if changed else 'the same'} answer ({len(part)})"
-            if "low" in part:
-                opacity = 0.8 if changed else 0.25
-                axes.vlines(x, part["low"] - x, part["high"] - x, color=colour, linewidth=0.8, alpha=opacity)
-            axes.plot(x, part["shift"], marker, color=colour, markersize=size**0.5, mec="white", mew=0.4, label=label)
+    rows = table[(table["model"] != first) & table["shift"].notna()]
+    for changed, colour, marker, size in ((False, RIGHT, "o", 4.5), (True, WRONG, "^", 7.5)):
+        part = rows[rows["changed"].astype(bool) == changed]
+        x, label = part["reference"], f"{'another' if changed else 'the same'} answer ({len(part)})"
+        if "low" in part:
+            opacity = 0.8 if changed else 0.25
+            axes.vlines(x, part["low"] - x, part["high"] - x, color=colour, linewidth=0.9, alpha=opacity, zorder=1)
+        axes.plot(x, part["shift"], marker, color=colour, markersize=size, mec="white", mew=0.5, label=label)
+    if "low" in rows and rows["low"].notna().any():
+        holds = ((rows["low"] <= rows["reference"]) & (rows["reference"] <= rows["high"])).sum()
+        label = f"90% interval; {holds} of {len(rows)} hold 0"
+        axes.plot([], [], color=RIGHT, linewidth=0.9, alpha=0.5, label=label)
     axes.set_xlim(0, 1)
+    axes.margins(y=0.12)
     axes.set_xlabel(without_formulas(f"probability that the answer is right, {first}"))
     axes.set_ylabel(without_formulas(f"{' or '.join(others)} minus {first}"))
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper right", ncols=3, columnspacing=1.2, handletextpad=0.4)
