@@ -13,10 +13,11 @@ import pandas as pd
 from pydantic import ValidationError
 from tqdm.auto import tqdm
 
-from analysis.display.folders import ResultFolder, unreadable, versions, write_record
+from analysis.display.folders import ResultFolder, unreadable, write_record
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
+from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
 from analysis.methods.direag import (
     FITTED_METHODS,
     FitLearner,
@@ -32,7 +33,7 @@ from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
 from analysis.scores.selective import by_threshold
-from bayes_direag.data.answers import AnswerKind, same_answer
+from bayes_direag.data.answers import same_answer
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
@@ -41,7 +42,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Settings
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,64 +60,6 @@ EVALUATION_FOLDER = ResultFolder("evaluation", MANIFEST, tuple(TABLES), others=(
 
 #: The method that an evaluation is about, where it was evaluated.
 DIREAG = "direag"
-
-
-class EvaluationSettings(Settings):
-    """The settings of an evaluation, with defaults filled in: see :func:`evaluate`.
-
-    ``n_folds`` is None with a test set, and ``sampling`` is None for MAP fits.
-    """
-
-    fit_method: FitMethod
-    preset: Preset
-    sampling: SamplingSettings | None
-    methods: tuple[str, ...]
-    vanilla_level: str
-    n_folds: int | None
-    seed: int
-    n_resamples: int
-    interval_level: float
-
-
-class Origin(Settings):
-    """Which observations were read."""
-
-    questions: int
-    answers: AnswerKind
-    levels: tuple[str, ...]
-    datasets: tuple[str, ...]
-    models: tuple[str, ...]
-    sha256: str
-
-    @classmethod
-    def of(cls, observations: Observations) -> "Origin":
-        """Describe observations."""
-        return cls(
-            questions=len(observations),
-            answers=observations.kind,
-            levels=observations.level_names,
-            datasets=observations.datasets,
-            models=observations.models,
-            sha256=observations.fingerprint,
-        )
-
-
-class EvaluationRecord(Settings):
-    """``evaluation.json``: settings, the origin of all observations, versions, and the command, if it was one."""
-
-    command: str | None = None
-    settings: EvaluationSettings
-    observations: Origin
-    test: Origin | None = None
-    samples: Origin | None = None
-    topk: Origin | None = None
-    versions: dict[str, str]
-
-    @classmethod
-    def of(cls, settings: EvaluationSettings, **given: Observations | None) -> "EvaluationRecord":
-        """Make the record of what was given to :func:`evaluate`."""
-        origins: dict[str, Any] = {name: Origin.of(one) for name, one in given.items() if one is not None}
-        return cls(settings=settings, versions=versions("jax", "numpyro", "numpy", "scipy"), **origins)
 
 
 class StoredFits(Mapping[tuple[str, str], Fit]):

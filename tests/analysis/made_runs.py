@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.evaluation import Evaluation, EvaluationRecord, EvaluationSettings
+from analysis.evaluation import Evaluation
+from analysis.evaluation_record import EvaluationRecord, EvaluationSettings
 from analysis.scores.scoring import score
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
