@@ -7,8 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bayes_direag.data.json_lines import read_lines
-from bayes_direag.data.tables import csv_cells
 from bayes_direag.errors import DirEAGError
 
 Form = Literal["gsm8k", "svamp", "gsm_hard"]
@@ -105,6 +103,8 @@ def read_rows(path: Path) -> list[Row]:
         raise DirEAGError(
             f"{path}: saw no such file; expected one of {', '.join(HUB)}, or a file. Check the name or path."
         )
+    from bayes_direag.data.json_lines import read_lines
+
     lines = [*read_lines(path)]
     if path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
         rows = list(_table_rows(lines, path))
@@ -183,6 +183,8 @@ def _array_rows(path: Path, text: str) -> list[Row]:
 
 
 def _table_rows(lines: Sequence[str], path: Path) -> Iterator[Row]:
+    from bayes_direag.data.tables import csv_cells
+
     header, _, cells = csv_cells(lines, path)
     for *values, line in zip(*(column.to_pylist() for column in cells.columns), strict=True):
         yield Row(line, {name: value for name, value in zip(header, values, strict=True) if name})
