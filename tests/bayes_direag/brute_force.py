@@ -65,7 +65,6 @@ def natural(
 
 def log_priors(raw: Mapping[str, object], model: str, total_weight: float) -> dict[str, np.ndarray]:
     """Return the log prior density of each raw number."""
-    n_raw = sum(np.size(value) for value in raw.values())
     slope = np.asarray(raw.get("slope_base", 0.0))  # perhaps with leading axes chain and draw
     n_signals = slope.shape[-1] if slope.ndim % 2 else 1
     normals = {
@@ -86,6 +85,7 @@ def log_priors(raw: Mapping[str, object], model: str, total_weight: float) -> di
         normals = dict.fromkeys(raw, (0, math.sqrt(500)))
     if model != "release":
         return {name: stats.norm.logpdf(np.asarray(value), *normals[name]) for name, value in raw.items()}
+    n_raw = sum(np.size(value) for value in raw.values()) / np.size(raw["prior_strength_base"])  # in each draw
     sd = math.sqrt(n_raw / (2 * 0.001 * total_weight))
     bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
     return {

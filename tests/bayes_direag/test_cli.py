@@ -74,7 +74,6 @@ def test_near_names_are_named(tmp_path, observations, fitted):
     assert "Did you mean vanilla?" in refuse(
         "evaluate", observations, *options, "--methods", "vanilla", "--vanilla-level", "vanila"
     )
-    assert "Did you mean weight?" in refuse("fit", observations, *options, "--set", "wieght.start=0")
     renamed = tmp_path / "renamed.jsonl"
     renamed.write_text(observations.read_text().replace('"confident"', '"confidnt"'))
     assert "Did you mean confident?" in refuse("predict", fitted[0], renamed, "--out", tmp_path / "p.csv")

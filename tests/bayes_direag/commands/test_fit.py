@@ -10,7 +10,6 @@ import pytest
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.command_line import direag, labels_of, one_line, refuse, succeed
 
@@ -35,7 +34,7 @@ def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
         "share",
         "agrees",
         "by chance",
-        *PRESETS["bayes"].parameters("confidence"),
+        *Fit.load(path).parameters()["parameter"].unique(),
     ):
         assert said in words
 
@@ -46,7 +45,7 @@ def test_show_json(fitted):
     assert said == {"fit": str(fitted[0]), "preset": "bayes", "levels": list(LEVELS), "converged": True, "seed": 3}
     assert shown["versions"]["bayes-direag"]
     rows = shown["parameters"]
-    assert len(rows) == 3 * (5 + 2) + 2 + 5 + 2
+    assert len(rows) == 4 + 3 * 5 + 4 + 2
     assert {name: len(values) for name, values in shown["agreement"].items()} == dict.fromkeys(
         ("share", "by_chance", "score"), 5
     )
@@ -157,7 +156,7 @@ class TestNuts:
 
     def test_show_json_says_null_where_chains_never_moved(self, tmp_path, sampled):
         shown = json.loads(succeed("show", sampled, "--json"))
-        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 200)
+        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 400)
         assert shown["smallest_ess"] > 0
         assert all(row["low"] is not None for row in shown["parameters"])
         fit = Fit.load(sampled)

@@ -157,5 +157,5 @@ def test_other_objects_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DirEAGError, match="of several in one text: level='model,prompt'"):
         Observations.from_frame(rows(), level=["level", "prompt"])
     monkeypatch.setenv("HOME", str(tmp_path))
-    fit_map(observations, variant="count").save("~/fit.nc")
+    fit_map(observations, preset="paper").save("~/fit.nc")
     assert (tmp_path / "fit.nc").exists()

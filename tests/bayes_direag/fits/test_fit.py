@@ -209,11 +209,12 @@ def test_a_damaged_fit_is_refused_before_it_is_opened(
     assert xr.open_datatree(tmp_path / "fit.nc")["posterior"].to_dataset().equals(fit.tree["posterior"].to_dataset())
     content = (tmp_path / "fit.nc").read_bytes()
     monkeypatch.setattr(netCDF4, "Dataset", None)
-    for place in (0, len(content) // 3, len(content) - 1):
+    other = "its content is not what was written"
+    for place, says in ((0, "this is no NetCDF file"), (len(content) // 3, other), (len(content) - 1, other)):
         damaged = bytearray(content)
         damaged[place] ^= 1
         (tmp_path / "damaged.nc").write_bytes(damaged)
-        with pytest.raises(FitFileError, match="its content is not what was written"):
+        with pytest.raises(FitFileError, match=says):
             Fit.load(tmp_path / "damaged.nc")
 
 

@@ -158,13 +158,13 @@ class TestContainer:
 
     def test_what_the_group_loo_says_of_the_selected_answer(self, nuts: Fit, labelled: Observations) -> None:
         loo, fitted = nuts.tree["loo"], nuts.fitted
-        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "confidence"}
+        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "probability"}
         question = np.arange(len(fitted))
         assert (fitted.correct_candidate[question, loo["candidate"]] == loo["correct"].to_numpy()).all()
         inside = nuts.predict(labelled.select(labelled.labelled & labelled.answered))
-        apart = loo["confidence"].to_numpy() - inside["confidence"].to_numpy()
+        apart = loo["probability"].to_numpy() - inside["probability"].to_numpy()
         assert 0 < np.abs(apart).mean() < 0.1
-        assert abs(loo["confidence"].mean() - loo["correct"].mean()) < 0.05
+        assert abs(loo["probability"].mean() - loo["correct"].mean()) < 0.05
 
 
 class TestPredictions:
@@ -185,15 +185,15 @@ class TestPredictions:
             mean = support.mean(axis=0)
             best = int(mean[:-1].argmax())
             mine = support[:, best]
-            confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
+            probability = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
             assert row["answer"] == simulated.candidates[question][best]
             np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
-            np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["probability"], probability.mean(), rtol=1e-10)
             shares = {str(k): float(value) for k, value in enumerate(mean[:-1])} | {brute_force.NULL: float(mean[-1])}
-            expected = brute_force.null_probability(shares, str(best), confidence.mean())
+            expected = brute_force.null_probability(shares, str(best), probability.mean())
             np.testing.assert_allclose(row["null_probability"], expected, rtol=1e-9, atol=1e-13)
-            ends = np.quantile(confidence, [0.2, 0.8])
-            np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
+            ends = np.quantile(probability, [0.2, 0.8])
+            np.testing.assert_allclose(row[["probability_low", "probability_high"]].astype(float), ends, rtol=1e-10)
             changes.append((support[:, :-1].argmax(axis=1) != best).mean())
             assert row["change_probability"] == pytest.approx(changes[-1])
         assert max(changes) > 0.05
@@ -210,18 +210,18 @@ class TestPredictions:
     def test_an_unanswered_question(self, nuts: Fit, unlearnable: Observations) -> None:
         table = nuts.predict(unlearnable).set_index("problem_id")
         silent = table.loc["silent"]
-        undefined = ["answer", "confidence", "confidence_low", "confidence_high", "change_probability", "support"]
+        undefined = ["answer", "probability", "probability_low", "probability_high", "change_probability", "support"]
         assert silent[undefined].isna().all()
         assert (silent["null_probability"], silent["n_candidates"], silent["n_used"]) == (1, 0, 0)
         assert table.drop("silent").notna().all(axis=None)
 
     def test_the_columns(self, nuts: Fit, labelled: Observations) -> None:
-        spread = ["confidence_low", "confidence_high", "change_probability"]
+        spread = ["probability_low", "probability_high", "change_probability"]
         few = [
             "problem_id",
             "answer",
             "answer_as_given",
-            "confidence",
+            "probability",
             "support",
             "null_probability",
             "n_candidates",
@@ -275,11 +275,11 @@ class TestRuns:
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
         assert fit.recalibration.method == "platt"
 
-    def test_without_a_final_calibration_confidence_is_support(self, labelled: Observations) -> None:
+    def test_without_a_final_calibration_probability_is_support(self, labelled: Observations) -> None:
         plain = presets.preset("bayes", recalibration={"method": "none"})
         fit = fit_nuts(labelled, preset=plain, sampling=TINY)
         table = fit.predict(labelled)
-        np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
+        np.testing.assert_allclose(table["probability"], table["support"], rtol=1e-12)
         assert fit.tree["recalibration"]["slope"].shape == (2, 25)
 
 

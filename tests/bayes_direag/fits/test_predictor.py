@@ -127,7 +127,7 @@ def within(*place: str, **parts: object):
         (changed(version=1), "saw bayes-direag predictor 1; expected bayes-direag predictor 2"),
         (changed(answers="numbers"), "saw numbers answers; expected one of numeric, choice, choices, text"),
         (changed(levels=["a"]), "parameters weight, vote are not 1 draws of 1 levels"),
-        (changed(parameters={"weight": [[1.0]]}), "TypeError: .*'prior_strength' and 'null_base'"),
+        (changed(parameters={"weight": [[1.0]]}), "TypeError: .*'prior_strength', 'null_base'"),
         (changed(recalibration={"method": "platt"}), "KeyError: 'values'"),
         (changed(eps=1e308), "saw eps 1e\\+308; expected a number between 0 and 0.5"),
         (changed(eps=None), "TypeError"),
