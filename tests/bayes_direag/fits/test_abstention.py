@@ -87,7 +87,7 @@ def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
     rng = np.random.default_rng(2)
     confidence, correct = rng.random(140), rng.random(140) < 0.9
     tree = fit.tree.copy()
-    left_out = {"confidence": confidence, "correct": correct}
+    left_out = {"probability": confidence, "correct": correct}
     tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
     sampled = Fit(tree)
     expected = choose_threshold(confidence, correct, sampled.predict(NEW)["probability"].to_numpy(), target=0.7)
