@@ -198,7 +198,7 @@ def compare(
     if evaluations and observations is not None:
         raise DirEAGError("observations (--obs): saw evaluation folders; expected them with fits. Leave them out.")
     if fits and method is not None:
-        raise DirEAGError(f"method={method!r} (--method): saw fits; expected it with evaluation folders. Leave it out.")
+        raise DirEAGError(f"method={method!r}: saw fits; expected it with evaluation folders. Leave it out.")
     tables, frames = {}, {}
     if fits:
         check_comparable(fits, same_questions=observations is None)
@@ -237,8 +237,8 @@ def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd
         has = one.predictions["method"].unique().tolist()
         if method not in has:
             raise DirEAGError(
-                f"{name} has no method {method!r}; expected one of {', '.join(has)}.{did_you_mean(method, has)} Name "
-                "it (method=, --method)."
+                f"{name} has no method {method!r}; expected one of {', '.join(has)}.{did_you_mean(method, has)} "
+                "Evaluate it, or in Python name another (method=)."
             )
         frames[name] = one.predictions[one.predictions["method"] == method].set_index("problem_id")
         reference, first = next(iter(frames.items()))
@@ -392,7 +392,7 @@ def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
             raise DirEAGError(
                 f"{name} weighs questions unequally (null_target_weight {fit.preset.null_target_weight}), which is not "
                 "a probability model, so its leave-one-out density is none either; expected weight 1. Take preset "
-                "paper, or say allow_weighted (--allow-weighted) to see the figures all the same."
+                "paper, or say allow_weighted=True to see the figures all the same."
             )
 
 

@@ -34,7 +34,6 @@ from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import same_answer
-from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
@@ -117,17 +116,15 @@ class Evaluation(Result):
     folder: Path | None = None
 
     @classmethod
-    def read(
-        cls, folder: str | Path, observations: str | Path | None = None, columns: Columns | None = None
-    ) -> "Evaluation":
+    def read(cls, folder: str | Path, observations: str | Path | None = None) -> "Evaluation":
         """Read a folder that ``direag evaluate`` has written.
 
         Parameters
         ----------
         folder
             The folder.
-        observations, columns
-            The file of the evaluated questions, for their texts and reports, and its names of columns.
+        observations
+            The file of the evaluated questions, for their texts and reports; it is read as for the evaluation.
 
         Raises
         ------
@@ -151,7 +148,7 @@ class Evaluation(Result):
         if observations is None:
             return evaluation
         of = evaluation.of
-        given = Observations.read(observations, of.answers, columns)
+        given = Observations.read(observations, of.answers, of.read_as)
         if given.fingerprint != of.sha256:
             raise DirEAGError(
                 f"{observations}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} "
@@ -499,7 +496,7 @@ def _chosen_methods(
     if unknown or not methods:
         seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
         meant = did_you_mean(unknown[0], EVALUATED_METHODS) if unknown else ""
-        raise DirEAGError(f"{seen}.{meant} direag evaluate --list-methods says what there is.")
+        raise DirEAGError(f"{seen}.{meant} Without --methods all are evaluated, and --all says what each does.")
     return tuple(dict.fromkeys(methods))
 
 

@@ -4,7 +4,9 @@ from typing import Any
 
 from analysis.display.folders import versions
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.plain import ConfidenceScale
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Settings
 
 
@@ -34,10 +36,14 @@ class Origin(Settings):
     datasets: tuple[str, ...]
     models: tuple[str, ...]
     sha256: str
+    columns: tuple[str, ...] = ()
+    scale: ConfidenceScale | None = None
+    groups: str | None = None
 
     @classmethod
     def of(cls, observations: Observations) -> "Origin":
         """Describe observations."""
+        names = observations.table.names or Columns()
         return cls(
             questions=len(observations),
             answers=observations.kind,
@@ -45,7 +51,17 @@ class Origin(Settings):
             datasets=observations.datasets,
             models=observations.models,
             sha256=observations.fingerprint,
+            columns=tuple(names.pairs),
+            scale=names.scale,
+            groups=names.groups,
         )
+
+    @property
+    def read_as(self) -> Columns | None:
+        """How the observations were read; None as in our own form."""
+        if not (self.columns or self.scale or self.groups):
+            return None
+        return Columns.named(self.columns, scale=self.scale, groups=self.groups)
 
 
 class EvaluationRecord(Settings):

@@ -27,7 +27,7 @@ GROUP = "direag.commands"
 #: The commands in the order of the work, by the panel of the help that they stand in; others follow.
 PANELS = {
     "Start": ("quickstart", "simulate"),
-    "Fit and predict": ("label", "fit", "show", "predict", "export"),
+    "Fit and predict": ("label", "fit", "show", "predict"),
     "Decide": ("policy", "drift", "explain"),
     "Look": ("evaluate", "report", "compare", "diagnose", "plot"),
     "Ask a model": ("elicit", "import"),
@@ -64,7 +64,7 @@ class FrontDoor(TyperGroup):
         """Return the given command, or say which one may have been meant."""
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
-            near = did_you_mean(args[0], names)
+            near = " direag predict prints the estimate." if args[0] == "estimate" else did_you_mean(args[0], names)
             raise DirEAGError(f"there is no command {args[0]!r}.{near} See direag --help.")
         return super().resolve_command(ctx, args)
 

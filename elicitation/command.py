@@ -36,7 +36,6 @@ _how = partial(typer.Option, rich_help_panel="How they are asked")
 _server = partial(typer.Option, rich_help_panel="The server")
 _instead = partial(typer.Option, rich_help_panel="Instead of a server")
 
-LenientOption = Annotated[bool, _how(help="Without a final line, guess as the released code does: the last number.")]
 PromptsFromOption = Annotated[
     Path | None, _how(metavar="FOLDER", help="A checkout of the paper's released code: ask in its own words.")
 ]
@@ -46,7 +45,9 @@ OverridesOption = Annotated[
         "--set",
         metavar="FIELD=VALUE",
         help="Override a setting: temperature=0.2, top_k=none, structured=true (hold replies to the form of the last "
-        "line, vLLM only). body.NAME=JSON adds a field to the body of each request.",
+        "line, vLLM only), lenient=true (without a final line, take the last number, as the released code does), "
+        "reproducible=true (a server that is started here repeats its replies by --seed, which takes longer). "
+        "body.NAME=JSON adds a field to the body of each request.",
     ),
 ]
 ConcurrencyOption = Annotated[
@@ -86,7 +87,6 @@ def elicit_command(
         ReplyForm,
         _how(metavar="FORM", help="text: a reply with a final line. json: a JSON object; not to be mixed with text."),
     ] = "text",
-    lenient: LenientOption = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
     sample: Annotated[int | None, _which(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
     columns: Annotated[
@@ -95,9 +95,11 @@ def elicit_command(
     ] = None,
     answers: AnswersOption = None,
     levels: Annotated[
-        Path | None, _how(help="TOML file with your own levels or wording; a level may name its model.")
+        Path | None,
+        _how(
+            help="TOML file with your own levels, wording, or [[examples]] to show first; a level may name its model."
+        ),
     ] = None,
-    examples: Annotated[Path | None, _how(help="TOML file with example turns to show first.")] = None,
     overrides: OverridesOption = None,
     policy: Annotated[
         Path | None, typer.Option(help="Ask level by level, while it is worth the price, by a file of `direag policy`.")
@@ -114,9 +116,6 @@ def elicit_command(
             min=0, help="Seed of the run, from which those of requests are derived. By default 0, or the model's."
         ),
     ] = None,
-    reproducible: Annotated[
-        bool, _server(help="Have a server that is started here repeat its replies by --seed, which takes longer.")
-    ] = False,
     concurrency: ConcurrencyOption = None,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
@@ -155,8 +154,8 @@ def elicit_command(
     seed = released_seed(preset, wording) if seed is None else seed
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
-    prompts = load_protocol(protocol, levels, examples, wording, form, prompts_from)
-    sampling = choose_sampling(preset, wording, overrides or (), lenient=lenient, reproducible=reproducible)
+    prompts = load_protocol(protocol, levels, wording, form, prompts_from)
+    sampling = choose_sampling(preset, wording, overrides or ())
     of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
     served = model is not None and not base_url
     engines = [served, bool(base_url), replay is not None]
@@ -167,8 +166,8 @@ def elicit_command(
         )
     if sampling.reproducible and replay is None and (not served or of_levels):
         raise DirEAGError(
-            "--reproducible: saw a server that was not started here; expected one that is, as replies depend on how a "
-            "server was started. Leave out --base-url and the models in --levels, or leave out --reproducible."
+            "--set reproducible=true: saw a server that was not started here; expected one that is, as replies depend "
+            "on how a server was started. Leave out --base-url and the models in --levels, or leave out the setting."
         )
     engine: Engine
     if replay is not None:

@@ -83,11 +83,8 @@ def choose_sampling(
     preset: ModelPreset | None,
     wording: Wording,
     overrides: Iterable[str] = (),
-    *,
-    lenient: bool = False,
-    reproducible: bool = False,
 ) -> Sampling:
-    """Return the sampling settings of a run: the defaults, ``overrides`` (FIELD=VALUE), and what the flags turn on.
+    """Return the sampling settings of a run: the defaults, and ``overrides`` (FIELD=VALUE).
 
     A model without a preset is assumed to have no generation config.
     """
@@ -95,6 +92,4 @@ def choose_sampling(
         sampling = _RELEASED if preset is None else preset.released
     else:
         sampling = Sampling() if preset is None else PAPER
-    sampling = sampling.override(dict(override.partition("=")[::2] for override in overrides))
-    flags = {"lenient": lenient or sampling.lenient, "reproducible": reproducible or sampling.reproducible}
-    return sampling.model_copy(update=flags)
+    return sampling.override(dict(override.partition("=")[::2] for override in overrides))

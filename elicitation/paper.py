@@ -19,7 +19,7 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
 from bayes_direag.packages import take
-from elicitation.command import LenientOption, PromptsFromOption, VllmArgsOption, VllmPythonOption, serve
+from elicitation.command import PromptsFromOption, VllmArgsOption, VllmPythonOption, serve
 from elicitation.parsing import count_words
 from elicitation.prompts import ProtocolName, load_protocol, prompt_hash
 from elicitation.workload import PlannedRun, estimate, planned_runs
@@ -58,7 +58,6 @@ def paper_command(
         typer.Option(metavar="URL", help="A running server: one for all models, or one for each in their order."),
     ] = None,
     prompts_from: PromptsFromOption = None,
-    lenient: LenientOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of replies, folds and intervals. By default the model's, or 0.")
     ] = None,
@@ -86,11 +85,11 @@ def paper_command(
     parts = planned_runs(_names(datasets), questions, limit, prompts_from)
     urls = _urls(base_url, list(folders))
     known = {model: find_preset(model) for model in folders}
-    sampling = {model: choose_sampling(preset, "paraphrased", lenient=lenient) for model, preset in known.items()}
+    sampling = {model: choose_sampling(preset, "paraphrased") for model, preset in known.items()}
     err.print(estimate(parts, folders, max(settings.max_tokens or 0 for settings in sampling.values())))
     if dry_run:
         return
-    record = {"limit": limit, "seed": seed, "lenient": lenient, **_prompts(prompts_from)}
+    record = {"limit": limit, "seed": seed, **_prompts(prompts_from)}
     _claim(target, record)
     seeds = {model: released_seed(known[model], "paraphrased") if seed is None else seed for model in folders}
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}

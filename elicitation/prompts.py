@@ -179,24 +179,22 @@ class Protocol:
 def load_protocol(
     name: str,
     levels_file: str | Path | None = None,
-    examples_file: str | Path | None = None,
     wording: Wording = "ours",
     form: ReplyForm = "text",
     prompts_from: str | Path | None = None,
 ) -> Protocol:
-    """Load a shipped protocol, with levels, wording or examples of your own if files are given.
+    """Load a shipped protocol, with levels, wording or examples of your own if a file is given.
 
-    Raises DirEAGError if the name is unknown, prompts of the released code are asked for in JSON, or a file cannot be
-    read or does not define a valid protocol.
+    Raises DirEAGError if the name is unknown, prompts of the released code are asked for in JSON, or the file cannot
+    be read or does not define a valid protocol.
 
     Parameters
     ----------
     levels_file : path-like, optional
         A TOML file in the form of the shipped ones. A level is a table ``[levels.NAME]`` with fields of
         :class:`Level`; they are numbered in their order. Its fields (``levels`` as a whole, ``n_samples``, ``frame``,
-        ``repair``, ``reply_pattern``, ``holds``, ``repairs``, ``schema``) replace the shipped ones.
-    examples_file : path-like, optional
-        A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
+        ``repair``, ``reply_pattern``, ``holds``, ``repairs``, ``schema``) replace the shipped ones, as do
+        ``[[examples]]``, each with ``question`` and ``reply``.
     wording : {"ours", "paraphrased"}
         Prompts and form of the reply: ours, or those of the paper's released code in other words.
     form : {"text", "json"}
@@ -219,10 +217,9 @@ def load_protocol(
     settings = _shipped_settings(name, wording, form)
     if prompts_from is not None:
         settings |= authors_prompts(Path(prompts_from), name)
-    paths = [Path(path) for path in (levels_file, examples_file) if path is not None]
-    for path in paths:
-        settings |= _read_toml(path)
-    return _protocol(name, settings, " and ".join(map(str, paths)) or f"{name}.toml")
+    if levels_file is not None:
+        settings |= _read_toml(Path(levels_file))
+    return _protocol(name, settings, f"{name}.toml" if levels_file is None else str(levels_file))
 
 
 def messages(protocol: Protocol, level_index: int, question: str) -> list[dict[str, str]]:

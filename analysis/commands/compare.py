@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from analysis.commands.options import ResamplesOption
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
@@ -19,15 +18,9 @@ def compare_command(
         Path | None, typer.Option("--obs", metavar="OBS", help="Fits: predict these questions instead.")
     ] = None,
     target: Annotated[Path | None, typer.Option("--out", help="Folder for tables and pictures.")] = None,
-    method: Annotated[str | None, typer.Option(help="Folders: the method to compare. Left out: direag.")] = None,
-    allow_weighted: Annotated[
-        bool, typer.Option("--allow-weighted", help="Use fits although their preset weighs questions unequally.")
-    ] = False,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
-    resamples: ResamplesOption = 1000,
-    seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare a point estimate with the posterior, variants by leave-one-out, or evaluations on the same questions.
@@ -56,15 +49,7 @@ def compare_command(
         columns = options.chosen_columns(column, scale, groups, known)
         questions = Observations.read(observations, kind, columns)
     with options.progress() as step:
-        comparison = compare(
-            given,
-            questions,
-            method=method,
-            allow_weighted=allow_weighted,
-            seed=seed,
-            n_resamples=resamples,
-            on_step=step,
-        )
+        comparison = compare(given, questions, on_step=step)
         comparison.record["paths"] = {name: str(paths[name]) for name in comparison.described}
         if target is not None:
             step("drawing")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import AllOption, FitFile, JsonOption, SeedOption, out, progress
+from bayes_direag.commands.options import AllOption, FitFile, JsonOption, out, progress
 
 
 def diagnose_command(
@@ -13,7 +13,6 @@ def diagnose_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for diagnosis.json, parameters.csv and pictures.")
     ] = None,
-    seed: SeedOption = 0,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,7 +33,7 @@ def diagnose_command(
             DIAGNOSIS_FOLDER.check(target)
         fitted = Fit.load(fit)
         step("checking")
-        diagnosis = diagnose(fitted, seed=seed)
+        diagnosis = diagnose(fitted)
         if target is not None:
             step("drawing")
             diagnosis.write(target)

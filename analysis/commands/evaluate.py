@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analysis.commands.options import (
-    ListMethodsOption,
-    PlotOption,
     ResamplesOption,
-    check_pictures,
     named_list,
     read_observations,
-    write_pictures,
 )
 from bayes_direag.commands import options
 from bayes_direag.commands.quality import show_remarks
@@ -45,30 +41,23 @@ def evaluate_command(
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names, separated by commas. Left out: all.", rich_help_panel=_METHODS),
-    ] = None,
-    vanilla_level: Annotated[
-        str | None, typer.Option(help="Level of method vanilla, if not the one so called.", rich_help_panel=_METHODS)
+        typer.Option(
+            help="Names, separated by commas. Left out: all, and --all says what each does.", rich_help_panel=_METHODS
+        ),
     ] = None,
     answers: options.AnswersOption = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
     labels: options.LabelsOption = None,
-    chains: options.ChainsOption = 4,
-    warmup: options.WarmupOption = 250,
-    draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.98,
-    plot: PlotOption = None,
     resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
     everything: options.AllOption = False,
     as_json: options.JsonOption = False,
-    _: ListMethodsOption = False,
 ) -> None:
     """Score every method on questions it has not seen, by cross-fitting or on a test set.
 
-    Methods are ranked by benefit; --list-methods says what each does: a single level, votes and confidences as they are
+    Methods are ranked by benefit; --all says what each does: a single level, votes and confidences as they are
     and recalibrated, classifiers of the votes, and DirEAG with its variants.
 
     The folder, which replaces an earlier evaluation, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
@@ -79,7 +68,6 @@ def evaluate_command(
     from analysis.evaluation import EVALUATION_FOLDER, evaluate
 
     EVALUATION_FOLDER.check(target)
-    check_pictures(plot)
     columns = options.chosen_columns(column, scale, groups)
     read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)
     labelled = read(observations, answers, labels=labels)
@@ -88,7 +76,7 @@ def evaluate_command(
     elicited = {
         name: read_observations(path, labelled.kind, columns, quiet=True) for name, path in paths.items() if path
     }
-    sampling = options.chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
+    sampling = options.chosen_sampling() if fit_method == "nuts" else None
     with options.progress() as step:
         evaluation = evaluate(
             labelled,
@@ -98,18 +86,12 @@ def evaluate_command(
             preset=preset,
             sampling=sampling,
             methods=None if methods is None else named_list(methods),
-            vanilla_level=vanilla_level,
             n_folds=folds,
             seed=seed,
             n_resamples=resamples,
             on_step=step,
         )
         evaluation.write(target, shlex.join(["direag", *sys.argv[1:]]))
-        if plot is not None:
-            from analysis.pictures import evaluation_pictures
-
-            step("drawing")
-            write_pictures(evaluation_pictures(evaluation), plot)
     show_evaluation(evaluation, target, everything=everything, as_json=as_json)
     if not as_json:
         options.out.print()

@@ -25,7 +25,6 @@ def label_command(
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
     seed: options.SeedOption = 0,
-    as_json: options.JsonOption = False,
 ) -> None:
     """Choose questions to label: half at random, and half where the votes are closest.
 
@@ -68,10 +67,6 @@ def label_command(
     write_labels(table, target)
     labelled, names = Labels.of(table).filled.keys(), {*table["problem_id"]}
     n_open, n_new = len(names - labelled), len(names.difference(() if so_far is None else so_far["problem_id"]))
-    if as_json:
-        counts = {"to_label": n_open, "added": n_new, "labelled": len(labelled)}
-        options.out.print_json(data={"out": str(target), **counts, "seed": seed})
-        return
     text = f"{target}: {n_open} questions to label, {n_new} of them new (seed {seed}); {len(labelled)} labelled."
     if n_open < n:
         text += " There are no others with a usable report and without a label."

@@ -24,22 +24,8 @@ def _require_probability(level: float) -> float:
     return level
 
 
-def _list_methods(wanted: bool) -> bool:
-    if not wanted:
-        return wanted
-    from analysis.display.document import Terms
-    from analysis.display.terminal import shown
-    from analysis.methods.registry import EVALUATED_METHODS, method_words
-
-    options.out.print(shown([Terms("", tuple((name, method_words(name)) for name in EVALUATED_METHODS))]))
-    raise typer.Exit
-
-
 LevelOption = Annotated[
     float, typer.Option("--interval", callback=_require_probability, help="Probability of the intervals and bands.")
-]
-ListMethodsOption = Annotated[
-    bool, typer.Option("--list-methods", callback=_list_methods, help="Say what each method does.")
 ]
 ResamplesOption = Annotated[
     int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")

@@ -6,13 +6,12 @@ from typing import Annotated
 import typer
 
 from analysis.commands.evaluate import show_evaluation
-from bayes_direag.commands.options import SeedOption, out, progress, require_parent
+from bayes_direag.commands.options import out, progress, require_parent
 from bayes_direag.errors import DirEAGError
 
 
 def quickstart_command(
     target: Annotated[Path, typer.Option("--out", help="Folder for what it makes.")] = Path("direag-quickstart"),
-    seed: SeedOption = 0,
 ) -> None:
     """Do the main job on the bundled example: evaluate, fit, predict, show the results, write the report.
 
@@ -35,10 +34,10 @@ def quickstart_command(
     questions = example_observations()
     questions.write(target / "observations.jsonl")
     with progress() as step:
-        evaluation = evaluate(questions, seed=seed, on_step=step)
-        evaluation.write(results, f"direag evaluate observations.jsonl --out evaluation --seed {seed}")
+        evaluation = evaluate(questions, on_step=step)
+        evaluation.write(results, "direag evaluate observations.jsonl --out evaluation")
         step("fitting to all questions")
-        final = fit_map(questions, seed=seed)
+        final = fit_map(questions)
         final.save(target / "fit.nc")
         write_table(final.predict(questions, warn=False), target / "predictions.csv")
         write_report(evaluation, target / REPORT, final, str(target / "fit.nc"), step)

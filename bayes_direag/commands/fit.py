@@ -18,7 +18,7 @@ _FURTHER = "Further questions"
 
 def fit_command(
     observations: options.ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")],
+    target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")] = Path("fit.nc"),
     method: options.MethodOption = "map",
     preset: options.PresetOption = "bayes",
     answers: options.AnswersOption = None,
@@ -50,7 +50,7 @@ def fit_command(
 ) -> None:
     """Learn from labelled questions how much each report counts, and save the fit.
 
-    Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
+    Example: direag fit train.jsonl --method nuts --answers numeric
     """
     from bayes_direag.data.observations import Observations
 

@@ -96,10 +96,7 @@ AcceptOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
-#: It is eager, so that --list-methods knows of it.
-AllOption = Annotated[
-    bool, typer.Option("--all", is_eager=True, help="Show everything, not the result and one table alone.")
-]
+AllOption = Annotated[bool, typer.Option("--all", help="Show everything, not the result and one table alone.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
@@ -122,7 +119,9 @@ def chosen_columns(
     )
 
 
-def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:
+def chosen_sampling(
+    chains: int = 4, warmup: int = 250, draws: int = 1000, target_accept: float = 0.98
+) -> SamplingSettings:
     """Return the settings of the sampler, and give JAX a CPU device for each chain; call it before JAX is used."""
     from numpyro import set_host_device_count
 

@@ -52,9 +52,10 @@ def predict_command(
 ) -> None:
     """Select an answer for every question, with its calibrated probability of being right.
 
-    Gold answers are not used. The table has a row for every question, in the order of the file. A NUTS fit adds an
-    interval for the probability, and the probability that another answer would be selected. Questions with fewer
-    reports than the fitted ones had are marked in the column "few_reports"; for them, fit with --partial.
+    Gold answers are not used. The table has a row for every question, in the order of the file, with the file's own
+    column of their names. A NUTS fit adds an interval for the probability, and the probability that another answer
+    would be selected. Questions with fewer reports than the fitted ones had are marked in the column "few_reports"; for
+    them, fit with --partial.
 
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
     Their probabilities sum to one, and the selected answer is the most probable candidate.
@@ -89,7 +90,7 @@ def predict_command(
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.streaming import Predicted, predict_file
+    from bayes_direag.fits.streaming import Predicted, named, predict_file
 
     check_table_path(target)
     learned = Fit.load(fit)
@@ -118,7 +119,7 @@ def predict_command(
                 table = decided.table
             else:
                 table = learned.predict_candidates(questions)
-            write_table(table, target)
+            write_table(named(table, columns), target)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
         try:
             estimate = learned.estimate(predicted.sample, interval_level=interval_level)

@@ -439,7 +439,7 @@ def _runs_apart(columns: Mapping[str, Coded], run: Coded, question: Int[np.ndarr
         return {}
     parts = zip(level.objects(), run.objects(), strict=True)
     names = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
-    return {"level": Coded.of(names), "group": Coded.of(np.where(run.given, level.objects(), None))}
+    return {"level": Coded.of(names), "group": Coded(level.values, np.where(run.given, level.code, -1))}
 
 
 def _alternating(columns: Sequence[Coded]) -> Coded:

@@ -433,7 +433,7 @@ class Fit:
                 f"the observations' answers are {observations.kind}; expected {self.answers}, as in the fit. Read "
                 f"them with answers={self.answers!r}."
             )
-        form = self.columns and self.columns.groups
+        form = None if self.columns is None else self.columns.groups
         known = observations.known_as(self.level_names, form)
         return known.voting_as(self.fitted.voting).align(self.level_names)
 

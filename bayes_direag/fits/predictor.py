@@ -85,7 +85,7 @@ class Predictor:
     @classmethod
     def load(cls, path: str | Path) -> "Predictor":
         """Read a predictor; raise FitFileError if there is none, or it is not one that this version can read."""
-        remedy = "expected a file written by `direag export`. Export the fit again."
+        remedy = "expected a file written by Fit.export. Export the fit again."
         return read_content(path, (PREDICTOR_FORMAT, PREDICTOR_VERSION), cls.of_content, remedy)
 
     @classmethod

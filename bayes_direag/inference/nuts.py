@@ -148,7 +148,7 @@ def nuts_draws(
     run = _Run(model, sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
     surplus = -n % run.n_devices  # the same number for each device; surplus chains are dropped
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
-        task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
+        task = bar.add_task(f"NUTS, {n} chains: compiling", total=n_steps)
         sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_raw}
         chains = _laplace(model, data, n + surplus, np.random.default_rng(seed))
         single = data.in_single_precision()
@@ -159,7 +159,7 @@ def nuts_draws(
                 size = min(BLOCK, stop - done)
                 states, recorded = _advanced(states, single, size, run=run)
                 blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:, :size], recorded))
-                bar.advance(task, size)
+                bar.update(task, description=f"NUTS, {n} chains", advance=size)
             window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
             if stop < n_steps:
                 chains = _learned(chains, window)

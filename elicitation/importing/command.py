@@ -34,7 +34,10 @@ def import_command(
     questions: Annotated[
         str | None, typer.Option(help="The questions that were asked (as for direag elicit), for their gold answers.")
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column with the names of questions, in that file.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="FIELD=NAME", help="Name of a column of that file, as for direag elicit."),
+    ] = None,
     scorer: Annotated[
         list[str] | None,
         typer.Option(help="The filter (lm-eval), scorer (inspect) or score (uqlm) to use; repeatable."),
@@ -64,7 +67,9 @@ def import_command(
     asked = (
         None
         if questions is None
-        else load_questions(questions, columns={"id": id_column} if id_column else {}, kind=answers)
+        else load_questions(
+            questions, columns=dict(column.partition("=")[::2] for column in columns or ()), kind=answers
+        )
     )
     if any(level is None for level, _ in paths) and any(level for level, _ in paths):
         raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, or for none. Name them all.")

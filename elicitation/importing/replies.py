@@ -155,7 +155,7 @@ def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_o
             line=reply.line,
             seen=reply.problem_id,
             expected=f"one of {', '.join(list(told)[:3])} ...",
-            remedy="Give the file of the questions that were asked, with --id-column if need be.",
+            remedy="Give the file of the questions that were asked, with --column id=NAME if need be.",
         )
     if is_missing(reply.problem_id):
         raise log.error(

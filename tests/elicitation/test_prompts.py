@@ -92,11 +92,19 @@ note = "(2) Be quick."
 """
 
 
-def test_own_levels_and_examples_from_files(tmp_path: Path) -> None:
-    levels, examples = tmp_path / "levels.toml", tmp_path / "examples.toml"
-    levels.write_text(LEVELS)
-    examples.write_text('[[examples]]\nquestion = "1 + 1?"\nreply = """\nAnswer: 2\n"""\n')
-    own = load_protocol("steered", levels, examples)
+EXAMPLES = """
+[[examples]]
+question = "1 + 1?"
+reply = '''
+Answer: 2
+'''
+"""
+
+
+def test_own_levels_and_examples_from_a_file(tmp_path: Path) -> None:
+    levels = tmp_path / "levels.toml"
+    levels.write_text(LEVELS + EXAMPLES)
+    own = load_protocol("steered", levels)
     assert [level.name for level in own.levels] == ["calm", "hurried"]
     assert own.examples == (Example("1 + 1?", "Answer: 2"),)
     assert (own.frame, own.repair) == (STEERED.frame, STEERED.repair)
@@ -163,7 +171,7 @@ def test_a_level_may_name_its_model_and_how_it_is_sampled(tmp_path: Path) -> Non
 
 def test_missing_files_and_unknown_protocols(tmp_path: Path) -> None:
     with pytest.raises(DirEAGError, match="cannot be read"):
-        load_protocol("steered", examples_file=tmp_path / "none.toml")
+        load_protocol("steered", tmp_path / "none.toml")
     with pytest.raises(DirEAGError, match="expected one of steered, samples, topk"):
         load_protocol("steerd")
 
@@ -213,6 +221,6 @@ def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
 
 def test_the_bundled_example_was_asked_in_the_words_beside_it() -> None:
     example = files("bayes_direag") / "example"
-    with as_file(example / "levels.toml") as levels, as_file(example / "examples.toml") as turns:
-        asked = prompt_hash(load_protocol("steered", levels, turns))
+    with as_file(example / "levels.toml") as levels:
+        asked = prompt_hash(load_protocol("steered", levels))
     assert json.loads((example / "manifest.json").read_text())["identity"]["prompts"] == asked

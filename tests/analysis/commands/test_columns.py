@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 
 from analysis.evaluation import Evaluation
-from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from tests.analysis.fits import random_fit
-from tests.command_line import refuse, succeed
+from tests.command_line import succeed
 
 PAIRS = ["--column", "question=id", "--column", "level=prompt"]
 
@@ -25,9 +24,8 @@ def test_an_evaluation_and_what_reads_it(table, observations, tmp_path):
         succeed("evaluate", path, "--out", tmp_path / name, "--methods", "majority", "--resamples", 20, *pairs)
     found, known = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("theirs", "ours"))
     pd.testing.assert_frame_equal(found, known)
-    assert "no column problem_id" in refuse("report", tmp_path / "theirs", "--obs", table)
-    columns = Columns(question="id", level="prompt")
-    theirs = Evaluation.read(tmp_path / "theirs", observations=table, columns=columns).observations
+    succeed("report", tmp_path / "theirs", "--obs", table)
+    theirs = Evaluation.read(tmp_path / "theirs", observations=table).observations
     ours = Evaluation.read(tmp_path / "ours", observations=observations).observations
     assert theirs.problem_id == ours.problem_id
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.comparison import moved, predicted
+from analysis.comparison import compare, moved, predicted
+from analysis.evaluation import Evaluation
 from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
@@ -61,7 +63,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_predictions_are_written_as_the_library_finds_them(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    options = ["--obs", home / "questions.jsonl", "--resamples", 5, "--out", folder]
+    options = ["--obs", home / "questions.jsonl", "--out", folder]
     text = one_line(succeed(home / "map.nc", home / "nuts.nc", *options))
     assert "map Fitted to 40 questions of handmade: MAP, preset paper, variant confidence." in text
     assert "60 labelled questions" in text
@@ -95,44 +97,42 @@ def test_leave_one_out(home: Path, tmp_path: Path) -> None:
 def test_two_posteriors_can_also_predict(home: Path, tmp_path: Path) -> None:
     (tmp_path / "nuts.nc").write_bytes((home / "near.nc").read_bytes())
     both = tmp_path / "nuts.nc", home / "nuts.nc"
-    record = json.loads(succeed(*both, "--obs", home / "others.jsonl", "--resamples", 5, "--json"))
+    record = json.loads(succeed(*both, "--obs", home / "others.jsonl", "--json"))
     assert {"loo", "moved", "metrics"} <= record.keys()
     assert list(record["compared"]) == list(map(str, both))  # they share their name
 
 
 def test_evaluations(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    text = succeed(*runs, "--resamples", 20, "--out", tmp_path / "out")
+    text = succeed(*runs, "--out", tmp_path / "out")
     assert text.startswith("changed has a benefit of ")
     assert "changed (second) minus plain (first), 30 labelled questions" in text
     written = {"comparison.json", "metrics.csv", "moved.csv", "predictions.csv", "metrics.png", "predictions.png"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == written
-    other = json.loads(succeed(*runs, "--method", "majority", "--resamples", 20, "--json"))
+    other = compare({path.name: Evaluation.read(path) for path in runs}, method="majority", n_resamples=20).record
     assert other["method"] == "majority"
     assert other["metrics"] != json.loads((tmp_path / "out" / "comparison.json").read_text())["metrics"]
 
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("names", "options", "says"),
+        ("names", "says"),
         [
-            (["map"], [], "map.nc alone; expected two or more different fits"),
-            (["map", "map"], [], "one of them twice"),
-            (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
-            (["map", "elsewhere"], [], "fitted to different observations"),
-            (["partial", "nuts"], [], "partial is a partial MAP fit and nuts a whole NUTS one: a question does not"),
-            (["nuts", "heavy"], [], "heavy weighs questions unequally (null_target_weight balanced)"),
-            (["map", "nuts"], ["--method", "direag"], "method='direag' (--method): saw fits"),
+            (["map"], "map.nc alone; expected two or more different fits"),
+            (["map", "map"], "one of them twice"),
+            (["map", "nowhere"], "nowhere.nc: no such file or folder"),
+            (["map", "elsewhere"], "fitted to different observations"),
+            (["partial", "nuts"], "partial is a partial MAP fit and nuts a whole NUTS one: a question does not"),
+            (["nuts", "heavy"], "heavy weighs questions unequally (null_target_weight balanced)"),
         ],
     )
-    def test_fits(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], options: list[str], says: str
-    ) -> None:
+    def test_fits(self, home: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], says: str) -> None:
         monkeypatch.chdir(home)
-        assert says in refuse(*(f"{name}.nc" for name in names), *options, "--resamples", 5)
+        assert says in refuse(*(f"{name}.nc" for name in names))
 
     def test_folders(self, home: Path, runs: tuple[Path, Path]) -> None:
         assert "saw evaluation.json" in refuse(*runs, "--out", runs[0])
         assert "a folder, among files" in refuse(home / "map.nc", runs[0])
         assert "observations (--obs): saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
-        assert "has no method 'nuts'" in refuse(*runs, "--method", "nuts")
+        with pytest.raises(DirEAGError, match="has no method 'nuts'"):
+            compare({path.name: Evaluation.read(path) for path in runs}, method="nuts")
         assert "one of them twice" in refuse(runs[0], runs[0].parent / "." / runs[0].name)

@@ -104,11 +104,11 @@ def test_json_says_null_where_a_metric_is_undefined(tmp_path):
     assert "\N{EN DASH}" in succeed("evaluate", path, *options, "--all")
 
 
-def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
+def test_a_test_set(tmp_path, observations):
     test = tmp_path / "test.jsonl"
     succeed("simulate", "--n", 30, "--seed", 9, "--out", test)
     options = ["--test", test, "--out", tmp_path / "r", "--methods", "vanilla,majority_platt", "--resamples", 5]
-    printed = succeed("evaluate", observations, *options, "--vanilla-level", "confident")
+    printed = succeed("evaluate", observations, *options)
     assert "30 questions, fitted to 80 others" in one_line(printed)
     table = pd.read_csv(tmp_path / "r" / "predictions.csv", dtype={"answer": str})
     assert len(table) == 2 * 30
@@ -118,7 +118,7 @@ def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
     assert (manifest["observations"]["questions"], manifest["test"]["questions"]) == (80, 30)
     answers = table[table["method"] == "vanilla"].set_index("problem_id")["answer"]
     for question in Observations.read(test).questions:
-        said = {report.level_name: report for report in question.observations}.get("confident")
+        said = {report.level_name: report for report in question.observations}.get("vanilla")
         if said is not None:
             assert answers[question.problem_id] == said.answer
 
@@ -130,9 +130,7 @@ def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
         (["--methods", ""], "unknown method ''"),
         (["--folds", 81], "cannot deal 80 usable questions into 81 folds"),
         (["--folds", 1], "Ask for more folds"),
-        (["--vanilla-level", "vanila"], "no level is called 'vanila'"),
         (["--methods", "count"], "expected preset paper or release"),
-        (["--method", "nuts", "--methods", "count", "--target-accept", 1], "--target-accept 1.0: expected"),
     ],
 )
 def test_what_cannot_be_evaluated(tmp_path, observations, monkeypatch, options, says):

@@ -35,8 +35,8 @@ def test_it_goes_on_with_a_table_that_is_filled_in(table, questions, tmp_path):
     assert table.read_bytes() == first
     fill(table, 4)
     filled = pd.read_csv(table)
-    said = json.loads(succeed("label", questions, "--n", 6, "--out", table, "--json"))
-    assert said == {"out": str(table), "to_label": 6, "added": 4, "labelled": 4, "seed": 0}
+    said = one_line(succeed("label", questions, "--n", 6, "--out", table))
+    assert "6 questions to label, 4 of them new (seed 0); 4 labelled." in said
     assert pd.read_csv(table).iloc[:6].equals(filled)
     assert "There are no others" in succeed("label", questions, "--n", 500, "--out", table)
     fill(table, 40)

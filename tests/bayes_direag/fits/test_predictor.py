@@ -10,10 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from bayes_direag.commands.export import export_command
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
@@ -163,7 +160,7 @@ def test_not_a_predictor(made_of: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "fit.nc"
     if made_of is not None:
         path.write_bytes(made_of)
-    with pytest.raises(FitFileError, match=r"expected a file written by `direag export`. Export the fit again"):
+    with pytest.raises(FitFileError, match=r"expected a file written by Fit.export. Export the fit again"):
         Predictor.load(path)
 
 
@@ -231,16 +228,6 @@ def test_fractions_are_refused_and_intervals_are_probabilities(exported: Path) -
     assert repr(replace(predictor, levels=("a", "b"))) == "Predictor(MAP; levels a, b)"
     assert predictor.predict([])["answer"] is None
     assert np.isfinite(predictor.predict([])["null_probability"])
-
-
-def test_the_command_writes_it(fit: Fit, exported: Path, tmp_path: Path) -> None:
-    fit.save(tmp_path / "fit.nc")
-    path = tmp_path / "predictor.json"
-    alone = typer.Typer()
-    alone.command()(export_command)
-    result = CliRunner().invoke(alone, [str(tmp_path / "fit.nc"), "--out", str(path)])
-    assert "predictor.json: Fit(MAP; bayes" in result.output
-    assert path.read_text() == exported.read_text()
 
 
 def test_every_calibration_is_known() -> None:
