@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from bayes_direag.fits.fit import Fit
@@ -87,7 +88,8 @@ def convergence(fit: Fit) -> pd.DataFrame:
     """Return ArviZ's ``r_hat``, ``ess_bulk``, ``ess_tail`` and ``mcse_mean`` of each identified parameter and level."""
     from arviz_stats import summary  # an import of a second, which a MAP fit does not need
 
-    table: pd.DataFrame = summary(identified_draws(fit.tree), kind="diagnostics", round_to="none")
+    with np.errstate(invalid="ignore"):  # chains that never move have no R-hat
+        table: pd.DataFrame = summary(identified_draws(fit.tree), kind="diagnostics", round_to="none")
     return table
 
 

@@ -160,7 +160,7 @@ class TestNuts:
         assert shown["smallest_ess"] > 0
         assert all(row["low"] is not None for row in shown["parameters"])
         fit = Fit.load(sampled)
-        fit.tree["unconstrained_posterior"]["null_base_raw"] *= 0
+        fit.tree["posterior"]["null_base"] *= 0
         fit.save(tmp_path / "stuck.nc")
         shown = json.loads(succeed("show", tmp_path / "stuck.nc", "--json"))
         assert (shown["largest_rhat"], shown["converged"]) == (None, False)
