@@ -253,7 +253,7 @@ def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> 
         assert abs(count - n * p) < 4.5 * np.sqrt(n * p * (1 - p)) + 1
 
 
-def test_sites_of_any_support_are_put_on_the_real_line() -> None:
+def test_sites_of_any_support_are_put_on_the_real_line(labelled: Observations) -> None:
     """The mode there is that of the density with its Jacobian: log Gamma(3, 2) has it at log(3 / 2)."""
 
     @on_real_line()
@@ -264,9 +264,11 @@ def test_sites_of_any_support_are_put_on_the_real_line() -> None:
         numpyro.sample("bound", dist.TruncatedNormal(0.0, 1.0, low=-1.0, high=2.0))
         numpyro.sample("target", dist.Normal(0.0, 1.0), obs=0.0)
 
+    data = LikelihoodData.of(labelled)
+
     def density(at: float) -> jax.Array:
         raw = {"rate_base": at, "share_base": 0.0, "scale_base": 0.0, "bound": 0.0}
-        return log_density(program, (None,), {}, raw)[0]
+        return log_density(program, (data,), {}, raw)[0]
 
     assert abs(float(jax.grad(density)(math.log(1.5)))) < 1e-6
 
