@@ -52,7 +52,8 @@ class LogisticPosterior:
     def mode(self) -> tuple[Float[np.ndarray, " coefficient"], int]:
         """Find the mode by Newton steps from the prior mean, halved where the loss would rise.
 
-        Returns the point and the number of steps. If nothing lowers the loss any more, the search ends.
+        Returns the point and the number of steps. If nothing lowers the loss any more, whose digits end before those
+        of its gradient, the search ends with a last step, unless the gradient grows.
         """
         point, loss = self.prior_mean, self.loss(self.prior_mean)
         for n_steps in range(_MOST_STEPS):
@@ -63,7 +64,8 @@ class LogisticPosterior:
             tried = (point - step / 2**halvings for halvings in range(_MOST_HALVINGS))
             lower = next(((new, at) for new in tried if (at := self.loss(new)) < loss), None)
             if lower is None:
-                return point, n_steps
+                last = point - step
+                return last if np.abs(self.gradient(last)).max() < np.abs(gradient).max() else point, n_steps + 1
             point, loss = lower
         return point, _MOST_STEPS
 

@@ -41,7 +41,7 @@ each_model = pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
 
 def some_raw(model: Preset, data: LikelihoodData, at: int = 0) -> Raw:
     rng = np.random.default_rng(at)
-    sites = parameter_sites(model.model, data)
+    sites = parameter_sites(model_of(model), data)
     return {name: jnp.asarray(rng.normal(size=site.shape)) for name, site in sites.items() if site.is_raw}
 
 
