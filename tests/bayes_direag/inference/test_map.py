@@ -95,7 +95,7 @@ def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant
     weight = likelihood_weights(chosen, observations, release)
     np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
 
-    loss = jax.jit(lambda raw, data: penalised_loss(release.model, raw, data))
+    loss = jax.jit(lambda raw, data: penalised_loss(model_of(release), raw, data))
     for row, own, expected in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
         data = LikelihoodData.weighted(observations, own, preset=release, labels=())
         np.testing.assert_allclose(float(loss(recorded(row, variant), data)), expected, atol=1e-7, rtol=0)
