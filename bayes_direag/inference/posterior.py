@@ -198,8 +198,8 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     names, (first, *further) = tuple(str(name) for name in data["problem"].to_numpy()), signal_names(tree)
-    ends = data["n_candidates"].to_numpy().cumsum()  # no number twice, as answers that recur would be labels
-    candidates = tuple(tuple(map(str, own)) for own in np.split(np.arange(ends[-1]), ends[:-1]))
+    sizes = data["n_candidates"].to_numpy()  # no number twice, as answers that recur would be labels
+    candidates = tuple(tuple(map(str, range(end - n, end))) for n, end in zip(sizes, sizes.cumsum(), strict=True))
     if "said" in data:
         labels = label_names(tree)
         candidates = tuple(tuple(labels[k] for k in sorted({*row} - {-1})) for row in data["said"].to_numpy().tolist())

@@ -26,19 +26,21 @@ from tests.command_line import direag
 run, refuse = partial(direag, "diagnose"), partial(command_line.refuse, "diagnose")
 OBSERVATIONS = simulate_observations(120, seed=3)
 #: What a preset with pooled levels shares about weights, on its own scale.
-PULLED = {"weight_centre", "weight_spread", "weight_agreement"}
+PULLED = {"weight_centre", "weight_agreement"}
+#: The levels themselves, raw: their prior given what they share belongs to the model.
+POOLED = {"weight_base_decentered", "vote_decentered"}
 LEVELS = ["[red]one", "$x_1$ 50% sure", "[/]", "a level with a very long name indeed, longer than most", "\\alpha_^"]
 
 
 def spoilt_fit() -> Fit:
     """Return a fit with a chain elsewhere, a divergence, and names like markup."""
     raw, diverging = gaussian_draws(8, spread=0.1), np.arange(1000).reshape(4, 250) == 3
-    raw["slope"][1] += 1
+    raw["slope_base"][1] += 1
     return with_level_names(made_posterior(OBSERVATIONS, raw, statistics={"diverging": diverging}), LEVELS)
 
 
 def weighted_fit() -> Fit:
-    settings = {"recalibration": {"method": "none"}, "null_target_weight": 2.0}
+    settings = {"recalibration": {"method": "none"}, "null_target_weight": "balanced"}
     return made_posterior(OBSERVATIONS, gaussian_draws(8), preset=presets.preset("bayes", **settings))
 
 
@@ -66,7 +68,7 @@ def test_shares_are_judged_and_not_weights_and_prior_or_labels_is_arviz_s(good):
     draws = identified_draws(good.fit.tree)
     assert {name for name in draws if "weight" in name} == PULLED
     known = [name for name in draws if draws[name].ndim == 2 and not name.startswith("recalibration")]
-    top = [name for name in good.fit.tree["log_prior"] if name not in ("weight", "bias", "vote")]
+    top = [name for name in good.fit.tree["log_prior"] if name not in POOLED]
     with_shared = good.fit.tree.copy()
     with_shared["posterior"] = xr.DataTree(draws[known])
     expected = arviz_stats.psense_summary(with_shared, prior_var_names=top, round_to=12)[["prior", "likelihood"]]

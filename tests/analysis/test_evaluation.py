@@ -271,6 +271,9 @@ def test_its_manifest_has_settings_origin_and_versions(evaluation: Evaluation, f
         "datasets": ["simulated"],
         "models": ["simulated"],
         "sha256": evaluation.observations.fingerprint,
+        "columns": [],
+        "groups": None,
+        "scale": None,
     }
     assert manifest["test"] is None
     assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
