@@ -237,13 +237,13 @@ class TestWhatIsNotToBeBelieved:
 def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(*UNRENDERED)
-    weighted = presets.preset("bayes", null_target_weight=2.0)
+    weighted = presets.preset("bayes", null_target_weight="balanced")
     made_posterior(small_observations().select(slice(10, 40)), gaussian_draws(1), preset=weighted).save(
         tmp_path / "weighted.nc"
     )
     page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
-    assert len(page.attributes("img")) == 3 + 4 + 1
+    assert len(page.attributes("img")) == 3 + 3 + 1
     reported(tmp_path / "again.html", files, tmp_path / "weighted.nc")
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
     assert page.sections["fits"].count("This picture is left out: ") == 2
-    assert "preset bayes with null_target_weight=2.0" in page.sections["fits"]
+    assert "modelbayes with null_target_weight=balanced\n" in page.sections["fits"]
