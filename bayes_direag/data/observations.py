@@ -276,7 +276,7 @@ class Observations:
         """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
-            groups = self.table.names and self.table.names.groups
+            groups = None if self.table.names is None else self.table.names.groups
             table = replace(self.table.take(self.row), names=Columns(scale="percent", groups=groups))
             return self.of_table(table, self.kind, voting)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))

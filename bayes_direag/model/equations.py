@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -68,7 +68,7 @@ class Parameters(NamedTuple):
     @classmethod
     def of_sites(
         cls,
-        sites: Mapping[str, Float[Array | np.ndarray, "sample ..."]],
+        sites: Mapping[str, Float[Any, "sample ..."]],
         dims: Mapping[str, Sequence[str]],
         n_signals: int,
     ) -> "Parameters":

@@ -68,7 +68,7 @@ def draw_states(
 
 @jax.custom_vjp
 def sums_by_answer(
-    values: Float[Array, "report problem"], candidate: Int[Array, "report problem"]
+    values: Float[Array | np.ndarray, "report problem"], candidate: Int[Array | np.ndarray, "report problem"]
 ) -> Float[Array, "report problem"]:
     """Return for every report the sum of the values of all reports that give its answer; 0 without a usable report.
 
@@ -79,7 +79,7 @@ def sums_by_answer(
 
 @jax.jit  # traced once, however often a model is
 def _sums_by_answer(
-    values: Float[Array, "report problem"], candidate: Int[Array, "report problem"]
+    values: Float[Array | np.ndarray, "report problem"], candidate: Int[Array | np.ndarray, "report problem"]
 ) -> Float[Array, "report problem"]:
     rows = zip(candidate, values, strict=True)
     sums = sum(jnp.where(candidate == other[None], value[None], 0.0) for other, value in rows)

@@ -100,7 +100,7 @@ def test_the_fit_keeps_it_and_predictions_need_no_more_than_the_parameters(
     pd.testing.assert_frame_equal(loaded.predict(whole), fit.predict(whole), check_exact=True)
     fit.export(tmp_path / "fit.json")
     said = [report.model_dump() for report in whole.questions[100].observations]
-    assert Predictor.load(tmp_path / "fit.json").predict(said)["confidence"] == pytest.approx(
+    assert Predictor.load(tmp_path / "fit.json").predict(said)["probability"] == pytest.approx(
         fit.predict(whole)["probability"][100]
     )
 

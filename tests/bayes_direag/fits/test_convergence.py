@@ -53,7 +53,7 @@ def test_the_scale_of_all_weights_is_not_judged():
     """Under preset paper only ratios of weights, prior strength and null base change predictions."""
     draws = gaussian_draws(8, spread=0.05, centre=APART)
     scale = np.exp(np.cumsum(0.1 * np.random.default_rng(1).standard_normal((4, 250)), axis=1))
-    for name in ("weight", "prior_strength", "null_base"):
+    for name in ("weight_base", "prior_strength_base", "null_base_base"):
         natural = np.logaddexp(draws[name], 0) * scale.reshape(4, 250, *[1] * (draws[name].ndim - 2))
         draws[name] = natural + np.log(-np.expm1(-natural))
     fit = made_posterior(simulate_observations(60, seed=3), draws, preset="paper")
