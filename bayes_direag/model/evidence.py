@@ -39,7 +39,7 @@ class State(dist.Distribution):  # type: ignore[misc]
         self._scores, self._values = scores, jnp.concatenate([values, jnp.full_like(values[:1], -1)])
         super().__init__(batch_shape=scores.shape[1:])
 
-    def log_prob(self, value: Int[Array, "*sample problem"]) -> Float[Array, "*sample problem"]:
+    def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
         """Return log P of states."""
         of_value = jnp.where(jnp.asarray(value)[..., None, :] == self._values, self._scores, -jnp.inf)
         return jax.nn.logsumexp(of_value, axis=-2) - jax.nn.logsumexp(self._scores, axis=0)

@@ -135,12 +135,12 @@ def release(data: LikelihoodData, variant: Variant = "confidence") -> None:
         return dist.TransformedDistribution(bounded(low, high), SoftplusTransform())
 
     with data.levels():
-        weight = numpyro.sample("weight", positive(-5, 3))
-        bias = numpyro.sample("bias", bounded(-5, 5)) if has_bias else None
+        weight = numpyro.sample("weight", positive(-5.0, 3.0))
+        bias = numpyro.sample("bias", bounded(-5.0, 5.0)) if has_bias else None
         numpyro.deterministic("share", weight / jnp.sum(weight))
-    slope = numpyro.sample("slope", bounded(-2, 2)) if has_slope else None
-    prior_strength, null_base = (numpyro.sample(name, positive(-8, 3)) for name in ("prior_strength", "null_base"))
-    null_gain = numpyro.sample("null_gain", positive(-8, 3)) if has_bias else 0.0
+    slope = numpyro.sample("slope", bounded(-2.0, 2.0)) if has_slope else None
+    prior_strength, null_base = (numpyro.sample(name, positive(-8.0, 3.0)) for name in ("prior_strength", "null_base"))
+    null_gain = numpyro.sample("null_gain", positive(-8.0, 3.0)) if has_bias else 0.0
     _add_up(data, weight, bias, slope, prior_strength, null_base, null_gain)
 
 
