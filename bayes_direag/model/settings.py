@@ -116,9 +116,13 @@ class Preset(Settings):
         return not self.plain_reports
 
     def labels(self, observations: "Observations") -> tuple[str, ...]:
-        """Return the labels that all answers come from; none if these are too many, or the program does not look."""
-        labels = set() if self.plain_reports else {*itertools.chain.from_iterable(observations.candidates)}
-        are_few = 2 * len(labels) <= observations.answered.sum() and len(labels) <= MOST_LABELS
+        """Return the labels that all answers come from; none if these are too many, or the program does not look.
+
+        Only questions that can be learned from say what these are.
+        """
+        learned = itertools.compress(observations.candidates, observations.informative)
+        labels = set() if self.plain_reports else {*itertools.chain.from_iterable(learned)}
+        are_few = 2 * len(labels) <= observations.informative.sum() and len(labels) <= MOST_LABELS
         return tuple(sorted(labels)) if are_few else ()
 
 
