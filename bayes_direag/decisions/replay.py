@@ -44,7 +44,7 @@ class Replay:
         return np.array(self.questions.slots or range(self.questions.n_levels))
 
     @property
-    def kept(self) -> Bool[np.ndarray, "1+part problem"]:
+    def kept(self) -> Bool[np.ndarray, "whole_and_part problem"]:
         """All questions, then those outside of each part."""
         return np.asarray(self.part != np.arange(-1, len(self.askings))[:, None])
 
