@@ -68,6 +68,10 @@ class ArgumentError(DirEAGError, TypeError):
     """An argument of a type that a function does not take."""
 
 
+class WeightError(DirEAGError, ValueError):
+    """Weights of questions that cannot be used."""
+
+
 class LevelError(DirEAGError):
     """Observations with levels that a fit does not know."""
 

@@ -23,7 +23,7 @@ from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import Question, Status
-from bayes_direag.errors import DirEAGError, LevelError, did_you_mean, not_observations
+from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations
 
 if TYPE_CHECKING:
     import pandas
@@ -471,10 +471,10 @@ class Observations:
         return replace(self, correct=correct, labelled=labelled, table=table)
 
     def weighted(self, weight: ArrayLike) -> "Observations":
-        """Return the questions with other weights, one a question; DirEAGError if one is negative or not finite."""
+        """Return the questions with other weights, one a question; WeightError if one is negative or not finite."""
         given = np.asarray(weight, float)
         if given.shape != (len(self),) or not (np.isfinite(given) & (given >= 0)).all():
-            raise DirEAGError(
+            raise WeightError(
                 f"saw weights of shape {given.shape} from {given.min(initial=0):g} to {given.max(initial=0):g} for "
                 f"{len(self)} questions; expected a finite number from 0 for each. Correct them."
             )

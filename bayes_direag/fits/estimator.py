@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, WeightError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.sources import observations_of
@@ -92,6 +92,8 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         observations = _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)
+            if not observations.weight.any():
+                raise WeightError("sample_weight: saw zero for every question; expected more for some. Correct it.")
         match self.method:
             case "map":
                 self.fit_ = fit_map(observations, **common)

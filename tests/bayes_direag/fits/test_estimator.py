@@ -129,7 +129,7 @@ class OnNumbers(DirEAG):
 
     def fit(self, X, y=None, sample_weight=None):  # noqa: ARG002, N803
         X = validate_data(self, X)  # noqa: N806
-        gold = np.arange(len(X)) % 3
+        gold = np.floor(997 * np.abs(X).sum(axis=1)).astype(int) % 3  # equal rows have the same right answer
         return super().fit(_questions(X), gold, sample_weight)
 
     def predict(self, X):  # noqa: N803
