@@ -80,7 +80,7 @@ def test_it_fits_the_window(tab, reports, name, window):
         assert page <= visible
         assert tab.evaluate(CUT) == []
     assert tab.evaluate("[...document.images].every(one => one.complete && one.naturalWidth > 300)")
-    assert tab.evaluate("document.images.length") == (10 if name == "nuts" else 7)
+    assert tab.evaluate("document.images.length") == (9 if name == "nuts" else 6)
 
 
 def test_it_asks_for_nothing(tab, reports):
