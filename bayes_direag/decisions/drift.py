@@ -127,7 +127,7 @@ class Drift:
         )
 
 
-def _columns(sides: Sides, level: str, values: list[np.ndarray], missing: float) -> np.ndarray:
+def _columns(sides: Sides, level: str, values: list[np.ndarray], missing: float | int) -> np.ndarray:
     """Join the columns of a level, or of a group, of both sides."""
     names = [np.array(side.groups or side.level_names) for side in sides]
     parts = [of_side[:, own == level] for of_side, own in zip(values, names, strict=True)]

@@ -283,7 +283,7 @@ def test_its_manifest_has_settings_origin_and_versions(evaluation: Evaluation, f
 def test_a_fit_by_sampling(tmp_path: Path) -> None:
     sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=40)
     labelled, test = simulate_observations(40, seed=3), simulate_observations(15, seed=4)
-    options = {"methods": ["count", "count_calibrated"], "fit_method": "nuts", "sampling": sampling}
+    options = {"methods": ["count", "count_calibrated"], "preset": "paper", "fit_method": "nuts", "sampling": sampling}
     sampled = evaluate(labelled, test, **options, n_resamples=5, seed=7)
     fit, table = sampled.fits["count", "test"], sampled.parameters
     expected = fit.predict(test).set_index("problem_id")

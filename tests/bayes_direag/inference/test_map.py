@@ -42,6 +42,8 @@ def agrees_with_an_independent_optimiser(observations: Observations, settings: P
     confirm ours from a point beside it.
     """
     weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)
+    counts = weight[0] > 0
+    observations, weight = observations.select(counts), weight[:, counts]
     ours = map_estimates(observations, weight, preset=settings)
     data = LikelihoodData.weighted(observations, weight[0], preset=settings, labels=())
     start, bounds = start_and_bounds(model_of(settings), data)
