@@ -48,7 +48,7 @@ class Standing(NamedTuple):
     gain: PerLevel
 
     def next_level(
-        self, is_open: Bool[np.ndarray, "#problem level"], price: Float[np.ndarray, " level"]
+        self, is_open: Bool[np.ndarray, "... level"], price: Float[np.ndarray, " level"]
     ) -> tuple[Int[np.ndarray, " problem"], PerQuestion]:
         """Return the open level of greatest gain less its price, and this; asking stops where it is not above 0."""
         net = np.where(is_open, self.gain - price, -np.inf)

@@ -149,7 +149,9 @@ def test_what_is_no_frame_is_named(given: object, says: str) -> None:
         Observations.from_frame(given)
 
 
-def test_other_objects_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_objects_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request) -> None:
+    if request.config.getoption("jaxtyping_packages"):
+        pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
     observations = simulate_observations(60, seed=1)
     for function in (cross_fit, LikelihoodData.of):
         with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
