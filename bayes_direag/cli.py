@@ -29,7 +29,7 @@ PANELS = {
     "Start": ("quickstart", "simulate"),
     "Fit and predict": ("label", "fit", "show", "predict"),
     "Decide": ("policy", "drift", "explain"),
-    "Look": ("evaluate", "report", "compare", "diagnose", "plot"),
+    "Look": ("evaluate", "report", "compare", "diagnose"),
     "Ask a model": ("elicit", "import"),
     "Paper": ("paper",),
 }
