@@ -21,7 +21,6 @@ from analysis.display.style import (
 )
 from analysis.parameters import compared_parameters, parameters_picture
 from analysis.scores.scoring import draw_columns
-from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
@@ -86,14 +85,6 @@ class LabelledReports:
     level_names: tuple[str, ...]
     confidence: Float[np.ndarray, "problem level"]
     correct: Bool[np.ndarray, "problem level"]
-
-    @classmethod
-    def of_observations(cls, observations: Observations) -> "LabelledReports":
-        """Take the labelled, answered questions of observations."""
-        chosen = np.flatnonzero(observations.labelled & observations.answered)
-        kept = observations.select(chosen)
-        names = kept.groups or kept.level_names
-        return cls(kept.problem_id, names, kept.confidence, kept.correct)
 
     @classmethod
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":

@@ -18,9 +18,6 @@ class MetricWords(NamedTuple):
         return "↑" if self.more_is_better else "↓"
 
 
-#: The metric that methods are ranked by, in captions.
-BENEFIT = "accuracy minus Brier score of the selected answers; 1 is perfect, 0 is never answering"
-
 #: The metrics to look at first, then those of a method's own answers.
 METRIC_WORDS: Mapping[str, MetricWords] = MappingProxyType(
     {

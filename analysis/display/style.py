@@ -23,7 +23,6 @@ FORMATS = (".png", ".svg", ".pdf")
 
 #: Roles that keep their colour from figure to figure.
 RIGHT, WRONG, REFERENCE = "#0072B2", "#D55E00", "#7F7F7F"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 @contextmanager

@@ -181,11 +181,6 @@ def kind_of(table: LongTable) -> AnswerKind:
     return infer_kind(texts, table.path, table.line[table.start[golds.given]].tolist())
 
 
-def level_table(table: LongTable) -> dict[int, str]:
-    """Return the level numbers of some questions, in order, each with its name; see :meth:`Overview.levels`."""
-    return Overview.of(table).levels(table.path)
-
-
 def question_arrays(
     table: LongTable,
     levels: Iterable[int],

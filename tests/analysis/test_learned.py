@@ -99,8 +99,8 @@ class TestLabelledReports:
     def observations() -> Observations:
         return with_gaps()
 
-    def test_of_observations_and_of_the_fits_of_a_cross_fit(self, observations):
-        expected, fold = LabelledReports.of_observations(observations), np.arange(30) % 3
+    def test_of_the_fits_of_a_cross_fit(self, observations):
+        expected, fold = observations.select(observations.labelled & observations.answered), np.arange(30) % 3
         assert len(expected.problem_id) == 28
         assert {observations.problem_id[4], observations.problem_id[9]}.isdisjoint(expected.problem_id)
         found = LabelledReports.of_fits([random_fit(observations.select(fold != held_out)) for held_out in range(3)])
