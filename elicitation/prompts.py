@@ -111,9 +111,9 @@ class Level:
         return bool(self.model or self.base_url)
 
     @property
-    def differences(self) -> dict[str, JsonValue]:
+    def differences(self) -> dict[str, Any]:
         """What it has of its own that determines replies."""
-        given: dict[str, JsonValue] = {"model": self.model, "sampling": self.sampling}
+        given: dict[str, Any] = {"model": self.model, "sampling": self.sampling}
         return {name: value for name, value in given.items() if value}
 
 
