@@ -114,7 +114,8 @@ def belief_and_doubt(
 @jax.custom_jvp
 def both_sigmoids(score: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """Return the sigmoids of a score and of its negative, from one exponential."""
-    odds_against = jnp.exp(jnp.minimum(-score, math.log(np.finfo(score.dtype).max) - 1))
+    largest = -math.log(np.finfo(score.dtype).tiny) - 1  # compiled programs take smaller beliefs than tiny for 0
+    odds_against = jnp.exp(jnp.minimum(-score, largest))
     belief = 1 / (1 + odds_against)
     return belief, belief * odds_against
 

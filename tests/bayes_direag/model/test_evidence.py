@@ -16,10 +16,19 @@ def test_belief_and_doubt_have_their_slope_however_far_out() -> None:
     scores = np.array([-800.0, -400, -30, 0, 30, 400, 800])
     rising, falling = jax.jit(jax.vmap(jax.jacfwd(both_sigmoids)))(jnp.asarray(scores))
     odds = np.exp(-np.abs(scores))
-    np.testing.assert_allclose(rising, odds / (1 + odds) ** 2, rtol=1e-12)
-    np.testing.assert_allclose(falling, -odds / (1 + odds) ** 2, rtol=1e-12)
+    np.testing.assert_allclose(rising, odds / (1 + odds) ** 2, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(falling, -odds / (1 + odds) ** 2, rtol=1e-12, atol=1e-300)
     backwards = jax.jit(jax.vmap(jax.grad(lambda score: sum(both_sigmoids(score)))))(jnp.asarray(scores))
     np.testing.assert_allclose(backwards, np.zeros(7), atol=1e-15)
+
+
+def test_belief_and_doubt_add_up_to_one_in_single_precision() -> None:
+    """Where no number below the smallest normal one is kept, as in compiled programs."""
+    scores = np.linspace(-300, 300, 601, dtype=np.float32)
+    belief, doubt = jax.jit(both_sigmoids)(scores)
+    assert belief.dtype == np.float32
+    np.testing.assert_allclose(belief + doubt, np.ones(601), atol=1e-6)
+    np.testing.assert_allclose(belief, 1 / (1 + np.exp(-scores.astype(float))), atol=1e-6)
 
 
 def test_reports_of_one_answer_have_one_sum_and_its_gradient() -> None:
