@@ -78,8 +78,13 @@ def fit_command(
     fitted.save(target)
     from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
 
-    verdict = convergence_verdict(convergence_summary(fitted))
-    options.out.print(f"{target}: {fitted}\n{verdict}\nWhat it has learned: direag show {target}", soft_wrap=True)
+    found = convergence_summary(fitted)
+    options.out.print(f"{target}: {fitted}\n{convergence_verdict(found)}", soft_wrap=True)
+    if not found.converged:
+        if method == "nuts":
+            options.out.print("Do not believe these draws: take more, after more warm-up (--draws, --warmup).")
+        raise typer.Exit(1)
+    options.out.print(f"What it has learned: direag show {target}", soft_wrap=True)
 
 
 def fit_record(fit: "Fit", path: Path) -> dict[str, object]:

@@ -137,17 +137,19 @@ class TestNuts:
 
     def test_the_options_reach_the_sampler(self, tmp_path, observations, nuts, monkeypatch):
         asked, path = given_to(monkeypatch, "fit_nuts", nuts), tmp_path / "fit.nc"
-        printed = succeed("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
+        result = direag("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
         sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
         said = {"preset": "bayes", "sampling": sampling, "seed": 3}
         given = {"unlabelled": None, "partial": False}
         given |= {"progress": False}
         assert asked == said | given
-        assert "R-hat at most" in printed
+        assert "R-hat at most" in result.stdout
+        assert result.exit_code == ("NOT converged" in result.stdout)
 
     @pytest.mark.slow
     def test_a_fit_by_sampling(self, tmp_path, observations):
-        succeed("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT, "--seed", 3)
+        result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT, "--seed", 3)
+        assert (result.exit_code, "Do not believe these draws" in result.stdout) == (1, True)
         fit = Fit.load(tmp_path / "fit.nc")
         assert (fit.tree.attrs["method"], int(fit.tree.attrs["seed"])) == ("nuts", 3)
         assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
