@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from analysis.display.document import Block, Cell, Column, Document, Picture, Section, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.glossary import METRIC_WORDS
+from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import UNDEFINED, counted, difference_in_words, interval, number, shortened
@@ -75,8 +75,10 @@ _LOO_NOTE = (
 _METRICS_NOTE = (
     "With its paired bootstrap interval over questions. p: permutation test, for metrics that are means, adjusted for "
     "their number (Benjamini and Hochberg). Benefit (accuracy minus Brier score of the selected answers) says which is "
-    "better. From accuracy on, metrics are of own answers, on questions that both have answered."
+    "better. From Brier score on, metrics are of own answers, on questions that both have answered."
 )
+#: The metrics that a table shows: of calibration errors the one in which verdicts are.
+_SHOWN_METRICS = (*FIRST_METRICS, "brier", "nll", "smece", "auroc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,7 +450,7 @@ def _loo_table(table: pd.DataFrame) -> Table:
 
 def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
     columns = {
-        Column("metric", holds="name"): lambda row: row["metric"],
+        Column("metric", holds="name"): lambda row: METRIC_WORDS[row["metric"]].header,
         Column("first"): lambda row: number(row["first"]),
         Column("second"): lambda row: number(row["second"]),
         Column("difference"): lambda row: number(row["difference"], signed=True),
@@ -457,7 +459,8 @@ def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
     }
     n, left_out = table[["n", "left_out"]].iloc[0]
     caption = f"{name} (second) minus {reference} (first), {n} labelled questions, {left_out} others left out"
-    return Table.of(caption, table.dropna(subset="second").to_dict("records"), columns, _METRICS_NOTE)
+    rows = table.set_index("metric", drop=False).reindex(_SHOWN_METRICS).dropna(subset="second")
+    return Table.of(caption, rows.to_dict("records"), columns, _METRICS_NOTE, "metrics.csv, with more")
 
 
 def _moved_table(table: pd.DataFrame, reference: str) -> Table:
@@ -503,11 +506,12 @@ def _draw_loo(axes: "Axes", table: pd.DataFrame) -> None:
 
 
 def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
-    """Draw every metric's difference to the first, with its interval."""
+    """Draw the differences of metrics to the first, with their intervals."""
+    shown = table[table["metric"].isin(_SHOWN_METRICS)]
     axes.axvline(0, color=REFERENCE, linewidth=1)
-    forest(axes, table[["difference", "low", "high"]], colour=RIGHT)
-    names = [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in table["metric"]]
-    row_labels(axes, [f"{model} · {name}" for model, name in zip(table["model"], names, strict=True)])
+    forest(axes, shown[["difference", "low", "high"]], colour=RIGHT)
+    names = [f"{METRIC_WORDS[name].header} {METRIC_WORDS[name].arrow}" for name in shown["metric"]]
+    row_labels(axes, [f"{model} · {name}" for model, name in zip(shown["model"], names, strict=True)])
     axes.set_xlabel("difference")
 
 

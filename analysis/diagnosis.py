@@ -104,7 +104,8 @@ class Diagnosis(Result):
         if self.fit.preset.is_weighted:
             return
         name, found = list(self.calibration.items())[-1]
-        yield ("fine" if found.verdict == "none found" else "warning"), found.sentence(name)
+        said = found.sentence({"probability": "probabilities", "support": "values of support"}[name])
+        yield ("fine" if found.verdict == "none found" else "warning"), said
         yield self._left_out()
 
     def _left_out(self) -> tuple[Severity, str]:
@@ -171,7 +172,8 @@ class Diagnosis(Result):
         if self.fit.preset.is_weighted:
             yield from (LeftOut(name, "of a weighted likelihood it means nothing") for name in ("pareto_k", "left_out"))
             return
-        yield _closed("pareto_k", plot_khat(self.loo))
+        words = {"hlines": {}, "xlabel": {"text": "question"}, "ylabel": {"text": "Pareto k"}}
+        yield _closed("pareto_k", plot_khat(self.loo, hline_values=[LARGEST_PARETO_K], visuals=words))
         right = self.fit.left_out["correct"].to_numpy()
         results = {name: binned_reliability(stated, right) for name, stated in left_out_probabilities(self.fit).items()}
         about = "Each fitted question predicted without its own label."

@@ -12,13 +12,8 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from analysis.display.document import LeftOut, Picture
-from analysis.display.style import (
-    RIGHT,
-    diagonal,
-    figure_style,
-    headed_figure,
-    panel_grid,
-)
+from analysis.display.style import RIGHT, diagonal, figure_style, headed_figure
+from analysis.display.text import shortened
 from analysis.parameters import compared_parameters, parameters_picture
 from analysis.scores.scoring import draw_columns
 from bayes_direag.errors import DirEAGError
@@ -118,30 +113,43 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
     return by_column.groupby(["level", "low", "high"], sort=False, as_index=False).sum()
 
 
+#: Curves with a colour and a name; where levels differ and are more, the others are grey.
+_NAMED_CURVES = 6
+
+
 def calibration_curves_figure(
     curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
 ) -> "Figure":
-    """Draw the calibration curve of each level over the distribution of its stated confidences."""
-    names = curves["level"].unique().tolist()
+    """Draw the calibration curve of each level, one if all share it, over the stated confidences of all levels."""
+    by_level = {str(name): rows for name, rows in curves.groupby("level", sort=False)}
+    mean = np.array([rows["calibrated"].mean() for rows in by_level.values()])
+    shared = len(by_level) > 1 and np.ptp([rows["calibrated"] for rows in by_level.values()], axis=0).max() < 1e-9
+    highest_first = np.argsort(-mean, kind="stable")
+    places = np.linspace(0, len(mean) - 1, min(len(mean), _NAMED_CURVES)).round().astype(int)
+    named = [list(by_level)[place] for place in ([0] if shared else highest_first[places])]
+    counts = (stated["right"] + stated["wrong"]).groupby(stated["low"]).sum()
     caption = (
-        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', pointwise')} Dashed: as stated. The "
-        "calibrated confidence is the share of the level's weight that goes to its answer; the rest counts against all "
-        "answers. Grey bars: how often each confidence was stated, with a scale for each panel; n: usable reports."
+        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', pointwise')} "
+        f"{'All levels share one curve. ' if shared else ''}Dashed: as stated. What a report counts as is the share of "
+        "its level's weight that goes to its answer; the rest counts against all answers. Below: how often each "
+        f"confidence was stated, n = {counts.sum():,} usable reports."
     )
-    n_columns = 3 if len(names) > 4 else 2
-    counts = (stated["right"] + stated["wrong"]).groupby(stated["level"]).sum()
     with figure_style():
-        title = "Learned calibration: what a stated confidence counts for"
-        figure = headed_figure(title, caption, 0.6 + 1.75 * -(-len(names) // n_columns))
-        titles = [(name, f"n = {counts[name]}") for name in names]
-        panels = panel_grid(figure, titles, n_columns, x_label="stated (%)", y_label="calibrated (%)")
-        for axes, name in zip(panels, names, strict=True):
-            _draw_stated(axes, stated[stated["level"] == name])
-            diagonal(axes, 100.0)
-            _draw_band(axes, curves[curves["level"] == name], "stated", "calibrated", scale=100.0)
-        panels[0].set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
-        for axes in panels:
-            axes.margins(0)
+        figure = headed_figure("What a stated confidence counts for", caption, 4.6)
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+        diagonal(above, 100.0)
+        for name in [] if shared else by_level.keys() - named:
+            rows = by_level[name]
+            above.plot(100 * rows["stated"], 100 * rows["calibrated"], color="0.75", linewidth=1)
+        for number, name in enumerate(named):
+            look = {"color": f"C{number}", "label": shortened(name, 24)}
+            _draw_band(above, by_level[name], "stated", "calibrated", scale=100.0, **look)
+        if len(named) > 1:
+            more = f"\ngrey: {len(by_level) - len(named)} others" if len(by_level) > len(named) else ""
+            above.legend(title=f"highest first{more}", loc="upper left", bbox_to_anchor=(1, 1))
+        above.set(xlim=(0, 100), ylim=(0, 100), ylabel="counts as (%)")
+        below.bar(counts.index, counts, 0.9 * (STATED_EDGES[1] - STATED_EDGES[0]), align="edge", color="0.45")
+        below.set(xlabel="stated confidence (%)", ylabel="reports")
     return figure
 
 
@@ -159,7 +167,7 @@ def recalibration_figure(
         "there are none, the curve is extrapolated."
     )
     with figure_style():
-        figure = headed_figure("Final recalibration: from support to the probability of being right", caption, 4.6)
+        figure = headed_figure("From support to the probability of being right", caption, 4.6)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         diagonal(above)
         _draw_band(above, curve, "support", "probability")
@@ -170,17 +178,13 @@ def recalibration_figure(
     return figure
 
 
-def _draw_band(axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: float = 1.0) -> None:
+def _draw_band(
+    axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: float = 1.0, color: str = RIGHT, label: str = ""
+) -> None:
     """Draw one column against another, with the band from ``low`` to ``high``."""
     x, y, low, high = (scale * curve[name].to_numpy() for name in (at, value, "low", "high"))
-    axes.fill_between(x, low, high, color=RIGHT, alpha=0.25, linewidth=0)
-    axes.plot(x, y, color=RIGHT, linewidth=2)
-
-
-def _draw_stated(axes: "Axes", rows: pd.DataFrame) -> None:
-    count = (rows["right"] + rows["wrong"]).to_numpy(float)
-    width = (rows["high"] - rows["low"]).to_numpy(float)
-    axes.bar(rows["low"], 35 * count / max(count.max(), 1), width * 0.9, align="edge", color="0.8", zorder=0.5)
+    axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.plot(x, y, color=color, linewidth=2, label=label)
 
 
 def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = "") -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.display.document import Cell, Column, Picture, Record, Table
 from analysis.display.glossary import PARAMETERS
-from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import interval, listed, number, percent, shortened
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import tidy_draws
@@ -132,25 +132,29 @@ def _columns_of(name: str, head: str, *, is_point: bool) -> dict[Column, Show]:
 def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:
     """Draw what labels identify as a forest, a panel for each parameter: those of levels left, the others right.
 
-    What pooled levels share (centre, spread, agreement) is left to the table.
+    What pooled levels share (centre, spread, agreement) is left to the table, and so are the others where no fit has
+    intervals.
     """
     known = table[table["identified"].astype(bool) & ~table["parameter"].str.endswith(_POOLED)]
     panels = [part for _, part in known.groupby("parameter", sort=False)]
     left = [part for part in panels if part["level"].notna().all()]
-    right = [part for part in panels if part["level"].isna().all()]
+    right = [part for part in panels if part["level"].isna().all() and part["low"].notna().any()]
     rows = [part["level"].nunique() for part in left]
     height = max(0.24 * sum(rows) + 0.55 * len(rows), 0.62 * len(right)) + 0.4
     with figure_style():
         figure = headed_figure("Where do the parameters lie?", f"{about} {_caption(table)}".strip(), height, width=7.4)
-        grid = figure.add_gridspec(1, 2)
+        grid = figure.add_gridspec(1, 2 if right else 1)
         for side, parts, sizes in ((0, left, [n + 0.8 for n in rows]), (1, right, [1.0] * len(right))):
-            cells = grid[side].subgridspec(max(len(parts), 1), 1, height_ratios=sizes or None)
+            if not parts:
+                continue
+            cells = grid[side].subgridspec(len(parts), 1, height_ratios=sizes)
             for place, part in enumerate(parts):
                 axes = figure.add_subplot(cells[place, 0])
+                if not right:
+                    axes.axvline(0, color=REFERENCE, linewidth=1)
                 _draw_forest(axes, part)
                 axes.set_title(part["parameter"].iloc[0].replace("_", " "), loc="left", fontsize=10)
-            if parts:
-                axes.set_xlabel("value; each panel has its own scale")
+            axes.set_xlabel("value; each panel has its own scale")
     return Picture("parameters", figure, {"parameters": table})
 
 
@@ -178,5 +182,6 @@ def _draw_forest(axes: "Axes", part: pd.DataFrame) -> None:
             forest(axes, ends, colour=next(colours))
     row_labels(axes, [shortened(level, 18) if isinstance(level, str) else "" for level in levels])
     axes.set_ylim(-0.6, len(levels) - 0.4)
+    axes.margins(x=0.08)
     axes.locator_params(axis="x", nbins=5)
     axes.tick_params(axis="y", length=0)

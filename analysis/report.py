@@ -318,11 +318,13 @@ def _question_blocks(evaluation: Evaluation) -> Iterator[Block]:
     """List the surest wrong answers and the least sure ones."""
     rows = evaluation.own.dropna(subset="probability")
     wrong = rows[~rows["correct"].fillna(True).astype(bool)]
-    yield Paragraph(
+    text = (
         "Wrong labels, misread answers and kinds of question that the model cannot do show here first. These are the "
-        "extremes, not a sample. Why a question got its answer and its probability: `direag explain FIT OBSERVATIONS "
-        "PROBLEM_ID`. Texts and right answers stand here with `direag report FOLDER --obs OBSERVATIONS`."
+        "extremes, not a sample. Why a question got its answer: `direag explain FIT OBSERVATIONS PROBLEM_ID`."
     )
+    if evaluation.observations is None:
+        text += " Texts and right answers stand here with `direag report FOLDER --obs OBSERVATIONS`."
+    yield Paragraph(text)
     surest = wrong.sort_values("probability", ascending=False, kind="stable")
     yield _question_table(evaluation, "Surest and wrong", surest.head(_LISTED))
     yield _question_table(evaluation, "Least sure", rows.sort_values("probability", kind="stable").head(_LISTED))
@@ -365,8 +367,8 @@ def _fit_blocks(
             ),
             Column("the worst", holds="prose"): lambda row: row["worst"],
         },
-        "No rows: none of the methods is fitted.",
-        f"`direag show {evaluation.folder}/fits/NAME.nc --json`",
+        "" if len(evaluation.convergence) else "No rows: none of the methods is fitted.",
+        f"`direag show {evaluation.folder or 'FOLDER'}/fits/NAME.nc --json`",
     )
     yield _share_table(evaluation)
     if fit is None:

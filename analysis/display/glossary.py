@@ -115,14 +115,13 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "parameters": (
             "Where do the parameters lie?",
-            "Left: the share of each level in the weight of all, the shift of its confidences (left of 0 they count "
-            "for less than stated), and its votes. Right: what all levels share. A bar shows the uncertainty that the "
-            "labelled questions leave.",
+            "What belongs to a level, such as its share of the weight of all; beside it, of a fit by NUTS, what all "
+            "levels share. A bar is the uncertainty that the labelled questions leave.",
         ),
         "calibration_curves": (
             "What does a stated confidence count for?",
             "On the dashed line it counts as stated, below it for less. Where the curve is flat, the stated confidence "
-            "makes no difference. The curve is learned only where there are grey bars.",
+            "makes no difference. It is learned only where confidences were stated (bottom).",
         ),
         "recalibration": (
             "The last step, from support to probability",

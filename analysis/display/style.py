@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analysis.display.text import broken
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 
@@ -69,27 +68,6 @@ def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -
     return figure
 
 
-def panel_grid(
-    figure: "Figure", titles: list[tuple[str, str]], n_columns: int, *, x_label: str, y_label: str
-) -> "list[Axes]":
-    """Return panels row by row, each under its name and a note, with shared axes labelled at the edge of the grid."""
-    n_columns = min(n_columns, len(titles))
-    n_rows = -(-len(titles) // n_columns)
-    grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
-    panels = list(grid.ravel())
-    width = 0.92 * (figure.get_figwidth() - 0.6) / n_columns
-    for axes in panels[len(titles) :]:
-        axes.remove()
-    for number, (axes, (name, note)) in enumerate(zip(panels[: len(titles)], titles, strict=True)):
-        axes.set_title(f"{fitting(name, width)}\n{without_formulas(note)}", fontsize=9)
-        if number + n_columns >= len(titles):
-            axes.set_xlabel(x_label, fontsize=9)
-            axes.tick_params(labelbottom=True)
-        if number % n_columns == 0:
-            axes.set_ylabel(y_label, fontsize=9)
-    return panels[: len(titles)]
-
-
 def forest(
     axes: "Axes", estimates: pd.DataFrame, *, colour: str, marker: str = "o", filled: np.ndarray | bool = True
 ) -> None:
@@ -115,15 +93,6 @@ def diagonal(axes: "Axes", upper: float = 1.0) -> None:
 def without_formulas(text: str) -> str:
     """Return text from a file so that no dollar sign in it starts a formula."""
     return text.replace("$", r"\$")
-
-
-def fitting(name: str, width: float, points: float = 9.0) -> str:
-    """Break a name between its parts into two lines of ``width`` inches; of a name that is too long show both ends."""
-    limit = _characters(width, points)
-    lines = broken(name, limit)
-    if len(lines) > 2 or max(map(len, lines)) > limit + 1:
-        lines = [name] if len(name) <= limit else [name[:limit], "\N{HORIZONTAL ELLIPSIS}" + name[limit:][-limit + 1 :]]
-    return without_formulas("\n".join(lines))
 
 
 def _wrapped(text: str, width: float, points: float) -> str:

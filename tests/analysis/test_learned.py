@@ -22,7 +22,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone
-from tests.analysis.fits import random_fit
+from tests.analysis.fits import made_fit, natural, random_fit
 from tests.analysis.handmade_reports import observe, with_gaps
 
 ABOUT = "Fitted to some questions."
@@ -148,21 +148,36 @@ def curves_figure(fit: Fit):
 def test_calibration_curves_and_bands(several):
     figure, table = curves_figure(several), calibration_curves(several, 0.8)
     assert_stands_alone(figure, ABOUT, "mean and 80% interval over the posterior draws")
-    for axes, (_, rows) in zip(figure.axes, table.groupby("level", sort=False), strict=True):
-        np.testing.assert_allclose(axes.lines[-1].get_xydata(), 100 * rows[["stated", "calibrated"]])
-        corners = axes.collections[0].get_paths()[0].vertices[:, 1]
+    above, below = figure.axes
+    assert len(above.lines) == 1 + 5
+    for line, band in zip(above.lines[1:], above.collections, strict=True):
+        rows = table[table["level"] == line.get_label()]
+        np.testing.assert_allclose(line.get_xydata(), 100 * rows[["stated", "calibrated"]])
+        corners = band.get_paths()[0].vertices[:, 1]
         for bound in ("low", "high"):
             assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
+    assert sum(bar.get_height() for bar in below.containers[0]) == np.sum(~np.isnan(several.fitted.confidence))
 
 
-def test_many_levels_with_long_names():
+def test_levels_that_share_a_curve_have_one_line():
+    figure = curves_figure(made_fit(OBSERVATIONS, natural(5, bias=[0.5] * 5)))
+    assert_stands_alone(figure, "All levels share one curve.")
+    assert len(figure.axes[0].lines) == 2
+    assert figure.axes[0].get_legend() is None
+
+
+def test_of_many_levels_the_highest_lowest_and_some_between_are_named():
     rng = np.random.default_rng(0)
     table = [[(str(rng.integers(1, 4)), float(rng.integers(0, 101))) for _ in range(15)] for _ in range(12)]
     names = [f"some-provider/model-{level:02d}-instruct-turbo-2024" for level in range(15)]
     fit = random_fit(observe(*table, gold="1", names=names))
     figure = curves_figure(fit)
     assert_stands_alone(figure, "A point estimate, without intervals.")
-    assert len(figure.axes) == 15
+    (above, _), mean = figure.axes, calibration_curves(fit).groupby("level")["calibrated"].mean()
+    assert len(above.lines) == 1 + 15
+    coloured = [100 * mean.max(), 100 * mean.min()]
+    np.testing.assert_allclose([above.lines[place].get_ydata().mean() for place in (-6, -1)], coloured)
+    assert len(above.get_legend().get_texts()) == 6
     assert_stands_alone(parameters_picture(compared_parameters({"fit": fit})).figure)
 
 

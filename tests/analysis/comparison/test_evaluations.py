@@ -54,7 +54,7 @@ def test_each_is_compared_with_the_first_on_what_is_labelled_in_all(
     said_first, _, *blocks = found.blocks()
     verdict = said_first.sentences[:2]
     assert blocks[0].caption == f"second (second) minus first (first), {N - 1} labelled questions, 1 others left out"
-    brier = next(row for row in blocks[0].rows if row[0].text == "brier")
+    brier = next(row for row in blocks[0].rows if row[0].text == "Brier score")
     assert float(brier[1].text) == pytest.approx(table.query("metric == 'brier'")["first"].iloc[0], abs=6e-4)
     benefits = table[table["metric"] == "benefit"]
     for said, row in zip(verdict, benefits.to_dict("records"), strict=True):
