@@ -11,6 +11,15 @@ def abridged(message: str, most: int = 4000) -> str:
     return message if len(message) <= most else f"{message[:half]} [...] {message[-half:]}"
 
 
+def quoted(value: object) -> str:
+    """Return the ``repr`` of a value, cut at 60 characters."""
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        shown = f"{type(value).__name__} of thousands of digits"
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence, after a space, with the known name that is nearest to one that is not; empty if none is near.
 
@@ -51,12 +60,7 @@ class ObservationError(DirEAGError):
     ) -> None:
         parts = {"": path, "line ": line, "field ": field}
         place = ", ".join(f"{name}{value}" for name, value in parts.items() if value is not None)
-        try:
-            shown = repr(seen)
-        except ValueError:  # Python writes no integer of more than 4300 digits
-            shown = f"{type(seen).__name__} of thousands of digits"
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-        value = "" if seen is ... else f"; saw {shown}"
+        value = "" if seen is ... else f"; saw {quoted(seen)}"
         super().__init__(f"{place}{': ' if place else ''}{problem}{value}; expected {expected}. {remedy}")
         self.path, self.line, self.field, self.seen = path, line, field, seen
 

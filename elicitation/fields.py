@@ -69,7 +69,7 @@ _ESCAPE = re.compile(r'\\(?:["\\/]|u[0-9a-fA-F]{4}|[nrt](?![a-zA-Z]{1,20}\{))|\\
 _LATEX = re.compile(r"\\[()\[\]]|(?<!\\)\\++(?=[%$#])|^[^\S\n]*(?:```|~~~)\w*", re.MULTILINE)  # and fences
 _BRACKETED = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)  # fields of DSPy
 # What the model does not say itself: comments and quoted lines; quotations, if there is a label or a box in them.
-_COMMENT = re.compile(r"<!--(?:(?!-->)[\s\S])*+(?:-->)?|^[^\S\n]*>.*", re.MULTILINE)
+_COMMENT = re.compile(r"""<!--(?:(?!-->)[\s\S])*+(?:-->)?|^(?:[^\S\n]|["'\u201c\u2018\u00ab])*+>.*""", re.MULTILINE)
 _QUOTATION = re.compile(
     "|".join(
         rf"(?<![\w.]){left}(?=\S)[^{left}{right}]{{1,600}}(?<=\S){right}(?!\w)"

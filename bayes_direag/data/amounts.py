@@ -3,12 +3,15 @@ r"""The number that a text is, by this grammar; any other text is none.
 ::
 
     text     = {formula "="} amount ["."]        formulas that are numbers equal the amount
-    amount   = [sign] [currency] [sign] number {scale} [("/" | "per") units]
-             | [sign] number {scale} [units | currency | things]
+    amount   = [sign] [currency] [sign] number {scale} [("/" | "per") units] [per]
+             | [sign] number {scale} [units | currency | things] [per]
     number   = decimal | [whole] decimal "/" decimal | [decimal "*"] "10^" whole | decimal "e" whole
     units    = unit {["/" | "per" | "*"] unit}, each with a power or after "square" or "cubic"
 
-The words are those of the tables below. Things are one English plural, as in "5 eggs".
+    things   = plural ["of" word]
+    per      = "per" word
+
+Units are those of the tables below. A plural is an English one, as in "5 eggs", "5 t-shirts" and "5 cups of flour".
 """
 
 import re
@@ -31,18 +34,24 @@ _WORDS = (
     "EUR GBP JPY CNY INR CHF second minute hour day week month year yr millimeter millimetre centimeter centimetre "
     "meter metre kilometer kilometre inch inche foot feet yard mile milligram gram kilogram ton tonne ounce "
     "milliliter millilitre liter litre gallon quart pint cup teaspoon tablespoon acre hectare joule watt volt ampere "
-    "amp ohm hertz newton pascal mole calorie byte megabyte gigabyte radian knot person people unit item piece point"
+    "amp ohm hertz newton pascal mole calorie byte megabyte gigabyte radian knot unit item piece point person people "
+    "child children man men woman women boy girl kid student fish sheep goose geese mouse mice tooth teeth leaf leaves "
+    "bag basket book bottle box bunch can card case class coin egg game group jar letter marble pack package packet "
+    "page pen pencil plate row slice ticket toy tree word"
 )
 _UNIT = (
     rf"(?:(?:(?i:square|cubic|sq\.?|cu\.?) )?(?:(?i:(?:{'|'.join(_WORDS.split())})s?)|{'|'.join(_SYMBOLS.split())})"
     rf"(?![^\W\d_])(?: (?i:old)\b)?(?: ?\^ ?\{{?[+-]?[1-3]\}}?|[23])?)"
 )
 # Things that are counted; not words that are more, less or other than 1 of a thing.
-_THINGS = (
-    r"(?!(?:dozens|tens|hundreds|thousands|halves|thirds|quarters|pairs|couples|scores|times|folds|powers|others"
-    r"|percentages|lacs|myriads|perhaps|besides|always|millones|billones|docenas|decenas|centenas|cientos|dizaines"
-    r"|douzaines|centaines|milliers|dezenas|milhares|[a-z]*(?:illions|ths|wards|ways|times))\b)[a-z]{2,20}(?<![su])s\b"
+_PLURAL = (
+    r"(?!(?:[a-z]+-)*(?:dozens|tens|hundreds|thousands|halves|thirds|quarters|pairs|couples|scores|times|folds|powers"
+    r"|others|percentages|lacs|myriads|perhaps|besides|always|millones|billones|docenas|decenas|centenas|cientos"
+    r"|dizaines|douzaines|centaines|milliers|dezenas|milhares|[a-z]*(?:illions|ths|wards|ways|times))\b)"
+    r"(?:[a-z]{1,20}-){0,2}[a-z]{2,20}(?<![su])s\b"
 )
+_THINGS = rf"(?i:{_PLURAL}(?: of [a-z]{{3,20}}\b)?)"
+_PER = r"(?: per [A-Za-z]{2,20}\b)?"
 _UNITS = rf"{_UNIT}(?:(?: ?[/*·] ?| per | ){_UNIT}){{0,3}}"
 _CURRENCY = r"(?:(?:US ?)?¤|(?:USD|EUR|GBP|JPY|CNY|INR|CHF|Rs\.?)(?= ?[-\d.]))"
 _SIGN = r"(?:(?P<minus{}>-|(?i:minus|negative)\b)|\+)"
@@ -55,7 +64,7 @@ _NUMBER = (
 _SCALE = rf"(?:[ -]?(?i:{'|'.join(_SCALES)})s?\.?(?![a-z]))"
 _AMOUNT = re.compile(
     rf"{_SIGN.format(1)}? ?(?P<currency>{_CURRENCY})? ?{_SIGN.format(2)}? ?{_NUMBER}(?P<scales>{_SCALE}{{0,3}})"
-    rf"(?(currency)(?: ?(?:/|\bper\b) ?{_UNITS})?|(?: ?¤|[ -]?{_UNITS}| {_THINGS})?)\.?"
+    rf"(?(currency)(?: ?(?:/|\bper\b) ?{_UNITS})?|(?: ?¤|[ -]?{_UNITS}| {_THINGS})?){_PER}\.?"
 )
 _FORMULA = re.compile(r"[^\W\d]\w*(?:\(\w\))?|(?:[^\W\d_](?![^\W\d_])|\\frac|,(?=\d{3})|[\d .(){}+*/^%°¤-])*[\w)}%°]")
 _REWRITES = tuple(

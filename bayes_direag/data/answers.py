@@ -60,9 +60,11 @@ _LABEL = re.compile(
     r"(?<!\S)(?:[(\[]?[A-Z\u0410-\u042f][)\]]|[a-z]\)|[A-Z\u0410-\u042f][.:](?= ))"  # before a text, or in brackets
     r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z\u0410-\u042f]\W*$"  # at the end, listed
 )
-_BETWEEN = r"(?: ?[,;/&+] ?(?:and )?| (?:and )?)"
+_COMMAS = dict.fromkeys(map(ord, "\u3001\u060c"), ", ")  # of other scripts
+_BETWEEN = r"(?: ?[,;/&+|] ?(?:and )?| (?:and )?)"
 _LETTERS = re.compile(
-    rf"(?:{_OPEN}[A-Z]{_CLOSE}(?:{_BETWEEN}{_OPEN}[A-Z]{_CLOSE})+|{_OPEN}(?P<run>(?-i:[A-J]{{2,}})){_CLOSE})\.?",
+    rf"(?:{_OPEN}{_LETTER}{_CLOSE}(?:{_BETWEEN}{_OPEN}{_LETTER}{_CLOSE})+"
+    rf"|{_OPEN}(?P<run>(?-i:[A-J]{{2,}}|[\u0410-\u041a]{{2,}})){_CLOSE})\.?",
     re.IGNORECASE,
 )
 _WHOLE = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[-+]?\d+\.0+")  # or with commas between thousands
@@ -107,7 +109,7 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     bare = without_lead(unmarked(text))
     if kind == "numeric":
         return _spell(amount(bare))
-    letters = _letters(bare) if kind == "choices" else []
+    letters = _letters(without_lead(unmarked(text.translate(_COMMAS)))) if kind == "choices" else []
     return ",".join(sorted({*letters})) if letters else _letter(bare)
 
 
@@ -192,7 +194,7 @@ def _letters(text: str) -> list[str]:
     found = _LETTERS.fullmatch(text)
     if found is None:
         return []
-    letters = [*found["run"]] if found["run"] else re.findall(r"\b[A-Z]\b", text.upper())
+    letters = [*found["run"]] if found["run"] else re.findall(rf"\b{_LETTER}\b", text.upper())
     return [] if found["run"] and len({*letters}) < len(letters) else letters
 
 

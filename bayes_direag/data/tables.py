@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -140,8 +141,8 @@ def _of_nested(
     )
 
 
-#: No more values a column are read than this many for each byte of a file: its claims may be false.
-_MOST_VALUES = 100
+#: No more values a column are read than these, in all and for each byte of a file: its claims may be false.
+_MOST_VALUES, _MOST_A_BYTE = 50_000_000, 100
 
 
 def parquet_table(path: Path, names: Columns | None) -> LongTable:
@@ -154,7 +155,7 @@ def parquet_table(path: Path, names: Columns | None) -> LongTable:
             groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
             n_columns = file.metadata.num_columns
             claimed = max((sum(group.column(k).num_values for group in groups) for k in range(n_columns)), default=0)
-            if claimed > _MOST_VALUES * path.stat().st_size:
+            if claimed > min(_MOST_VALUES, _MOST_A_BYTE * path.stat().st_size):
                 raise pyarrow.ArrowInvalid(f"it claims to hold {claimed:,} values in {path.stat().st_size:,} bytes")
             columns = _used(file.schema_arrow.names, path, names or Columns())
             return table_of_arrow(file.read(columns=columns), path, names)
@@ -167,6 +168,18 @@ def parquet_table(path: Path, names: Columns | None) -> LongTable:
         ) from error
 
 
+_ANSWERS = ("answer", "gold_answer")
+# Numbers in a table with semicolons that show whether commas are decimal: what else is one between thousands?
+_WITH_COMMA, _DECIMAL_COMMA, _DECIMAL_POINT = (
+    re.compile(rf"[^\d.,]*(?:{number})[^\d.,]*")
+    for number in (
+        r"(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?",
+        r"\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+",
+        r"\d+\.(?:\d{1,2}|\d{4,})|\d{1,3}(?:,\d{3})+\.\d+",
+    )
+)
+
+
 def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTable:
     """Take the lines of a CSV file with a row a report or a question.
 
@@ -176,11 +189,21 @@ def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTa
     layout = (names or Columns()).layout([name for name in header if name], path)
     number = partial(_number, decimal="." if delimiter == "," else ",")
     meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: _flag}
+    answers = [name for each in layout.values() for our in _ANSWERS for name in each.get(our, ())]
+    said = [text for name in answers for text in _coded_arrow(cells[header.index(name)]).values]
+    has_commas = delimiter == ";" and any(map(_DECIMAL_COMMA.fullmatch, said))
+    has_commas &= not any(map(_DECIMAL_POINT.fullmatch, said))
 
     def coded(name: str, our: str) -> Coded:
-        return _coded_arrow(cells[header.index(name)]).changed(meaning[type_of(our)])
+        change = _with_point if has_commas and our in _ANSWERS else meaning[type_of(our)]
+        return _coded_arrow(cells[header.index(name)]).changed(change)
 
     return LongTable.of_rows(layout, coded, path, cells[-1].to_numpy(), names)
+
+
+def _with_point(text: str) -> str:
+    """Return a number with a decimal point in place of its comma, and without points between thousands."""
+    return text.replace(".", "").replace(",", ".") if _WITH_COMMA.fullmatch(text) else text
 
 
 def csv_cells(lines: Iterable[str], path: Path) -> tuple[list[str], str, pyarrow.Table]:

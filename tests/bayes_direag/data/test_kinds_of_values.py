@@ -94,6 +94,26 @@ def test_names_keep_their_commas_where_semicolons_part_cells(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("answers", "read"),
+    [
+        (["3,5", "-2,25 kg", "1.218"], ["3.5", "-2.25", "1218"]),
+        (["1.218,50", "2,500", "4"], ["1218.5", "2.5", "4"]),
+        (["3.5", "1,218", "1,218.5"], ["3.5", "1218", "1218.5"]),
+        (["1,218", "3.5", "3,5"], None),  # some commas are decimal, some points are
+        (["1,218", "2,000", "5"], ["1218", "2000", "5"]),
+    ],
+)
+def test_commas_are_decimal_where_a_table_with_semicolons_shows_it(tmp_path: Path, answers, read) -> None:
+    path = tmp_path / "o.csv"
+    rows(3, answer=answers, gold_answer=answers).to_csv(path, index=False, sep=";")
+    if read is None:
+        with pytest.raises(ObservationError, match="line 4, field gold_answer: this has a decimal comma; saw '3,5'"):
+            Observations.read(path)
+    else:
+        assert [texts for (texts,) in Observations.read(path).candidates] == read
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "problem_id, level, answer, confidence, gold_answer\nq, a, 5, 90, 5\n",
