@@ -29,7 +29,12 @@ JSON_PROTOCOLS = {name: load_protocol(name, form="json") for name in get_args(Pr
 ROOT = Path(__file__).resolve().parents[2]
 #: A file of thirty sums.
 SUMS = Path(__file__).with_name("sums.csv")
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+#: What a process of its own needs: the project, and what the tests have compiled.
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT),
+    "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".pytest_cache" / "jax"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+}
 
 SEEDED = Sampling(max_tokens=64, reproducible=True)  # the stub server draws its replies by the seeds of requests
 ONCE = SEEDED.model_copy(update={"repairs": 0})
@@ -130,8 +135,8 @@ def kill_and_resume(folder: Path, n: int, kills: int, *, by_policy: bool = False
     assert observations(folder) == observations(folder.with_name("undisturbed"))
 
 
-def start(code: str, *arguments: str) -> subprocess.Popen[bytes]:
+def start(code: str, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
     """Run code that hears Ctrl-C, even if the tests run in the background, where a shell has that ignored."""
     hearing = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
     command = [sys.executable, "-c", hearing, *arguments]
-    return subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE)  # noqa: S603
+    return subprocess.Popen(command, cwd=cwd, env=os.environ | ENVIRONMENT, stderr=subprocess.PIPE)  # noqa: S603

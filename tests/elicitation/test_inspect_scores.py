@@ -1,5 +1,6 @@
 """The score reducer and the metric in an evaluation by Inspect itself."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,7 @@ def evaluated(fit: Path, folder: Path) -> Any:
     from inspect_ai.log import read_eval_log  # here, as it takes seconds to load where tests are collected
 
     command = [sys.executable, "-c", EVALUATION, str(fit), str(folder)]
-    subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)  # noqa: S603
+    subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, capture_output=True)  # noqa: S603
     (path,) = folder.glob("*.eval")
     return read_eval_log(str(path))
 

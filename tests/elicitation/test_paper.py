@@ -4,11 +4,9 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from itertools import chain
 from pathlib import Path
 
@@ -23,10 +21,10 @@ from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.workload import PLANNED_RUNS, PlannedRun, estimate, planned_runs
 from tests.analysis.made_runs import write_run
-from tests.command_line import contents
+from tests.command_line import contents, direag
+from tests.elicitation import runs
 from tests.elicitation.checkout import write_checkout
 from tests.elicitation.rehearsal import write_questions, write_vllm
-from tests.elicitation.runs import ENVIRONMENT
 from tests.elicitation.stub_server import Stub
 
 MODELS = ("Qwen2.5-7B-Instruct", "gemma-2-9b-it")
@@ -132,23 +130,13 @@ def test_tables_are_made_of_all_evaluations_in_the_folder(tmp_path: Path, capsys
     assert pd.read_csv(tmp_path / "tables" / "table1.csv")["run"].nunique() == 2
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Run the command as a user does, in a folder of its own; it hears Ctrl-C even in the background."""
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "from bayes_direag.cli import app; app()"
-    command = [sys.executable, "-c", code, "paper", "--out", "paper", *arguments]
+def paper(folder: Path, *arguments: str, status: int = 0) -> str:
+    """Run the command in a folder of its own, and return all that it says."""
     folder.mkdir(exist_ok=True)
-    environment = ENVIRONMENT | {"PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    environment.pop("XLA_FLAGS", None)  # eighteen evaluations share what is compiled, so it is worth optimising
-    return subprocess.Popen(  # noqa: S603
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def finish(process: subprocess.Popen[str], status: int = 0) -> str:
-    said, told = process.communicate(timeout=900)
-    assert process.returncode == status, f"{said}\n{told}"
-    return said + told
+    with chdir(folder):
+        result = direag("paper", "--out", "paper", *arguments)
+    assert result.exit_code == status, result.output
+    return result.output
 
 
 def results(folder: Path) -> dict[str, bytes]:
@@ -158,16 +146,19 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def interrupted(folder: Path, dataset: str, *arguments: str) -> None:
-    """Run the command, and press Ctrl-C while the second model is asked a data set."""
-    process = start(folder, *arguments)
+    """Run the command as a user does, and press Ctrl-C while the second model is asked a data set."""
+    folder.mkdir()
+    process = runs.start("from bayes_direag.cli import app; app()", "paper", "--out", "paper", *arguments, cwd=folder)
     journal = folder / "paper" / MODELS[1] / dataset / "steered" / "journal.jsonl"
     deadline = time.monotonic() + 900
     while not journal.is_file() or journal.read_bytes().count(b"\n") < 10:
-        assert process.poll() is None, finish(process)
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    assert "interrupted" in finish(process, 130)
+    _, told = process.communicate(timeout=900)
+    assert process.returncode == 130, told
+    assert b"interrupted" in told
 
 
 def assert_nothing_is_asked_twice(folder: Path) -> None:
@@ -186,27 +177,29 @@ def starts(folder: Path) -> list[int]:
 def test_a_rehearsal_makes_the_tables_and_figures_of_the_paper_under_both_presets(tmp_path: Path) -> None:
     write_questions(tmp_path / "questions", 8)
     write_checkout(tmp_path / "authors")
+    models = PAPER_MODELS.split(",")[:2]
+    asked = ("--models", ",".join(models), "--datasets", "svamp,gsm8k", "--questions", "../questions")
     with ExitStack() as stack:
-        servers = [stack.enter_context(Stub(model)) for model in PAPER_MODELS.split(",")]
+        servers = [stack.enter_context(Stub(model)) for model in models]
         urls = chain(*(("--base-url", server.url) for server in servers))
-        said = finish(start(tmp_path / "run", *urls, "--questions", "../questions", "--prompts-from", "../authors"))
-        # Of gsm8k 8 to fit to and 8 others, and 8 of each other set: three levels; six more of each that is evaluated.
-        assert [server.answered.total() for server in servers] == [8 * (4 * 3 + 3 * 6)] * 3
-    # All nine settings, as printed and under both presets.
+        said = paper(tmp_path / "run", *urls, *asked, "--prompts-from", "../authors")
+        # Of gsm8k 8 to fit to and 8 others, and 8 of svamp: three levels; six more of each that is evaluated.
+        assert [server.answered.total() for server in servers] == [8 * (3 * 3 + 2 * 6)] * 2
+    # All four settings, as printed and under both presets.
     rows = Counter(re.findall(r" (printed|release|paper) +\d", said))
-    assert rows == dict.fromkeys(("printed", "release", "paper"), 9 * (7 + 4))
+    assert rows == dict.fromkeys(("printed", "release", "paper"), 4 * (7 + 4))
     tables = tmp_path / "run" / "paper" / "tables"
     assert {"figure2.png", "figure3.png", "table1.tex", "table2.html"} <= {*os.listdir(tables)}
     assert "Prompts: the authors' own." in (tables / "table1.tex").read_text()
     table = pd.read_csv(tables / "table1.csv")
-    assert len(table) == 3 * 9 * 7
+    assert len(table) == 3 * 4 * 7
     assert table.loc[table["source"] != "printed", "n"].eq(8).all()
     # The methods that learn nothing have the same figures under both presets.
     by_preset = table.set_index(["source", "model", "dataset", "method"]).loc[:, ["accuracy", "brier"]]
     rules = by_preset.drop("DirEAG", level="method")
     pd.testing.assert_frame_equal(rules.loc["release"], rules.loc["paper"])
     figure = pd.read_csv(tables / "figure3.csv")
-    assert len(figure) == 2 * 9
+    assert len(figure) == 2 * 4
     for row in figure.to_dict("records"):
         rows = pd.read_csv(tables.parent / row["run"] / "predictions.csv").query("method == 'confidence' and correct")
         assert row["correct"] == pytest.approx(rows["null_probability"].mean(), nan_ok=True)
@@ -214,30 +207,30 @@ def test_a_rehearsal_makes_the_tables_and_figures_of_the_paper_under_both_preset
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_to_the_same_files(tmp_path: Path) -> None:
-    write_questions(tmp_path / "questions", 20)
+def test_a_run_that_is_killed_goes_on_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_questions(tmp_path / "questions", 8)
     write_vllm(tmp_path / "bin", "--delay", "0.01")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     for model in MODELS:
         (tmp_path / "models" / model).mkdir(parents=True)
     arguments = ("--models", ",".join(f"../models/{model}" for model in MODELS), "--datasets", "gsm8k")
     arguments += ("--questions", "../questions")
-    said = finish(start(tmp_path / "whole", *arguments))
-    assert "320 replies a model, 640 in all" in said
+    assert "128 replies a model, 256 in all" in paper(tmp_path / "whole", *arguments)
     whole = results(tmp_path / "whole")
 
     cut = tmp_path / "cut"
     interrupted(cut, "gsm8k", *arguments)
     assert {path.name for path in (cut / "paper" / MODELS[0] / "gsm8k" / "evaluation").iterdir()} == {*EVALUATED_BY}
     assert not (cut / "paper" / "tables").exists()
-    finish(start(cut, *arguments))
+    paper(cut, *arguments)
     assert results(cut) == whole
     assert_nothing_is_asked_twice(cut)
     assert starts(cut) == [1, 2]
 
     before = contents(cut)
-    assert "0 replies of some" in finish(start(cut, *arguments))
+    assert "0 replies of some" in paper(cut, *arguments)
     assert contents(cut) == before
     path = cut / "paper" / MODELS[0] / "gsm8k" / "evaluation" / "paper" / "evaluation.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps(manifest | {"observations": manifest["samples"]}))
-    assert "saw an evaluation of other replies or settings" in finish(start(cut, *arguments), 2)
+    assert "saw an evaluation of other replies or settings" in paper(cut, *arguments, status=2)
