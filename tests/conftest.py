@@ -71,32 +71,93 @@ def real_cases() -> Path:
     return shared_folder("cases")
 
 
+# What is imported in fixtures cannot be imported above, as the type checks are not yet in place there.
+
+
+@pytest.fixture(scope="session")
+def simulated():
+    """240 simulated questions."""
+    from bayes_direag.model.simulate import simulate_observations
+
+    return simulate_observations(n=240, seed=5)
+
+
+@pytest.fixture(scope="session")
+def labelled(simulated):
+    """The questions that :func:`nuts` and :func:`point` have learned from."""
+    return simulated.select(slice(0, 80))
+
+
+@pytest.fixture(scope="session")
+def unlearnable(simulated):
+    """Four questions without a gold answer, and one that nobody answered."""
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.data.records import Observation, Question
+
+    hidden = [question.model_copy(update={"gold_answer": None}) for question in simulated.questions[100:104]]
+    nothing = tuple(Observation(level=0, level_name=name, answer=None) for name in simulated.level_names[:1])
+    silent = Question(problem_id="silent", gold_answer="3", observations=nothing)
+    return Observations.from_questions([silent, *hidden], answers="numeric")
+
+
+@pytest.fixture(scope="session")
+def nuts(labelled, unlearnable, tmp_path_factory):
+    """A NUTS fit to the labelled questions, handed over among others."""
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.fits.fitting import fit_nuts
+    from tests.made_fits import NUTS_SAMPLING, made_once
+
+    everything = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
+    return made_once(tmp_path_factory, "nuts", lambda _: fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8))
+
+
+@pytest.fixture(scope="session")
+def point(labelled, tmp_path_factory):
+    """A MAP of the same questions."""
+    from bayes_direag.fits.fitting import fit_map
+    from tests.made_fits import made_once
+
+    return made_once(tmp_path_factory, "map", lambda _: fit_map(labelled))
+
+
 @pytest.fixture(scope="session")
 def observations(tmp_path_factory) -> Path:
     """Return a file of 80 simulated questions, for the commands to read."""
-    from bayes_direag.model.simulate import simulate_observations  # here, as the type checks are not yet in place above
+    from bayes_direag.model.simulate import simulate_observations
+    from tests.made_fits import made_once
 
-    path = tmp_path_factory.mktemp("observations") / "observations.jsonl"
-    simulate_observations(80, seed=4).write(path)
-    return path
+    def write(folder: Path) -> Path:
+        simulate_observations(80, seed=4).write(folder / "observations.jsonl")
+        return folder / "observations.jsonl"
+
+    return made_once(tmp_path_factory, "observations", write)
 
 
 @pytest.fixture(scope="session")
-def questions(observations) -> Path:
+def questions(observations, tmp_path_factory) -> Path:
     """Return the same questions without gold answers, and one that nobody answered."""
     from tests.command_line import without_gold
+    from tests.made_fits import made_once
 
     silent = {
         "problem_id": "silent",
         "observations": [{"level": 0, "level_name": "very_cautious", "answer": None, "confidence": None}],
     }
-    return without_gold(observations, observations.parent / "unlabelled.jsonl", silent)
+
+    def write(folder: Path) -> Path:
+        return without_gold(observations, folder / "unlabelled.jsonl", silent)
+
+    return made_once(tmp_path_factory, "questions", write)
 
 
 @pytest.fixture(scope="session")
-def fitted(observations) -> tuple[Path, str]:
+def fitted(observations, tmp_path_factory) -> tuple[Path, str]:
     """Return a fit to them, and what was printed when it was made."""
     from tests.command_line import succeed
+    from tests.made_fits import made_once
 
-    path = observations.parent / "fit.nc"
-    return path, succeed("fit", observations, "--out", path, "--seed", 3)
+    def fit(folder: Path) -> tuple[Path, str]:
+        path = folder / "fit.nc"
+        return path, succeed("fit", observations, "--out", path, "--seed", 3)
+
+    return made_once(tmp_path_factory, "fitted", fit)

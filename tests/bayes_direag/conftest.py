@@ -1,9 +1,5 @@
-"""Small sets of reports, and NUTS fits that are made once, for the tests of the model."""
+"""Small sets of reports, and a NUTS fit of one level, for the tests of the model."""
 
-import fcntl
-import os
-import pickle
-from collections.abc import Callable
 from functools import partial
 
 import hypothesis.strategies as st
@@ -11,55 +7,12 @@ import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
 
-from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.settings import SamplingSettings
-from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
-
-
-@pytest.fixture(scope="session")
-def simulated() -> Observations:
-    return simulate_observations(n=240, seed=5)
-
-
-@pytest.fixture(scope="session")
-def labelled(simulated: Observations) -> Observations:
-    """The questions that :func:`nuts` can learn from."""
-    return simulated.select(slice(0, 80))
-
-
-@pytest.fixture(scope="session")
-def unlearnable(simulated: Observations) -> Observations:
-    """Four questions without a gold answer, and one that nobody answered."""
-    hidden = [question.model_copy(update={"gold_answer": None}) for question in simulated.questions[100:104]]
-    nothing = tuple(Observation(level=0, level_name=name, answer=None) for name in simulated.level_names[:1])
-    silent = Question(problem_id="silent", gold_answer="3", observations=nothing)
-    return Observations.from_questions([silent, *hidden], answers="numeric")
-
-
-def sampled_once(factory: pytest.TempPathFactory, name: str, sample: Callable[[], Fit]) -> Fit:
-    """Sample in the first of the workers that asks; the others read what it has kept, which is exact."""
-    path = factory.getbasetemp().parent / f"{name}-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}.pickle"
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            path.write_bytes(pickle.dumps(sample()))
-    fit: Fit = pickle.loads(path.read_bytes())  # noqa: S301 - our own
-    return fit
-
-
-@pytest.fixture(scope="session")
-def nuts(labelled: Observations, unlearnable: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    """A NUTS fit to the labelled questions, handed over among others."""
-    everything = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
-    return sampled_once(tmp_path_factory, "nuts", lambda: fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8))
-
-
-NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200, target_accept=0.9)
+from tests.made_fits import made_once
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +22,7 @@ def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
         one_level.observations(),
     )
     make = partial(fit_nuts, observations, preset=one_level.PRESET, sampling=sampling, seed=1)
-    return sampled_once(tmp_path_factory, "one_level_nuts", make)
+    return made_once(tmp_path_factory, "one_level_nuts", lambda _: make())
 
 
 #: Where :func:`reports` clips confidences.

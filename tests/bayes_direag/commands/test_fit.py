@@ -158,7 +158,7 @@ class TestNuts:
 
     def test_show_json_says_null_where_chains_never_moved(self, tmp_path, sampled):
         shown = json.loads(succeed("show", sampled, "--json"))
-        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 400)
+        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 600)
         assert shown["smallest_ess"] > 0
         assert all(row["low"] is not None for row in shown["parameters"])
         fit = Fit.load(sampled)

@@ -5,34 +5,32 @@ import pytest
 from arviz_stats import ess, rhat
 
 from bayes_direag.fits.convergence import SamplerSummary, convergence, convergence_summary, sampler_summary
-from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior
+from bayes_direag.fits.fit import Fit
+from tests.made_fits import replaced
 
 
-def test_the_figures_are_arviz_s_the_final_calibration_included():
-    fit = good_fit()
-    table, slope = convergence(fit), fit.tree["posterior"]["slope"]
+def test_the_figures_are_arviz_s_the_final_calibration_included(nuts: Fit) -> None:
+    table, slope = convergence(nuts), nuts.tree["posterior"]["slope"]
     assert table.loc["slope", "r_hat"] == pytest.approx(rhat(slope.to_numpy()))
-    final = fit.tree["recalibration"]["slope"]
+    final = nuts.tree["recalibration"]["slope"]
     assert table.loc["recalibration_slope", "ess_bulk"] == pytest.approx(ess(final.to_numpy()))
-    assert (convergence_summary(fit), convergence_summary(fit).converged) == (sampler_summary(fit), True)
+    assert (convergence_summary(nuts), convergence_summary(nuts).converged) == (sampler_summary(nuts), True)
 
 
 @pytest.mark.parametrize(
-    ("raw", "statistics", "field"),
+    ("group", "name", "spoil", "field"),
     [
-        (lambda raw: raw["slope_base"].__setitem__((0, 5), np.nan), {}, "largest_rhat"),
-        (lambda raw: raw["slope_base"].__setitem__(1, 5.0), {}, "largest_rhat"),
-        (lambda raw: raw["slope_base"].__setitem__(..., np.cumsum(raw["slope_base"], axis=1)), {}, "smallest_ess"),
-        (lambda _: None, {"diverging": np.arange(1000).reshape(4, 250) == 3}, "divergences"),
-        (lambda _: None, {"energy": np.random.default_rng(0).normal(size=(4, 250)).cumsum(axis=1)}, "smallest_bfmi"),
+        ("posterior", "slope", lambda draws: np.where(np.arange(300) == 5, np.nan, draws), "largest_rhat"),
+        ("posterior", "slope", lambda draws: draws * [[1], [0]] + [[0], [5]], "largest_rhat"),
+        ("posterior", "slope", lambda draws: np.cumsum(draws - draws.mean(), axis=1), "smallest_ess"),
+        ("sample_stats", "diverging", lambda draws: np.arange(600).reshape(draws.shape) == 3, "divergences"),
+        ("sample_stats", "energy", lambda draws: np.cumsum(draws - draws.mean(), axis=1), "smallest_bfmi"),
     ],
     ids=["no number", "a chain that stands still", "slow chains", "a divergence", "energy"],
 )
-def test_each_fault_alone_is_enough(raw, statistics, field):
-    draws = gaussian_draws(8, spread=0.05)
-    raw(draws)
-    found = sampler_summary(made_posterior(simulate_observations(60, seed=3), draws, statistics=statistics))
+def test_each_fault_alone_is_enough(nuts: Fit, group, name, spoil, field) -> None:
+    draws = nuts.tree[group][name].to_numpy()
+    found = sampler_summary(replaced(nuts, group, {name: spoil(draws)}))
     fine = SamplerSummary(4, 1000, 1.0, 1000.0, 1.0, 0)
     assert not found.converged
     assert not fine._replace(**{field: getattr(found, field)}).converged
@@ -49,13 +47,12 @@ def test_few_perfect_chains_are_accused(chains, draws):
     assert accused <= 2
 
 
-def test_the_scale_of_all_weights_is_not_judged():
-    """Under preset paper only ratios of weights, prior strength and null base change predictions."""
-    draws = gaussian_draws(8, spread=0.05, centre=APART)
-    scale = np.exp(np.cumsum(0.1 * np.random.default_rng(1).standard_normal((4, 250)), axis=1))
-    for name in ("weight_base", "prior_strength_base", "null_base_base"):
-        natural = np.logaddexp(draws[name], 0) * scale.reshape(4, 250, *[1] * (draws[name].ndim - 2))
-        draws[name] = natural + np.log(-np.expm1(-natural))
-    fit = made_posterior(simulate_observations(60, seed=3), draws, preset="paper")
+def test_the_scale_of_all_weights_is_not_judged(nuts: Fit) -> None:
+    """Only ratios of weights, prior strength and null base change predictions."""
+    scale = np.exp(np.cumsum(0.1 * np.random.default_rng(1).standard_normal((2, 300)), axis=1))
+    posterior = nuts.tree["posterior"]
+    weight, null_base = posterior["weight"].to_numpy() * scale[..., None], posterior["null_base"].to_numpy() * scale
+    fit = replaced(nuts, "posterior", {"weight": weight, "null_base": null_base})
+    fit.tree["posterior"]["prior_strength"] = posterior["slope"].copy(data=scale)
     assert float(rhat(fit.tree["posterior"]["weight"].sum("level").to_numpy())) > 1.1
     assert sampler_summary(fit).converged

@@ -18,7 +18,7 @@ from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.conftest import NUTS_SAMPLING
+from tests.made_fits import NUTS_SAMPLING
 
 N_CHAINS, N_DRAWS = NUTS_SAMPLING.n_chains, NUTS_SAMPLING.n_draws
 NATURAL = ("weight", "bias", "slope", "null_base", "sharpness", "vote")

@@ -8,12 +8,11 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.parameters import SCALED_TOGETHER, identified_draws
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import good_fit
 
 
-@pytest.fixture(scope="module")
-def fit() -> Fit:
-    return good_fit()
+@pytest.fixture
+def fit(nuts: Fit) -> Fit:
+    return nuts
 
 
 def test_raw_draws_are_as_they_are_sampled(fit: Fit) -> None:

@@ -19,9 +19,9 @@ from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationMethod
-from tests.analysis.fits import made_fit
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.bayes_direag.fits.test_own_models import two_slopes
+from tests.made_fits import made_fit
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def fit(simulated: Observations) -> Fit:
     given = {"weight": [0.5, 1, 1.5, 2, 2.5], "vote": [0.1, 0, -0.1, 0, 0.2]}
     shared = {"null_base": 0.5, "sharpness": 1.2, "prior_strength": 1.0}
-    return made_fit(simulated[:60], given | shared, variant="count")
+    return made_fit(simulated[:60], given | shared, preset="bayes")
 
 
 @pytest.fixture(scope="module")

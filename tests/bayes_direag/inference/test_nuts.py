@@ -12,7 +12,7 @@ import pytest
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.nuts import inverse_mass_matrix, learning_steps
 from tests.bayes_direag import brute_force, one_level
-from tests.bayes_direag.conftest import NUTS_SAMPLING
+from tests.made_fits import NUTS_SAMPLING
 
 
 class TestStatistics:

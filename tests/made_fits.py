@@ -1,0 +1,103 @@
+"""Fits for the tests: made once for all workers, made by hand, and changed by hand."""
+
+import fcntl
+import os
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.map import Optimum
+from bayes_direag.inference.posterior import map_posterior
+from bayes_direag.model import presets
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.selection import Recalibration
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+
+#: How the fit :func:`nuts` of all tests is sampled.
+NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=300, target_accept=0.9)
+
+type Natural = dict[str, float | list[float]]
+
+#: The parameters of the paper's variants.
+_OF_VARIANT = {
+    "count": ("weight", "prior_strength", "null_base"),
+    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain"),
+    "confidence": ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
+}
+
+
+def made_once[T](factory: pytest.TempPathFactory, name: str, make: Callable[[Path], T]) -> T:
+    """Make a thing, and files in a folder of its own, in the first of the workers that asks.
+
+    The others read what that one has kept, which is exact.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    folder = factory.getbasetemp().parent / f"made-{run}" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "kept.pickle"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(make(folder)))
+    made: T = pickle.loads(kept.read_bytes())  # noqa: S301 - our own
+    return made
+
+
+def natural(n_levels: int = 5, variant: Variant = "confidence", **changes: float | list[float]) -> Natural:
+    """Return the parameters of a variant, which differ between levels, with some of them changed."""
+    given: Natural = {
+        "weight": [0.5 + 0.4 * level for level in range(n_levels)],
+        "bias": [0.6 - 0.5 * level for level in range(n_levels)],
+        "slope": 0.8,
+        "null_gain": 0.3,
+        "prior_strength": 0.4,
+        "null_base": 0.2,
+    }
+    return {name: given[name] for name in _OF_VARIANT[variant]} | changes
+
+
+def made_fit(
+    observations: Observations,
+    given: Natural,
+    *,
+    preset: str | Preset = "paper",
+    variant: Variant = "confidence",
+    intercept: float = 0.0,
+    slope: float = 1.0,
+    gradient: float = 1e-9,
+    starts: tuple[int, int] = (1, 1),
+) -> Fit:
+    """Return a MAP of these parameters, as if found with that gradient, and that many starts and optima."""
+    settings = presets.preset(preset, variant)
+    found = Optimum(
+        raw={},
+        natural={name: np.asarray(value, float)[None] for name, value in given.items()},
+        loss=np.array([0.5]),
+        gradient=np.array([gradient]),
+        curvature=np.zeros((1, 0, 0)),
+        n_steps=np.array([12]),
+        n_starts=np.array(starts[:1]),
+        n_optima=np.array(starts[1:]),
+    )
+    data = LikelihoodData.weighted(observations, np.ones(len(observations)), preset=settings, labels=())
+    tree = map_posterior(found, 0, observations, data, labels=(), preset=settings, seed=0, partial=False)
+    final = settings.recalibration
+    coefficients = {"intercept": np.full((1, 1), intercept), "slope": np.full((1, 1), slope)}
+    tree["recalibration"] = xr.DataTree(Recalibration(final.method, coefficients, final.eps).to_dataset())
+    return Fit(tree)
+
+
+def replaced(fit: Fit, group: str, values: Mapping[str, np.ndarray] | None = None, **attributes: str) -> Fit:
+    """Return the fit with other values of some variables of a group, and other attributes."""
+    tree = fit.tree.copy()
+    own = tree[group].to_dataset()
+    changed = {name: (own[name].dims, np.asarray(value)) for name, value in (values or {}).items()}
+    tree[group] = xr.DataTree(own.assign(changed))
+    tree.attrs |= attributes
+    return Fit(tree)
