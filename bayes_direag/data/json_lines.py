@@ -93,7 +93,7 @@ def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]
             value = from_json(line)
         except ValueError as error:
             reason = str(error).replace("line 1 ", "")
-            if n_before and not any(map(str.strip, lines)):
+            if n_before and "EOF" in reason and not any(map(str.strip, lines)):
                 problem, seen = f"this last line is cut off ({reason})", line[-40:]
                 remedy = f"The lines before it ({n_before}) are complete: remove this one, or resume the run."
             else:

@@ -16,7 +16,6 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.tables import table_of_frame
 from bayes_direag.errors import DirEAGError, ObservationError
-from tests.bayes_direag.long_tables import long_table
 
 NAMES = {
     "question": "question_id",
@@ -102,19 +101,6 @@ def test_an_order_of_levels_is_kept(order: list[str]) -> None:
     for column, name in enumerate(order):
         place = first.level_names.index(name)
         np.testing.assert_array_equal(found.confidence[:, column], first.confidence[:, place])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_there_and_back(tmp_path: Path, seed: int) -> None:
-    drawn = long_table("numeric", seed=seed, flagged=seed % 2 == 0)
-    once = Observations.from_frame(drawn, answers="numeric")
-    again = Observations.from_frame(once.to_frame(), answers="numeric")
-    assert again.fingerprint == once.fingerprint
-    pd.testing.assert_frame_equal(again.to_frame(), once.to_frame())
-    for name in ("o.parquet", "o.csv", "o.jsonl"):
-        once.write(tmp_path / name)
-        pd.testing.assert_frame_equal(Observations.read(tmp_path / name, "numeric").to_frame(), once.to_frame())
-    assert once.to_frame()["level"].dtype == "Int64"
 
 
 def test_one_row_a_question() -> None:
@@ -245,34 +231,6 @@ def test_cells_with_semicolons_or_tabs_between_them(tmp_path: Path, delimiter: s
         table.to_csv(path, index=False, sep=delimiter, **about)
         path.write_text("\n" + path.read_text())
         assert Observations.read(path, None, columns).fingerprint == expected.fingerprint
-
-
-@pytest.mark.parametrize("scale", [None, "fraction", "percent"])
-def test_a_percentage_may_have_its_sign(tmp_path: Path, scale: str | None) -> None:
-    signed = theirs().assign(p=theirs()["p"].map(lambda p: f"{100 * p:.0f}%", na_action="ignore"))
-    expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
-    assert read_alike(signed, tmp_path, **NAMES, scale=scale).fingerprint == expected.fingerprint
-    report = {"level": 0, "answer": "1", "confidence": "7.5 %"}
-    nested = Observations.from_records([{"problem_id": "a", "observations": [report]}], "numeric")
-    assert nested.confidence.item() == 0.075
-
-
-def test_a_level_that_occurs_twice_is_named() -> None:
-    again = pd.concat([theirs(), theirs()], ignore_index=True)
-    with pytest.raises(
-        ObservationError, match=r"field model: this level occurs twice in the question; saw 'gpt'.*level='"
-    ):
-        Observations.from_frame(again.sort_values("model"), **NAMES, scale="fraction")
-    with pytest.raises(ObservationError, match=r"observations\[1\].level: this level occurs twice.*; saw 3"):
-        Observations.from_records([{"problem_id": "a", "observations": [{"level": 3, "answer": "1"}] * 2}], "numeric")
-
-
-def test_correctness_may_be_zeros_and_ones() -> None:
-    table = theirs().drop(columns="truth").assign(judged=lambda t: (t["reply"] == 51).astype(float), reply="word")
-    names = {name: column for name, column in NAMES.items() if name != "gold"}
-    found = Observations.from_frame(table, **names, correct="judged", scale="fraction")
-    flagged = [report.correct for question in found.questions for report in question.observations]
-    assert flagged == table["judged"].astype(bool).tolist()
 
 
 def test_columns_may_be_named_by_numbers() -> None:

@@ -58,49 +58,6 @@ def error_of(path, read=read_questions):
     return caught.value, message
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("problem_id", ..., "missing"),
-        ("problem_id", "", "its own problem_id"),
-        ("problem_id", None, "saw None"),
-        ("gold_answer", ["9"], "saw ['9']"),
-        ("observations", {"0": "9"}, "a list of objects"),
-        ("observations", None, "a list of objects"),
-        ("observations[1]", "9", "not an object"),
-        ("observations[1].level", ..., "missing"),
-        ("observations[1].level", 0, "occurs twice"),
-        ("observations[1].level", -1, "whole number from 0"),
-        ("observations[1].level", 1.0, "whole number from 0"),
-        ("observations[1].level", "1", "whole number from 0"),
-        ("observations[1].level", True, "whole number from 0"),
-        ("observations[1].level", 10**30, "whole number from 0"),
-        ("observations[1].level_name", {}, "saw {}"),
-        ("observations[1].answer", True, "text, a number or null"),
-        ("observations[1].answer", ["9"], "text, a number or null"),
-        ("observations[1].confidence", 100.5, "0 to 100"),
-        ("observations[1].confidence", -1, "0 to 100"),
-        ("observations[1].confidence", "high", "in percent"),
-        ("observations[1].confidence", True, "saw True"),
-        ("observations[1].confidence", float("inf"), "saw inf"),
-        ("observations[1].correct", "yes", "without quotation marks"),
-        ("observations[1].correct", 1, "true, false or null"),
-        ("outputs", {}, "a list of objects"),
-        ("outputs[0]", 3, "not an object"),
-        ("outputs[0].level_index", ..., "missing"),
-        ("outputs[0].confidence", 101, "0 to 100"),
-        ("outputs[0].pred_answer_norm", True, "text, a number or null"),
-    ],
-)
-def test_a_field_at_fault_is_named_with_its_line_and_value(tmp_path, field, value, said):
-    record = RELEASED if field.startswith("outputs") else GOOD
-    path = written(tmp_path, changed(GOOD, "problem_id", "b"), "", changed(record, field, value))
-    error, message = error_of(path)
-    assert (error.line, error.field) == (3, field)
-    assert error.seen is ... if value is ... else repr(error.seen) == repr(value)
-    assert said in message
-
-
 def test_the_baselines_of_the_released_code_are_read(tmp_path):
     about = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9", "model_tag": "m"}
     answers = [{"sample_id": i, "raw_output": "?", "pred_answer_norm": n} for i, n in enumerate(["9", "8", None])]
@@ -163,47 +120,6 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path, lines, line, sa
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     assert "no such file" in error_of(tmp_path / "nothing.jsonl")[1]
     assert "folder" in error_of(tmp_path)[1]
-
-
-@pytest.mark.parametrize(
-    ("row", "field", "seen"),
-    [
-        ("b,0,9,high", "confidence", "high"),
-        ("b,first,9,80", "level", "first"),
-        ("b,,9,80", "level", ...),
-        ("a,1,9,80", "level", 1),
-        (",0,9,80", "problem_id", ...),
-        ("b,0,9", None, "b,0,9"),
-        ("b,0,9,80,1", None, "b,0,9,80,1"),
-        ('b,0,9,"80', None, ...),
-    ],
-)
-def test_a_table_names_the_line_and_column(tmp_path, row, field, seen):
-    path = tmp_path / "table.csv"
-    path.write_text('problem_id,level,answer,confidence\na,0,"nine\nor so",80\na,1,8,20\n' + row + "\n")
-    error, _ = error_of(path)
-    assert (error.line, error.field, repr(error.seen)) == (5, field, repr(seen))
-
-
-def test_cells_of_any_length_and_lines_are_read_and_one_without_its_last_mark_is_refused(tmp_path):
-    path = tmp_path / "table.csv"
-    rows = [f'a,0,9,80,"{"x" * 200_000}"', 'b,0,"9\n",80,"of two\nlines"', "", "c,0,007,80,"]
-    path.write_text("problem_id,level,answer,confidence,question\n" + "\n".join(rows) + "\n")
-    found = Observations.read(path, "text")
-    assert [len(question.question or "") for question in found.questions] == [200_000, 12, 0]
-    assert found.candidates == (("9",), ("9",), ("007",))
-    assert [found.table.line_of(row) for row in range(3)] == [2, 3, 7]
-    path.write_text(path.read_text() + 'd,0,"9,80,\ne,0,9,80,\n')
-    assert error_of(path)[0].line == 8
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize(("row", "line"), [('b,0,"9\n",70', 5), ("", 4), ("b,0,9,70", 4)])
-def test_lines_are_counted_whatever_their_ends(tmp_path, end, row, line):
-    rows = ["problem_id,level,answer,confidence", "a,0,9,80", row, "c,0,9,60"]
-    (tmp_path / "o.csv").write_text(end.join(rows), newline="")
-    table = Observations.read(tmp_path / "o.csv", "text").table
-    assert [table.line_of(question) for question in range(len(table))] == [2, *([3] if row else []), line]
 
 
 def test_json_lines_keep_further_fields(tmp_path):

@@ -1,57 +1,38 @@
-"""Columns say what records say, and what is wrong with them is said in the words of records."""
+"""Tables: every form says what records say; and CSV as people and spreadsheets write it."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow
 import pytest
 from pyarrow import parquet
 
-from bayes_direag.data import tables
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
 FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting", "weight")
 
 
-def assert_arrays_are_those_of_records(path: Path, kind: str | None = None) -> None:
-    whole = Observations.read(path, kind)
-    records = Observations.from_questions(whole.questions, whole.kind)
-    assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
-    for field in FIELDS:
-        np.testing.assert_array_equal(getattr(whole, field), getattr(records, field), err_msg=field)
-
-
 @pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("form", ["a row a report", "a row a question"])
-def test_columns_say_what_records_say(tmp_path, kind, seed, form):
+def test_every_form_says_what_records_say(tmp_path, kind, seed):
     table = long_table(kind, seed=seed, flagged=seed % 2 == 0)
     table["level_name"] = table["level"].map({level: f"level {'dcba'[level]}" for level in range(4)})
-    path = written(table, tmp_path / "o.parquet")
-    if form == "a row a question":
-        long = Observations.read(path, kind)
-        long.write(path)
-        assert "observations" in parquet.read_schema(path).names
-        assert Observations.read(path, kind).fingerprint == long.fingerprint
-    assert_arrays_are_those_of_records(path, kind if seed else None)
-
-
-def test_categories_of_any_type_are_texts():
-    """Those of polars are views of strings."""
-    texts = {"problem_id": ["a", "a", "b"], "answer": ["7", None, "8"], "gold_answer": ["7", "7", "9"]}
-    numbers = {"level": [0, 1, 0], "confidence": [90, 80, 70]}
-    plain = Observations.from_frame(pyarrow.table(texts | numbers), answers="numeric")
-    for kind in (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view()):
-        coded = {}
-        for name, values in texts.items():
-            encoded = pyarrow.array(values).dictionary_encode()
-            coded[name] = pyarrow.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(kind))
-        table = Observations.from_frame(pyarrow.table(coded | numbers), answers="numeric")
-        assert table.fingerprint == plain.fingerprint
+    path = written(table, tmp_path / "long.parquet")
+    whole = Observations.read(path, kind if seed else None)
+    records = Observations.from_questions(whole.questions, whole.kind)
+    for field in FIELDS:
+        np.testing.assert_array_equal(getattr(whole, field), getattr(records, field), err_msg=field)
+    assert whole.to_frame()["level"].dtype == "Int64"
+    again = [records, Observations.from_frame(table, answers=kind), Observations.from_frame(whole.to_frame())]
+    for name in ("o.parquet", "o.csv", "o.jsonl"):
+        whole.write(tmp_path / name)
+        again.append(Observations.read(tmp_path / name, whole.kind))
+    assert "observations" in parquet.read_schema(tmp_path / "o.parquet").names
+    for one in again:
+        assert one.fingerprint == whole.fingerprint
+        pd.testing.assert_frame_equal(one.to_frame(), whole.to_frame())
 
 
 @pytest.mark.parametrize("shuffle", ["by level", "at random"])
@@ -66,96 +47,6 @@ def test_scattered_rows_are_put_together(tmp_path, shuffle):
     assert Observations.read(path, "numeric").fingerprint == first.select(np.array(place)).fingerprint
 
 
-def test_foreign_types(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "problem_id": [1, 1, 2, 2, 3],
-            "level": [0.0, 1.0, 0.0, 1.0, None],
-            "level_name": pd.Categorical(["a", "b", "a", "b", None]),
-            "answer": [9.0, 1e16, 1e22, 0.1, None],
-            "confidence": pd.array([80, 70, 60, None, None], dtype="Int32"),
-            "gold_answer": [b"9", b"9", b"3", b"3", b"4"],
-            "model": [None] * 5,
-        }
-    )
-    frame.to_parquet(tmp_path / "o.parquet")
-    assert_arrays_are_those_of_records(tmp_path / "o.parquet")
-    first, _, last = Observations.read(tmp_path / "o.parquet").questions
-    reports = (
-        Observation(level=0, level_name="a", answer="9.0", confidence=80.0),
-        Observation(level=1, level_name="b", answer="1e+16", confidence=70.0),
-    )
-    assert first == Question(problem_id="1", gold_answer="9", observations=reports)
-    assert last == Question(problem_id="3", gold_answer="4", observations=())
-
-
-ROWS = [
-    {"problem_id": f"q{i // 3}", "level": float(i % 3), "answer": "7", "confidence": 50.0, "gold_answer": "7",
-     "dataset": "d", "correct": None}
-    for i in range(12)
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changes", "line", "said"),
-    [
-        ({7: {"problem_id": None}}, 8, "field problem_id: this field is missing"),
-        ({7: {"level": None}}, 8, "field level: this field is missing"),
-        ({7: {"level": 1.5}}, 8, "field level: this value cannot be used; saw 1.5"),
-        ({7: {"level": 2.0**50}}, 8, "field level: this value cannot be used; saw 1125899906842624"),
-        ({7: {"level": float("nan")}}, 8, "field level: this field is missing"),
-        ({7: {"level": 0.0}}, 8, "field level: this level occurs twice in the question; saw 0"),
-        ({7: {"confidence": -1.0}}, 8, "field confidence: this value cannot be used; saw -1.0"),
-        ({7: {"gold_answer": "8"}}, 8, "field gold_answer: question 'q2' has '7' in an earlier row; saw '8'"),
-        ({7: {"dataset": "e"}}, 8, "field dataset: question 'q2' has 'd' in an earlier row; saw 'e'"),
-        ({6: {"gold_answer": "2 or 3"}, 7: {"gold_answer": None}, 8: {"gold_answer": None}}, 7,
-         "field gold_answer: the gold answer of question 'q2' cannot be read as numeric; saw '2 or 3'"),
-        ({row: {"gold_answer": None, "correct": True if row == 7 else None} for row in (6, 7, 8)}, 7,
-         "field correct: question 'q2' has no gold answer, and 1 of its 3 usable"),
-        ({6: {"answer": True}, 7: {"confidence": 101.0}}, 7, "field answer"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_said_with_its_line(tmp_path, changes, line, said):
-    rows = [row | changes.get(number, {}) for number, row in enumerate(ROWS)]
-    types = {"level": pyarrow.float64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
-    flags = any(row["answer"] is True for row in rows)
-    types["answer"] = pyarrow.bool_() if flags else pyarrow.string()
-    rows = [row | ({"answer": row["answer"] is True or None} if flags else {}) for row in rows]
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in rows[0]])
-    path = tmp_path / "o.parquet"
-    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
-    with pytest.raises(ObservationError) as caught:
-        Observations.read(path, "numeric")
-    assert str(caught.value).startswith(f"{path}, line {line}, {said}")
-
-
-def test_no_rows_and_no_column(tmp_path):
-    path, rows = tmp_path / "o.parquet", pd.DataFrame(ROWS)
-    for table, said in ((rows[:0], "no questions"), (rows.drop(columns="level"), "no column level")):
-        with pytest.raises(ObservationError, match=said):
-            Observations.read(written(table, path), "numeric")
-    path.write_bytes(b"PAR1 and no more")
-    with pytest.raises(ObservationError, match="cannot be read"):
-        Observations.read(path, "numeric")
-
-
-def test_names_that_contradict_earlier_ones_are_errors(tmp_path):
-    table = pd.DataFrame(ROWS).assign(level_name=["low", "mid", "high"] * 3 + ["low", "lower", "high"])
-    path = written(table, tmp_path / "o.parquet")
-    with pytest.raises(ObservationError, match=r"line 10, .*level 1 is called 'mid' before; saw 'lower'"):
-        Observations.read(path, "numeric")
-
-
-def test_a_file_that_claims_to_be_much_larger_is_not_read(tmp_path, monkeypatch):
-    """Runs of one value take no room in Parquet."""
-    monkeypatch.setattr(tables, "_MOST_VALUES", 5)
-    one = {"problem_id": "q", "level": "a", "answer": "7", "confidence": 50.0}
-    rows = pyarrow.table({name: pyarrow.array([value] * 60_000) for name, value in one.items()})
-    parquet.write_table(rows, tmp_path / "o.parquet")
-    with pytest.raises(ObservationError, match=r"it claims to hold 60,000 values in [\d,]+ bytes"):
-        Observations.read(tmp_path / "o.parquet", "numeric")
-
-
 def test_levels_may_be_names_of_which_nothing_is_said(tmp_path):
     """They are numbered as they appear."""
     rows = pd.DataFrame({"problem_id": ["q", "q", "r"], "level": ["small", "large", "large"]})
@@ -165,3 +56,106 @@ def test_levels_may_be_names_of_which_nothing_is_said(tmp_path):
     for read in (Observations.read(tmp_path / "rows.csv"), Observations.read(tmp_path / "rows.parquet")):
         assert read.level_names == ("small", "large")
         np.testing.assert_allclose(read.confidence, [[0.9, 0.8], [np.nan, 0.7]])
+
+
+def rows(n: int = 24, **columns: object) -> pd.DataFrame:
+    """Return a report of one level on each question."""
+    plain = {"problem_id": [f"q{i}" for i in range(n)], "level": "a", "answer": "5", "gold_answer": "5"}
+    return pd.DataFrame(plain | {"confidence": 80.0} | columns)
+
+
+def test_cells_of_any_length_and_lines_are_read_and_one_without_its_last_mark_is_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    rows = [f'a,0,9,80,"{"x" * 200_000}"', 'b,0,"9\n",80,"of two\nlines"', "", "c,0,007,80,"]
+    path.write_text("problem_id,level,answer,confidence,question\n" + "\n".join(rows) + "\n")
+    found = Observations.read(path, "text")
+    assert [len(question.question or "") for question in found.questions] == [200_000, 12, 0]
+    assert found.candidates == (("9",), ("9",), ("007",))
+    assert [found.table.line_of(row) for row in range(3)] == [2, 3, 7]
+    path.write_text(path.read_text() + 'd,0,"9,80,\ne,0,9,80,\n')
+    with pytest.raises(ObservationError, match="line 8: this is not CSV"):
+        Observations.read(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("row", "line"), [('b,0,"9\n",70', 5), ("", 4), ("b,0,9,70", 4)])
+def test_lines_are_counted_whatever_their_ends(tmp_path, end, row, line):
+    rows = ["problem_id,level,answer,confidence", "a,0,9,80", row, "c,0,9,60"]
+    (tmp_path / "o.csv").write_text(end.join(rows), newline="")
+    table = Observations.read(tmp_path / "o.csv", "text").table
+    assert [table.line_of(question) for question in range(len(table))] == [2, *([3] if row else []), line]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "problem_id, level, answer, confidence, gold_answer\nq, a, 5, 90, 5\n",
+        "problem_id,level,answer,confidence,gold_answer,,\nq,a,5,90,5,,\n",
+        ' problem_id,"level ", answer,confidence,gold_answer\nq,"a",5,90,5\n',
+    ],
+)
+def test_headers_of_spreadsheets_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "o.csv").write_text(text)
+    found = Observations.read(tmp_path / "o.csv")
+    assert (found.problem_id, found.level_names, found.correct.tolist()) == (("q",), ("a",), [[True]])
+
+
+def test_names_keep_their_commas_where_semicolons_part_cells(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("problem_id;level;answer;confidence\na;small, bold;5;90,5\na;gpt-3,5;5;80\n")
+    found = Observations.read(tmp_path / "o.csv", "numeric")
+    assert found.level_names == ("small, bold", "gpt-3,5")
+    np.testing.assert_allclose(found.confidence, [[0.905, 0.8]])
+
+
+@pytest.mark.parametrize(
+    ("answers", "read"),
+    [
+        (["3,5", "-2,25 kg", "1.218"], ["3.5", "-2.25", "1218"]),
+        (["1.218,50", "2,500", "4"], ["1218.5", "2.5", "4"]),
+        (["3.5", "1,218", "1,218.5"], ["3.5", "1218", "1218.5"]),
+        (["1,218", "3.5", "3,5"], None),  # some commas are decimal, some points are
+        (["1,218", "2,000", "5"], ["1218", "2000", "5"]),
+    ],
+)
+def test_commas_are_decimal_where_a_table_with_semicolons_shows_it(tmp_path: Path, answers, read) -> None:
+    path = tmp_path / "o.csv"
+    rows(3, answer=answers, gold_answer=answers).to_csv(path, index=False, sep=";")
+    if read is None:
+        with pytest.raises(ObservationError, match="line 4, field gold_answer: this has a decimal comma; saw '3,5'"):
+            Observations.read(path)
+    else:
+        assert [texts for (texts,) in Observations.read(path).candidates] == read
+
+
+def test_a_carriage_return_in_a_text_comes_back(tmp_path: Path) -> None:
+    table = rows(2, answer=["x\rightarrow", '=1+1\r"'], gold_answer="x")
+    Observations.from_frame(table, answers="text").write(tmp_path / "o.csv")
+    assert pd.read_csv(tmp_path / "o.csv")["answer"].tolist() == table["answer"].tolist()
+    found = Observations.read(tmp_path / "o.csv", "text")
+    assert [one.observations[0].answer for one in found.questions] == table["answer"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("scale", "value"), [("1-5", 0), ("1-5", 5.5), ("0-10", 11), ("fraction", 2), ("0-10", "high")]
+)
+def test_what_is_not_on_the_scale_is_an_error(scale: str, value: object) -> None:
+    with pytest.raises(ObservationError, match=r"line 1, field confidence: this (confidence|value)"):
+        Observations.from_frame(rows(2, confidence=pd.Series([value, 1], dtype=object)), scale=scale)
+
+
+@pytest.mark.parametrize(("largest", "scale"), [(5, "1-5"), (10, "0-10")])
+def test_ratings_are_refused_with_their_scale(largest: int, scale: str) -> None:
+    table = rows(confidence=np.arange(24) % largest + 1.0)
+    with pytest.raises(ObservationError, match=rf"look like ratings.*--scale {scale}"):
+        Observations.from_frame(table)
+    assert Observations.from_frame(table, scale=scale).confidence.max() == 1
+    assert Observations.from_frame(table, scale="percent").confidence.max() == largest / 100
+    Observations.from_frame(table.assign(confidence=table["confidence"] * 1.1))  # no ratings
+    Observations.from_frame(table.head(19))  # too few to tell
+
+
+@pytest.mark.parametrize("other", ["gpt ", "GPT", "gpt\u00a0"])
+def test_levels_that_differ_in_case_or_spaces_alone_are_an_error(other: str) -> None:
+    table = rows(2, level=["gpt", other])
+    with pytest.raises(ObservationError, match="line 2, field level_name: two levels have names that differ in"):
+        Observations.from_frame(table)

@@ -1,0 +1,360 @@
+"""Values by every door: what they are, what is missing, what is wrong and where; and objects that are none."""
+
+import gzip
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+from hypothesis import given
+from pyarrow import parquet
+
+from bayes_direag import LikelihoodData, Observations, cross_fit, fit_map
+from bayes_direag.data import tables
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.json_lines import table_of_records
+from bayes_direag.data.plain import MISSING, plain
+from bayes_direag.data.records import FIELDS, OF_OBSERVATION, OF_QUESTION, Observation, Question, type_of
+from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.model.simulate import simulate_observations
+
+type Rows = list[dict[str, Any]]
+type Read = Callable[[Rows, Path, Columns], Observations]
+
+ROWS: Rows = [
+    {
+        "problem_id": name,
+        "gold_answer": gold,
+        "cluster": "c",
+        "level": level,
+        "level_name": ("low", "high")[level],
+        "answer": answer,
+        "confidence": 40.0 + level,
+        "correct": True,
+        "group": "g",
+    }
+    for name, gold in (("p", "5"), ("q", "7"))
+    for level, answer in enumerate(("5", "7"))
+]
+
+
+def questions(rows: Rows) -> Rows:
+    """Return a record for each question."""
+    about = ("problem_id", "gold_answer", "cluster")
+    records = {str(row.get("problem_id")): {name: row[name] for name in about if name in row} for row in rows}
+    for name, record in records.items():
+        own = [row for row in rows if str(row.get("problem_id")) == name]
+        record["observations"] = [{name: row[name] for name in row if name not in about} for row in own]
+    return list(records.values())
+
+
+def file(path: Path, content: str, columns: Columns) -> Observations:
+    path.write_text(content)
+    return Observations.read(path, "numeric", columns)
+
+
+def json_file(path: Path, records: Rows, columns: Columns) -> Observations:
+    return file(path, "\n".join(json.dumps(record, default=str) for record in records), columns)
+
+
+def parquet_file(path: Path, rows: Rows, columns: Columns) -> Observations:
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return Observations.read(path, "numeric", columns if columns.scale else None)
+
+
+def frame(given: pd.DataFrame | pyarrow.Table, columns: Columns) -> Observations:
+    return Observations.from_frame(given, answers="numeric", scale=columns.scale)
+
+
+DOORS: dict[str, Read] = {
+    "records of questions": lambda rows, _, columns: Observations.from_records(questions(rows), "numeric", columns),
+    "records of reports": lambda rows, _, columns: Observations.from_records(rows, "numeric", columns),
+    "frame": lambda rows, _, columns: frame(pd.DataFrame(rows, dtype=object), columns),
+    "JSON Lines": lambda rows, path, columns: json_file(path, questions(rows), columns),
+    "JSON Lines of reports": lambda rows, path, columns: json_file(path, rows, columns),
+    "CSV": lambda rows, path, columns: file(path, pd.DataFrame(rows).to_csv(index=False), columns),
+    "Parquet of reports": lambda rows, path, columns: parquet_file(path, rows, columns),
+    "Parquet of questions": lambda rows, path, columns: parquet_file(path, questions(rows), columns),
+    "Arrow": lambda rows, _, columns: frame(pyarrow.Table.from_pylist(questions(rows)), columns),
+}
+OF_REPORTS = ("records of reports", "frame", "JSON Lines of reports", "CSV", "Parquet of reports")
+IN_TEXT = ("JSON Lines", "JSON Lines of reports", "CSV")
+TYPED = ("Parquet of reports", "Parquet of questions", "Arrow")
+HALF = "5\ud83d"  # a lone surrogate, which cannot be written to any file
+WORDS = ("nan", "<NA>", "NaT", "None", "null", "N/A")
+
+
+def changed(field: str, value: object) -> Rows:
+    """Return the rows with another value of a field of q, or of its second report."""
+    of_question = field in ("problem_id", *OF_QUESTION)
+    return [
+        row | {field: value} if row["problem_id"] == "q" and (of_question or row["level"] == 1) else row for row in ROWS
+    ]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("field", ["answer", "confidence", "correct", "level_name", "gold_answer"])
+def test_what_is_missing_is_missing_by_every_door(tmp_path, door, field):
+    def read(by: str, value: object) -> Observations:
+        rows = changed(field, value)
+        rows = [{name: row[name] for name in row if name != "correct" or field == "correct"} for row in rows]
+        return DOORS[by](rows, tmp_path / "o", Columns())
+
+    expected = read("records of questions", None)
+    values: list[object] = [None, *(WORDS if type_of(field) is str or door not in TYPED else ())]
+    values += [float("nan")] if type_of(field) is float or door not in TYPED else []
+    values += [] if door in (*IN_TEXT, *TYPED) else [pd.NA, pd.NaT, np.float32("nan")]
+    for value in values:
+        found = read(door, value)
+        assert found.fingerprint == expected.fingerprint, value
+        np.testing.assert_array_equal(found.status, expected.status)
+
+
+def test_what_tables_of_pandas_leave_out_is_missing():
+    from pandas._libs.parsers import STR_NA_VALUES
+
+    assert STR_NA_VALUES - {""} <= MISSING
+    assert all(plain(word) is None for word in MISSING)
+
+
+@pytest.mark.parametrize(
+    ("scale", "stated", "percent"),
+    [
+        ("fraction", Decimal("0.9"), 90),
+        ("fraction", ".5", 50),
+        ("fraction", "50 %", 50),
+        ("percent", Decimal("0.5"), 0.5),
+        (None, "90", 90),
+        (None, "40,5", 40.5),
+        (None, np.float32(85.1), 85.1),
+        ("1-5", 4, 75),
+        ("0-10", "7.5", 75),
+        ("0-10", "95%", 95),
+    ],
+)
+def test_every_number_passes_one_conversion(tmp_path, scale, stated, percent):
+    for door, read in DOORS.items():
+        rows = [row | {"confidence": stated, "answer": np.float32(5.1)} for row in ROWS]
+        found = read(rows, tmp_path / "o", Columns(scale=scale))
+        np.testing.assert_allclose(found.confidence, percent / 100, rtol=1e-15, err_msg=door)
+        assert found.candidates == (("5.1",), ("5.1",)), door
+
+
+def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
+    """Return the error of rows; None if this door cannot hold them."""
+    try:
+        DOORS[door](rows, path, Columns())
+    except ObservationError as error:
+        return error
+    except (pyarrow.ArrowException, UnicodeEncodeError):
+        assert door in (*TYPED, "CSV")
+    return None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("problem_id", value) for value in ("", None, [1])),
+        *(("level", value) for value in (None, -1, 1.5, 2**50, "x", True, [1])),
+        *(("answer", value) for value in (True, ["9"], {"a": 1})),
+        *(("confidence", value) for value in (100.5, -1, "high", float("inf"), True, [1], "x" * 5000)),
+        *(("correct", value) for value in ("yes", 2, [1])),
+        *((field, value) for field in ("level_name", "gold_answer", "cluster") for value in ([1], {"a": 1}, True)),
+        *((field, HALF) for field in ("problem_id", "answer", "level_name", "gold_answer", "cluster")),
+    ],
+)
+def test_a_cell_that_cannot_be_used_is_named_with_its_place_by_every_door(tmp_path, field, value):
+    as_text = ["CSV"] if isinstance(value, bool | list | dict) else []
+    errors = {door: refusal(door, changed(field, value), tmp_path / "o") for door in DOORS if door not in as_text}
+    refused = {door: error for door, error in errors.items() if error is not None}
+    is_half = value == HALF
+    assert errors.keys() - refused.keys() <= {*TYPED, *(["CSV"] if is_half else [])}
+    of_question = field in ("problem_id", *OF_QUESTION)
+    for door, error in refused.items():
+        by_row = door in OF_REPORTS
+        expected = field if of_question or by_row else f"observations[1].{field}"
+        assert error.line == ((4 - of_question + (door == "CSV")) if by_row else 2), door
+        assert error.field == expected or (is_half and door.startswith("JSON Lines")), door
+        assert value in ("", None) or is_half or repr(value)[:50].strip("'") in str(error), door
+        assert "expected" in str(error)
+        assert "cut off" not in str(error)
+        assert len(str(error).encode()) < 600
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_level_that_occurs_twice_is_named(tmp_path, door):
+    rows = [{name: row[name] for name in row if name != "level_name"} for row in changed("level", 0)]
+    with pytest.raises(
+        ObservationError, match=r"level: this level occurs twice in the question; saw 0.*level='model,p"
+    ):
+        DOORS[door](rows, tmp_path / "o", Columns())
+
+
+@pytest.mark.parametrize("door", OF_REPORTS)
+@pytest.mark.parametrize(("field", "value", "before"), [("gold_answer", "8", "7"), ("cluster", "d", "c")])
+def test_rows_of_a_question_agree(tmp_path, door, field, value, before):
+    rows = [*ROWS[:3], ROWS[3] | {field: value}]
+    said = f"line {4 + (door == 'CSV')}, field {field}: question 'q' has '{before}' in an earlier row; saw '{value}'"
+    with pytest.raises(ObservationError, match=said):
+        DOORS[door](rows, tmp_path / "o", Columns())
+
+
+@pytest.mark.parametrize("door", ["records of questions", "records of reports", "JSON Lines", "JSON Lines of reports"])
+def test_what_is_no_signals_at_all_is_named(tmp_path, door):
+    said = r"line 1, field (observations\[0\]\.)?confidences: this value cannot be used; saw '=1\+1'; expected"
+    with pytest.raises(ObservationError, match=said):
+        DOORS[door]([ROWS[0] | {"confidences": "=1+1"}, *ROWS[1:]], tmp_path / "o", Columns())
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    half = "5\ud83d".encode(errors="surrogatepass")
+    (tmp_path / "o").write_bytes(pd.DataFrame(ROWS).to_csv(index=False).encode().replace(b",5,", b",%b," % half))
+    with pytest.raises(ObservationError, match="o, line 2: this is not UTF-8 text"):
+        Observations.read(tmp_path / "o")
+    _, ends, data = pyarrow.array([half] * len(ROWS)).buffers()
+    answers = pyarrow.StringArray.from_buffers(len(ROWS), ends, data)
+    table = pyarrow.Table.from_pylist(ROWS).drop_columns("answer").append_column("answer", answers)
+    parquet.write_table(table, tmp_path / "o")
+    for read, source, said in ((Observations.read, tmp_path / "o", "o: "), (Observations.from_frame, table, "")):
+        with pytest.raises(ObservationError, match=f"{said}texts are not UTF-8; saw b'5"):
+            read(source)
+
+
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 120),
+    st.floats(-2, 120),
+    st.just(float("nan")),
+    st.sampled_from(["", " ", "5", "nan", "a b", "<NA>"]),
+    st.just([1]),
+    st.just({"x": 1}),
+)
+
+
+@given(st.sampled_from([*FIELDS]), values)
+def test_columns_are_checked_by_the_rules_of_records(field, value):
+    report: dict[str, object] = {"level": 0, "answer": "5", "confidence": 80.0}
+    record: dict[str, object] = {"problem_id": "q", "observations": [report]}
+    (record if field in Question.model_fields else report)[field] = value
+    try:
+        expected = Question.model_validate(record)
+    except ValueError:
+        with pytest.raises(ObservationError):
+            table_of_records([(1, record)], None, None)
+    else:
+        table = table_of_records([(1, record)], None, None)
+        assert table.records() == (expected,)
+        kept = ["problem_id", *OF_QUESTION]
+        assert [table.texts(name).value(0) for name in kept] == [getattr(expected, name) for name in kept]
+        for observation in expected.observations:
+            given_texts = [table.texts(name).value(0) for name in OF_OBSERVATION]
+            assert given_texts == [getattr(observation, name) for name in OF_OBSERVATION]
+
+
+def test_columns_of_any_type(tmp_path):
+    """Categories of polars are views of strings."""
+    given = pd.DataFrame(
+        {
+            "problem_id": [1, 1, 2, 2, 3],
+            "level": [0.0, 1.0, 0.0, 1.0, None],
+            "level_name": pd.Categorical(["a", "b", "a", "b", None]),
+            "answer": [9.0, 1e16, 1e22, 0.1, None],
+            "confidence": pd.array([80, 70, 60, None, None], dtype="Int32"),
+            "gold_answer": [b"9", b"9", b"3", b"3", b"4"],
+            "model": [None] * 5,
+        }
+    )
+    given.to_parquet(tmp_path / "o.parquet")
+    plainly = Observations.read(tmp_path / "o.parquet")
+    first, _, last = plainly.questions
+    reports = (
+        Observation(level=0, level_name="a", answer="9.0", confidence=80.0),
+        Observation(level=1, level_name="b", answer="1e+16", confidence=70.0),
+    )
+    assert first == Question(problem_id="1", gold_answer="9", observations=reports)
+    assert last == Question(problem_id="3", gold_answer="4", observations=())
+    table = parquet.read_table(tmp_path / "o.parquet")
+    names = table["level_name"].combine_chunks()
+    for kind in (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view()):
+        encoded = names.cast(pyarrow.string()).dictionary_encode()
+        coded = pyarrow.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(kind))
+        again = Observations.from_frame(table.drop_columns("level_name").append_column("level_name", coded))
+        assert (again.fingerprint, again.level_names) == (plainly.fingerprint, ("a", "b"))
+
+
+def rows(n: int = 24, **columns: object) -> pd.DataFrame:
+    """Return a report of one level on each question."""
+    plainly = {"problem_id": [f"q{i}" for i in range(n)], "level": "a", "answer": "5", "gold_answer": "5"}
+    return pd.DataFrame(plainly | {"confidence": 80.0} | columns)
+
+
+def test_flags_may_be_whole_floats(tmp_path):
+    table = rows(3, correct=[1.0, 0.0, np.nan]).drop(columns="gold_answer")
+    table.to_csv(tmp_path / "o.csv", index=False)
+    table.to_parquet(tmp_path / "o.parquet")
+    for found in (
+        Observations.from_frame(table),
+        *(Observations.read(tmp_path / f"o.{s}") for s in ("csv", "parquet")),
+    ):
+        assert found.correct[:, 0].tolist() == [True, False, False]
+        assert found.labelled.tolist() == [True, True, False]
+
+
+def test_a_file_that_claims_to_be_much_larger_is_not_read(tmp_path, monkeypatch):
+    """Runs of one value take no room in Parquet."""
+    table = pyarrow.table({name: pyarrow.array([value] * 60_000) for name, value in ROWS[0].items()})
+    parquet.write_table(table, tmp_path / "o.parquet")
+    for bound, most in (("_MOST_A_BYTE", 5), ("_MOST_VALUES", 59_999)):
+        with monkeypatch.context() as patched:
+            patched.setattr(tables, bound, most)
+            with pytest.raises(ObservationError, match=r"it claims to hold 60,000 values in [\d,]+ bytes"):
+                Observations.read(tmp_path / "o.parquet", "numeric")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_gzip_is_read_and_half_of_it_named(tmp_path, suffix):
+    observations = simulate_observations(60, seed=1)
+    observations.write(tmp_path / f"o.{suffix}")
+    whole = gzip.compress((tmp_path / f"o.{suffix}").read_bytes())
+    path = tmp_path / f"o.{suffix}.gz"
+    path.write_bytes(whole)
+    assert Observations.read(path).fingerprint == observations.fingerprint
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ObservationError, match="this is not a whole gzip file"):
+        Observations.read(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (pd.Series([1]), "saw Series"),
+        (None, "saw NoneType"),
+        ([{"problem_id": "a"}], r"saw list.*Observations.from_records"),
+        ("answers.csv", r"saw str.*Observations.read\('answers.csv'\)"),
+        (np.zeros((2, 2)), "saw ndarray"),
+    ],
+)
+def test_what_is_no_frame_is_named(given, says):
+    with pytest.raises(DirEAGError, match=says):
+        Observations.from_frame(given)
+
+
+def test_other_objects_are_named(tmp_path, monkeypatch, request):
+    if request.config.getoption("jaxtyping_packages"):
+        pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
+    observations = simulate_observations(60, seed=1)
+    for function in (cross_fit, LikelihoodData.of):
+        with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
+            function(observations.to_frame())
+    with pytest.raises(DirEAGError, match="of several in one text: level='model,prompt'"):
+        Observations.from_frame(rows(), level=["level", "prompt"])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fit_map(observations, preset="paper").save("~/fit.nc")
+    assert (tmp_path / "fit.nc").exists()
