@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -103,25 +102,12 @@ def test_an_order_of_levels_is_kept(order: list[str]) -> None:
         np.testing.assert_array_equal(found.confidence[:, column], first.confidence[:, place])
 
 
-def test_one_row_a_question() -> None:
-    table = pd.DataFrame({"id": ["a", "b"], "answer": ["51", "7"], "gpt said": ["51 dollars", None]})
-    table = table.assign(**{"gpt sure": [0.9, np.nan], "llama said": [50.0, 7.0], "llama sure": [1.0, 0.25]})
-    names = {"question": "id", "answer": "{level} said", "confidence": "{level} sure", "scale": "fraction"}
-    found = Observations.from_wide(table, **names, gold="answer")
-    assert (found.level_names, found.problem_id) == (("gpt", "llama"), ("a", "b"))
-    np.testing.assert_array_equal(found.correct, [[True, False], [False, True]])
-    np.testing.assert_allclose(found.confidence, [[0.9, 1.0], [np.nan, 0.25]])
-    assert Observations.from_wide(table, **names, gold="answer", levels=["llama"]).level_names == ("llama",)
-    with pytest.raises(ObservationError, match=r"no column gemma said; .*--column answer={level}_answer"):
-        Observations.from_wide(table, **names, levels=["gemma"])
-
-
-def wide() -> pd.DataFrame:
-    """Return the table of another test with one row for each question, in the order of its levels there."""
+def wide(form: str) -> pd.DataFrame:
+    """Return the table with one row for each question, in the order of its levels, and columns of this form."""
     table = theirs()
     values = table.set_index(["question_id", "model"])[["reply", "p"]].unstack()  # noqa: PD010
     columns = {
-        f"{field} of {level}": values[field, level].to_numpy()
+        form.format(field=field, level=level): values[field, level].to_numpy()
         for level in dict.fromkeys(table["model"])
         for field in ("reply", "p")
     }
@@ -129,71 +115,67 @@ def wide() -> pd.DataFrame:
     return about.reset_index().assign(**columns)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", "frame", "arrow"])
-def test_a_row_a_question_in_every_form(tmp_path: Path, suffix: str) -> None:
-    columns = Columns(**NAMES | {"answer": "reply of {level}", "confidence": "p of {level}"}, scale="fraction")
-    if suffix.startswith("."):
-        found = Observations.read(as_file(wide(), tmp_path / f"o{suffix}"), None, columns)
-    else:
-        source = wide() if suffix == "frame" else pyarrow.Table.from_pandas(wide())
-        found = Observations.of_table(table_of_frame(source, columns))
-    assert found.fingerprint == ours(theirs()).fingerprint
+def test_a_row_a_question_in_every_form(tmp_path: Path) -> None:
+    of_levels = {"answer": "reply of {level}", "confidence": "p of {level}"}
+    table, expected = wide("{field} of {level}"), ours(theirs())
+    found = read_alike(table, tmp_path, **NAMES | of_levels, scale="fraction")
+    arrow = Observations.of_table(
+        table_of_frame(pyarrow.Table.from_pandas(table), Columns(**NAMES | of_levels, scale="fraction"))
+    )
+    assert found.fingerprint == arrow.fingerprint == expected.fingerprint
+    names = {name: NAMES[name] for name in ("question", "gold", "cluster")} | of_levels | {"scale": "fraction"}
+    assert Observations.from_wide(table, **names).fingerprint == expected.fingerprint
+    assert Observations.from_wide(table, **names, levels=["llama"]).level_names == ("llama",)
+    with pytest.raises(ObservationError, match=r"no column reply of gemma; .*--column answer={level}_answer"):
+        Observations.from_wide(table, **names, levels=["gemma"])
 
 
 def test_our_own_names_of_a_row_a_question_need_not_be_said(tmp_path: Path) -> None:
-    renamed = wide().rename(
-        columns=lambda name: (
-            re.sub("(.*) of (.*)", r"\1_\2", name).replace("reply", "answer").replace("p_", "confidence_")
-        )
+    renamed = wide("{field}_{level}").rename(
+        columns=lambda name: name.replace("reply", "answer").replace("p_", "confidence_")
     )
     renamed = renamed.rename(columns={"question_id": "problem_id", "truth": "gold_answer", "document": "cluster"})
-    columns = Columns(scale="fraction")
-    found = Observations.read(as_file(renamed, tmp_path / "o.csv"), None, columns)
+    found = Observations.read(as_file(renamed, tmp_path / "o.csv"), None, Columns(scale="fraction"))
     assert found.fingerprint == Observations.from_wide(renamed, scale="fraction").fingerprint
     assert found.fingerprint == ours(theirs()).fingerprint
     with pytest.raises(ObservationError, match="no column confidence_llama"):
         Observations.from_wide(renamed.drop(columns="confidence_llama"), scale="fraction")
 
 
-class TestGroups:
-    PATTERN = "{group}_run{n}"
+GROUPS = "{group}_run{n}"
 
-    @pytest.fixture
-    def runs(self) -> pd.DataFrame:
-        return theirs().assign(model=theirs()["model"].map({"gpt": "a_run0", "llama": "a_run12", "qwen": "b"}))
 
-    def test_every_door_takes_a_pattern(self, tmp_path: Path, runs: pd.DataFrame) -> None:
-        columns = {**NAMES, "scale": "fraction", "groups": self.PATTERN}
-        found = read_alike(runs, tmp_path, **columns)
-        group = dict(zip(found.level_names, found.groups, strict=True))
-        assert group == {"a_run0": "a", "a_run12": "a", "b": "b"}
-        stated = runs.assign(group=runs["model"].map({"a_run0": "a", "a_run12": "a"}))
-        assert Observations.from_frame(stated, **NAMES, scale="fraction").fingerprint == found.fingerprint
-        records = Observations.from_records(runs.to_dict("records"), None, Columns(**columns))
-        assert records.fingerprint == found.fingerprint
-        nested = tmp_path / "nested.jsonl"
-        Observations.from_frame(runs, **NAMES, scale="fraction").write(nested)
-        assert Observations.read(nested, None, Columns(groups=self.PATTERN)).fingerprint == found.fingerprint
+def runs(**changes: object) -> pd.DataFrame:
+    return theirs().assign(model=theirs()["model"].map({"gpt": "a_run0", "llama": "a_run12", "qwen": "b"}), **changes)
 
-    def test_a_stated_group_counts(self, runs: pd.DataFrame) -> None:
-        stated = runs.assign(group=runs["model"].map({"b": "c"}))
-        found = Observations.from_frame(stated, **NAMES, scale="fraction", groups=self.PATTERN)
-        assert {*found.groups} == {"a", "c"}
 
-    def test_names_that_are_numbers_are_in_no_group(self) -> None:
-        report = {"problem_id": "a", "answer": "1", "confidence": 50}
-        records = [report | {"level": 0, "level_name": 7}, report | {"level": 1, "level_name": "a_run1"}]
-        assert Observations.from_records(records, "numeric", Columns(groups=self.PATTERN)).groups == ("7", "a")
+def test_every_door_takes_a_form_of_groups(tmp_path: Path) -> None:
+    columns = {**NAMES, "scale": "fraction", "groups": GROUPS}
+    found = read_alike(runs(), tmp_path, **columns)
+    assert dict(zip(found.level_names, found.groups, strict=True)) == {"a_run0": "a", "a_run12": "a", "b": "b"}
+    stated = runs(group=runs()["model"].map({"a_run0": "a", "a_run12": "a"}))
+    assert Observations.from_frame(stated, **NAMES, scale="fraction").fingerprint == found.fingerprint
+    records = Observations.from_records(runs().to_dict("records"), None, Columns(**columns))
+    assert records.fingerprint == found.fingerprint
+    Observations.from_frame(runs(), **NAMES, scale="fraction").write(tmp_path / "nested.jsonl")
+    nested = Observations.read(tmp_path / "nested.jsonl", None, Columns(groups=GROUPS))
+    assert nested.fingerprint == found.fingerprint
+    own = runs(group=runs()["model"].map({"b": "c"}))  # a stated group counts
+    assert {*Observations.from_frame(own, **columns).groups} == {"a", "c"}
+    report = {"problem_id": "a", "answer": "1", "confidence": 50}
+    numbered = [report | {"level": 0, "level_name": 7}, report | {"level": 1, "level_name": "a_run1"}]
+    assert Observations.from_records(numbered, "numeric", Columns(groups=GROUPS)).groups == ("7", "a")
 
-    def test_other_patterns_and_what_is_none(self, runs: pd.DataFrame) -> None:
-        for pattern in ("run", "{group}", "{n}{n}", "{group}{group}{n}"):
-            with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
-                Observations.from_frame(runs, **NAMES, scale="fraction", groups=pattern)
-        with pytest.raises(ObservationError, match=r"no level has a name of the form of the groups; saw .*a_run0"):
-            Observations.from_frame(runs, **NAMES, scale="fraction", groups="{group}-run{n}")
-        dots = runs.assign(model=runs["model"].str.replace("_run", ".(x)"))
-        found = Observations.from_frame(dots, **NAMES, scale="fraction", groups="{group}.(x){n}")
-        assert found.learned_levels == ("a", "b") or found.learned_levels == ("b", "a")
+
+def test_other_forms_of_groups_and_what_is_none() -> None:
+    for form in ("run", "{group}", "{n}{n}", "{group}{group}{n}"):
+        with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
+            Observations.from_frame(runs(), **NAMES, scale="fraction", groups=form)
+    with pytest.raises(ObservationError, match=r"no level has a name of the form of the groups; saw .*a_run0"):
+        Observations.from_frame(runs(), **NAMES, scale="fraction", groups="{group}-run{n}")
+    dots = runs().assign(model=runs()["model"].str.replace("_run", ".(x)"))
+    found = Observations.from_frame(dots, **NAMES, scale="fraction", groups="{group}.(x){n}")
+    assert sorted(found.learned_levels) == ["a", "b"]
 
 
 def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
@@ -206,8 +188,8 @@ def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
     pairs = [f"{field}={name or ''}" for field, name in names.items()]
     assert Columns.named(pairs) == Columns(**names)
     assert Columns(**names).pairs == pairs
-    of_questions = wide().rename(columns=lambda name: name.removeprefix("reply of "))
     asked = {**names, "answer": "{level}", "levels": ["gpt", "llama", "qwen"]}
+    of_questions = wide("{field} of {level}").rename(columns=lambda name: name.removeprefix("reply of "))
     assert Observations.from_wide(of_questions, **asked).voting == ("gpt", "llama", "qwen")
 
 
@@ -240,77 +222,55 @@ def test_columns_may_be_named_by_numbers() -> None:
     assert found.fingerprint == Observations.from_frame(named).fingerprint
 
 
-class TestWhatIsWrong:
-    @pytest.mark.parametrize(
-        ("change", "named", "said"),
-        [
-            ({"p": 0.5}, {}, r"all 36 confidences are at most 1.*saw 0.5; .*scale='fraction'"),
-            (
-                {"p": 85.0},
-                {"scale": "fraction"},
-                r"line 1, field p: this confidence is not on the scale fraction; saw 85.0",
-            ),
-            ({}, {"level": "modl"}, r"the table has no column modl for the level; .*--column level=model"),
-            ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),
-            ({"reply": [[1]] * 36}, {"scale": "fraction"}, r"line 1, field reply: .*cannot be used.*saw \[1\]"),
-            ({"p": "high"}, {"scale": "fraction"}, r"line 1, field p: this value cannot be used.*saw 'high'"),
-            ({"model": [0, *["gpt"] * 34, "qwen"]}, {"scale": "fraction"}, r"field model: .*saw 'gpt'"),
-            ({"truth": range(36)}, {"scale": "fraction"}, r"field truth: question 0 has 0 in an earlier row; saw 1"),
-        ],
-    )
-    def test_it_is_said_in_the_words_of_the_table(self, change, named, said) -> None:
-        with pytest.raises(ObservationError, match=said):
-            Observations.from_frame(theirs().assign(**change), **NAMES | named)
+@pytest.mark.parametrize(
+    ("change", "named", "said"),
+    [
+        ({"p": 0.5}, {}, r"all 36 confidences are at most 1.*saw 0.5; .*scale='fraction'"),
+        ({"p": 85.0}, {"scale": "fraction"}, r"line 1, field p: this confidence is not on the scale fraction; saw 85"),
+        ({}, {"level": "modl"}, r"the table has no column modl for the level; .*--column level=model"),
+        ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),
+        ({"reply": [[1]] * 36}, {"scale": "fraction"}, r"line 1, field reply: .*cannot be used.*saw \[1\]"),
+        ({"p": "high"}, {"scale": "fraction"}, r"line 1, field p: this value cannot be used.*saw 'high'"),
+        ({"model": [0, *["gpt"] * 34, "qwen"]}, {"scale": "fraction"}, r"field model: .*saw 'gpt'"),
+        ({"truth": range(36)}, {"scale": "fraction"}, r"field truth: question 0 has 0 in an earlier row; saw 1"),
+        ({"model": "gpt"}, {"scale": "fraction"}, r"field model: this level occurs twice.*; saw 'gpt'.*level='"),
+        ({}, {"scale": "percentage"}, "scale.*percentage"),
+        ({}, {"scale": "fraction", "answers": "number"}, "answers.*number"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_the_words_of_the_table(change, named, said) -> None:
+    with pytest.raises((DirEAGError, TypeError), match=f"(?s){said}"):  # a TypeError where types are checked
+        Observations.from_frame(theirs().assign(**change), **NAMES | named)
 
-    def test_lists_do_harm_only_where_they_are_read(self) -> None:
-        expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
-        unused = theirs().assign(notes=[[1, {"a": 2}]] * 36)
-        assert Observations.from_frame(unused, **NAMES, scale="fraction").fingerprint == expected.fingerprint
-        for field in ("question_id", "model", "document"):
-            with pytest.raises(ObservationError, match=rf"line 1, field {field}: this value cannot be used.*saw \[1\]"):
-                Observations.from_frame(theirs().assign(**{field: [[1]] * 36}), **NAMES, scale="fraction")
 
-    @pytest.mark.parametrize("columns", [Columns(scale="fraction"), Columns(level="model"), None])
-    @pytest.mark.parametrize(
-        ("given", "field"), [(3, ""), ("x", ""), ({"a": 1}, ""), ([3], r"\[0\]"), ([[1]], r"\[0\]")]
-    )
-    def test_observations_that_are_no_list_of_objects(self, columns, given, field) -> None:
-        with pytest.raises(
-            ObservationError, match=f"line 1, field observations{field}: this .* expected a list of obj"
-        ):
-            Observations.from_records([{"problem_id": "a", "observations": given}], "numeric", columns)
+def test_lists_do_no_harm_where_they_are_not_read() -> None:
+    unused = theirs().assign(notes=[[1, {"a": 2}]] * 36)
+    assert Observations.from_frame(unused, **NAMES, scale="fraction").fingerprint == ours(theirs()).fingerprint
 
-    def test_percentages_that_look_like_fractions_may_be_some(self) -> None:
-        low = theirs().assign(p=0.5)
-        found = Observations.from_frame(low, **NAMES, scale="percent")
-        assert np.nanmax(found.confidence) == 0.005
 
-    def test_settings_that_are_none(self) -> None:
-        """Both errors name the argument; that of a type, where types are checked as in some runs of the tests."""
-        for wrong in ({"answers": "number"}, {"scale": "percentage"}):
-            ((name, value),) = wrong.items()
-            with pytest.raises((DirEAGError, TypeError), match=value) as error:
-                Observations.from_frame(theirs(), **NAMES, **{"scale": "fraction"} | wrong)
-            assert name in str(error.value)
+@pytest.mark.parametrize("columns", [Columns(scale="fraction"), Columns(level="model"), None])
+@pytest.mark.parametrize(("given", "field"), [(3, ""), ("x", ""), ({"a": 1}, ""), ([3], r"\[0\]"), ([[1]], r"\[0\]")])
+def test_observations_that_are_no_list_of_objects(columns, given, field) -> None:
+    with pytest.raises(ObservationError, match=f"line 1, field observations{field}: this .* expected a list of obj"):
+        Observations.from_records([{"problem_id": "a", "observations": given}], "numeric", columns)
 
-    def test_pairs_that_are_none(self) -> None:
-        assert Columns.named(["level=model", "gold=truth"], scale="fraction") == Columns(
-            level="model", gold="truth", scale="fraction"
-        )
-        for pair in ("levl=model", "level", "level=", "scale=fraction"):
-            with pytest.raises(DirEAGError, match=f"--column {pair}: expected FIELD=NAME, the field one of question, "):
-                Columns.named([pair])
 
-    def test_lines_that_are_neither(self, tmp_path: Path) -> None:
-        path = tmp_path / "o.jsonl"
-        path.write_text(json.dumps({"id": "a", "level": 0, "answer": "1"}) + "\n")
-        with pytest.raises(ObservationError, match="a line a report, name its columns"):
-            Observations.read(path)
-        with pytest.raises(
-            ObservationError,
-            match=r"no column confidence for the confidence; .*among id, level, answer\. .*--column confidence=",
-        ):
-            Observations.read(path, columns=Columns(question="id"))
+def test_pairs_of_fields_and_names() -> None:
+    pairs = ["level=model", "gold=truth"]
+    assert Columns.named(pairs, scale="fraction") == Columns(level="model", gold="truth", scale="fraction")
+    for pair in ("levl=model", "level", "level=", "scale=fraction"):
+        with pytest.raises(DirEAGError, match=f"--column {pair}: expected FIELD=NAME, the field one of question, "):
+            Columns.named([pair])
+
+
+def test_lines_that_are_neither_questions_nor_reports(tmp_path: Path) -> None:
+    path = tmp_path / "o.jsonl"
+    path.write_text(json.dumps({"id": "a", "level": 0, "answer": "1"}) + "\n")
+    with pytest.raises(ObservationError, match="a line a report, name its columns"):
+        Observations.read(path)
+    said = r"no column confidence for the confidence; .*among id, level, answer\. .*--column confidence="
+    with pytest.raises(ObservationError, match=said):
+        Observations.read(path, columns=Columns(question="id"))
 
 
 def test_records_of_questions_may_have_other_names_too() -> None:

@@ -2,27 +2,22 @@
 
 import json
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import as_records, read_questions, write_questions, write_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
+from bayes_direag.data.records import FIELDS, Observation, Question
 from bayes_direag.errors import ObservationError
 
 GOOD = {
     "problem_id": "a",
     "gold_answer": "9",
     "observations": [{"level": 0, "answer": "9", "confidence": 80}, {"level": 1, "answer": None, "confidence": 5}],
-}
-RELEASED = {
-    "problem_id": "a",
-    "gold_answer_raw": "9",
-    "outputs": [{"level_index": 0, "level": -2, "pred_answer_norm": "9", "confidence": 80}],
 }
 CSV = "problem_id,level,answer,confidence\na,0,9,80\na,1,8,20\n"
 
@@ -32,20 +27,6 @@ def written(tmp_path, *lines):
     texts = [line if isinstance(line, str | bytes) else json.dumps(line) for line in lines]
     path.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in texts))
     return path
-
-
-def changed(record, field, value):
-    """Return a record with one field set; ``...`` removes it."""
-    record = json.loads(json.dumps(record))
-    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", field)]
-    target = record
-    for step in steps:
-        target = target[step]
-    if value is ...:
-        del target[last]
-    else:
-        target[last] = value
-    return record
 
 
 def error_of(path, read=read_questions):
@@ -58,29 +39,66 @@ def error_of(path, read=read_questions):
     return caught.value, message
 
 
-def test_the_baselines_of_the_released_code_are_read(tmp_path):
-    about = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9", "model_tag": "m"}
-    answers = [{"sample_id": i, "raw_output": "?", "pred_answer_norm": n} for i, n in enumerate(["9", "8", None])]
-    (samples,) = read_questions(written(tmp_path, {**about, "samples": answers}))
-    said = [(one.level, one.level_name, one.answer, one.confidence) for one in samples.observations]
-    assert said == [(0, "sample_0", "9", None), (1, "sample_1", "8", None), (2, "sample_2", None, None)]
-    items = [{"answer_raw": "9.", "answer_norm": "9", "confidence": 60.0}, {"answer_raw": "8", "confidence": 70.0}]
-    best = {"pred_answer_raw": "8", "pred_answer_norm": "8", "confidence": 70.0, "raw_output": "?"}
-    (listed, none) = read_questions(
-        written(tmp_path, {**about, **best, "topk_items": items}, {**about, "problem_id": "b", "topk_items": []})
+RELEASED = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9", "model_tag": "m"}
+
+
+@pytest.mark.parametrize(
+    ("form", "items", "expected"),
+    [
+        (
+            "outputs",
+            [
+                {"level_index": 1, "level": -2, "level_name": "low", "pred_answer_norm": "9", "confidence": 80.0},
+                {"level_index": 0, "level": 0, "level_name": "high", "pred_answer_norm": None, "pred_answer_raw": "1"},
+                {"level_index": 2, "level_name": "raw", "pred_answer_raw": "9 cm", "confidence": 70},
+            ],
+            [(1, "low", "9", 80.0), (0, "high", None, None), (2, "raw", "9 cm", 70.0)],
+        ),
+        (
+            "samples",
+            [{"sample_id": n, "raw_output": "?", "pred_answer_norm": said} for n, said in enumerate(["9", None])],
+            [(0, "sample_0", "9", None), (1, "sample_1", None, None)],
+        ),
+        (
+            "topk_items",
+            [{"answer_raw": "9.", "answer_norm": "9", "confidence": 60.0}, {"answer_raw": "8", "confidence": 70.0}],
+            [(0, "rank_0", "9", 60.0), (1, "rank_1", "8", 70.0)],
+        ),
+    ],
+)
+def test_the_forms_of_the_released_code_are_read(tmp_path, form, items, expected):
+    best = {"pred_answer_raw": "8", "confidence": 70.0, "raw_output": "?"}  # of a list, which is not read
+    first, none = read_questions(
+        written(tmp_path, RELEASED | best | {form: items}, RELEASED | {"problem_id": "b", form: []})
     )
-    said = [(one.level, one.level_name, one.answer, one.confidence) for one in listed.observations]
-    assert said == [(0, "rank_0", "9", 60.0), (1, "rank_1", "8", 70.0)]
-    assert (listed.gold_answer, none.observations) == ("9", ())
-    for field in ("samples[0].pred_answer_norm", "topk_items[0].confidence"):
-        record = {**about, "samples": answers} if field.startswith("s") else {**about, "topk_items": items}
-        error, _ = error_of(written(tmp_path, changed(record, field, [0])))
-        assert error.field == field
+    assert [(one.level, one.level_name, one.answer, one.confidence) for one in first.observations] == expected
+    assert (first.gold_answer, none.observations) == ("9", ())
+    assert first.observations[0].model_extra.keys() >= items[0].keys() - FIELDS.keys() - {"level_index"}
+    records = [{"level": level, "level_name": name, "answer": a, "confidence": c} for level, name, a, c in expected]
+    record = {"problem_id": "a", "gold_answer": "9", "observations": records}
+    ours = Observations.from_records([record], columns=Columns(groups="none"))
+    theirs = Observations.read(written(tmp_path, RELEASED | {form: items}))
+    assert theirs.fingerprint == ours.fingerprint
+    theirs.write(tmp_path / "again.jsonl")
+    assert Observations.read(tmp_path / "again.jsonl", None, Columns(groups="none")).fingerprint == ours.fingerprint
+    for wrong, said in ((True, "text, a number or null"), ([0], "text, a number or null")):
+        field = next(name for name in ("pred_answer_norm", "answer_norm") if name in items[0])
+        error, message = error_of(written(tmp_path, RELEASED | {form: [items[0] | {field: wrong}]}))
+        assert (error.line, error.field) == (1, f"{form}[0].{field}")
+        assert said in message
+    for wrong, place in (({}, ""), ([3], "[0]")):
+        assert error_of(written(tmp_path, RELEASED | {form: wrong}))[0].field == f"{form}{place}"
+
+
+def test_the_released_sample_reads_like_its_table(golden):
+    released = Observations.read(golden / "released_form.jsonl")
+    table = Observations.read(golden / "weak.parquet")
+    assert released.fingerprint == table.select(slice(len(released))).fingerprint
 
 
 def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
-    path = written(tmp_path, changed(changed(GOOD, "observations[0].confidence", 101), "observations[1].level", "x"))
-    error, message = error_of(path)
+    reports = [GOOD["observations"][0] | {"confidence": 101}, GOOD["observations"][1] | {"level": "x"}]
+    error, message = error_of(written(tmp_path, GOOD | {"observations": reports}))
     assert error.field == "observations[0].confidence"
     assert "1 more in this question" in message
 
@@ -88,13 +106,13 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "line", "said"),
     [
-        ([GOOD, "{'a': 1}", changed(GOOD, "problem_id", "c")], 2, "not JSON"),
+        ([GOOD, "{'a': 1}", GOOD | {"problem_id": "c"}], 2, "not JSON"),
         ([GOOD, "[1, 2]"], 2, "one line per question"),
         ([[GOOD]], 1, "one line per question"),
         (["{", '"problem_id": "a"}'], 1, "must stand on one"),
-        ([GOOD, changed(GOOD, "problem_id", "c"), '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
+        ([GOOD, GOOD | {"problem_id": "c"}, '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
         ([{"problem_id": "a", "question": "?"}], 1, "neither observations nor outputs"),
-        ([GOOD, changed(GOOD, "problem_id", "b"), GOOD], 3, "first on line 1"),
+        ([GOOD, GOOD | {"problem_id": "b"}, GOOD], 3, "first on line 1"),
         ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, "this last line is cut off"),
         ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, '{"level": 0, "ans\''),
         ([""], None, "empty"),
@@ -123,7 +141,8 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
 
 
 def test_json_lines_keep_further_fields(tmp_path):
-    record = changed(GOOD, "observations[0].raw_text", "Nine!\u2028So 9.") | {"seed": 3, "prompts": {"a": [1]}}
+    reports = [one | {"raw_text": "Nine!\u2028So 9."} for one in GOOD["observations"]]
+    record = GOOD | {"observations": reports, "seed": 3, "prompts": {"a": [1]}}
     path = tmp_path / "again.jsonl"
     write_questions(read_questions(written(tmp_path, record)), path)
     assert json.loads(path.read_text()) == record
@@ -166,32 +185,6 @@ def test_what_is_written_is_read_again_by_its_content(tmp_path, suffix):
     assert Observations.read(path).fingerprint == Observations.from_questions(QUESTIONS).fingerprint
 
 
-def test_the_released_form_equals_ours(tmp_path):
-    ours = [("low", "9", 80), ("high", None, None), ("raw", "9 cm", 70)]
-    reports = [
-        {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
-        for level, (name, answer, confidence) in enumerate(ours)
-    ]
-    outputs = [
-        {"level_index": 0, "level": -2, "level_name": "low", "pred_answer_norm": "9", "confidence": 80.0},
-        {"level_index": 1, "level": 0, "level_name": "high", "pred_answer_norm": None, "pred_answer_raw": ""},
-        {"level_index": 2, "level_name": "raw", "pred_answer_raw": "9 cm", "confidence": 70, "parse_success": True},
-    ]
-    about = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9", "outputs": outputs}
-    first = Observations.read(written(tmp_path, {"problem_id": "a", "gold_answer": "9", "observations": reports}))
-    second = Observations.read(written(tmp_path, about))
-    assert first.fingerprint == second.fingerprint
-    assert second.questions[0].observations[2].model_extra["parse_success"] is True
-    second.write(tmp_path / "again.jsonl")
-    assert Observations.read(tmp_path / "again.jsonl").fingerprint == first.fingerprint
-
-
-def test_the_released_sample_reads_like_its_table(golden):
-    released = Observations.read(golden / "released_form.jsonl")
-    table = Observations.read(golden / "weak.parquet")
-    assert released.fingerprint == table.select(slice(len(released))).fingerprint
-
-
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 TABLE = pd.DataFrame(
     {
@@ -230,16 +223,9 @@ def test_missing_values_are_empty_in_csv_and_null_in_json_lines(tmp_path):
     assert (tmp_path / "t.csv").read_text() == f"answer,confidence,correct\n,,\nx,{1 - 2**-53},True\n"
     first = (tmp_path / "t.jsonl").read_text().splitlines()[0]
     assert first == '{"answer": null, "confidence": null, "correct": null}'
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_table_without_rows(tmp_path, suffix):
-    path = tmp_path / f"t{suffix}"
-    write_table(TABLE.iloc[:0], path)
-    if suffix == ".jsonl":
-        assert path.read_text() == ""
-    else:
-        assert read(path).columns.tolist() == TABLE.columns.tolist()
+    for suffix in (".csv", ".parquet"):
+        write_table(TABLE.iloc[:0], tmp_path / f"none{suffix}")
+        assert read(tmp_path / f"none{suffix}").columns.tolist() == TABLE.columns.tolist()
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t", ".csv", "t.csv.gz"])
