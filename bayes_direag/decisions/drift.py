@@ -28,8 +28,7 @@ from bayes_direag.errors import DirEAGError
 #: With fewer new questions a change of the reports would hardly be found.
 _FEWEST_COMPARED = 50
 #: With a smaller share of the labelled ones' reports, a policy may have chosen what was asked, which the test finds: on
-#: six panels in .75 of the replays with a share from .85 to .90, .30 up to .95, .09 up to .98, and in none above
-#: (tests/benchmarks/drift_power.py --policies).
+#: six panels in .75 of the replays with a share from .85 to .90, .30 up to .95, .09 up to .98, and in none above.
 _SMALLEST_SHARE = 0.95
 _QUANTILES = (0.2, 0.4, 0.6, 0.8)
 #: Divisions, the actual one among them; more where the alarm rate is below 5 %, so that it can be reached.

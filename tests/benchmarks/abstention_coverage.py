@@ -1,6 +1,6 @@
 """How often abstention misses its target, and how much it answers: random splits of real and simulated questions.
 
-``python tests/benchmarks/abstention_coverage.py FILE ...``
+    python -m tests.benchmarks.abstention_coverage FILES
 
 Every question gets its probability once, without its own label: those of a file by cross-fitting in five folds,
 simulated ones from a fit to 200 others. Random splits of these into labelled and new ones then need no further fit. A
@@ -8,17 +8,16 @@ run misses if it answers and less than the target of its answers is right: at mo
 ``calibrated`` are probabilities drawn at random and right as often as they say.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from bayes_direag.data.observations import Observations
+from bayes_direag import Observations, simulate_observations
 from bayes_direag.fits.fitting import cross_fit, fit_map
 from bayes_direag.fits.threshold import choose_threshold
-from bayes_direag.model.simulate import simulate_observations
+from tests.benchmarks.common import parser, stated
 
 ASSURANCE, TARGETS = 0.9, (0.8, 0.9, 0.95)
 #: Numbers of labelled and new questions.
@@ -27,28 +26,22 @@ N_SIMULATED, N_SPLITS, N_OF_A_FILE = 20, 500, 40
 
 
 def pools(files: list[Path]) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
-    """Yield what the questions are, how many splits of them to make, probabilities, and which are right."""
+    """Yield what the questions are, how many splits of them to make, which are right, and probabilities."""
     for seed in range(N_SIMULATED):
         questions = simulate_observations(1200, seed=seed)
-        others = questions.select(slice(200, None))
-        predictions = fit_map(questions.select(slice(0, 200))).predict(others)
-        right = others.is_right(predictions["answer"])
-        yield "simulated", N_SPLITS // N_SIMULATED, predictions["probability"].to_numpy(float), right
+        fit = fit_map(questions.select(slice(0, 200)))
+        yield "simulated", N_SPLITS // N_SIMULATED, *stated(fit, questions.select(slice(200, None)))
     for path in files:
-        everything = Observations.read(path)
-        questions = everything.select(everything.labelled)
-        probability, right = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-        for fold in cross_fit(questions, n_folds=5):
-            probability[fold.index] = fold.predictions["probability"]
-            right[fold.index] = questions.select(fold.index).is_right(fold.predictions["answer"])
-        known = ~np.isnan(probability)
-        yield path.stem, N_OF_A_FILE, probability[known], right[known]
+        questions = Observations.read(path)
+        questions = questions.select(questions.labelled & questions.answered)
+        folds = [stated(fold.fit, questions.select(fold.index)) for fold in cross_fit(questions, n_folds=5)]
+        yield path.stem, N_OF_A_FILE, *map(np.concatenate, zip(*folds, strict=True))
     rng = np.random.default_rng(0)
     probability = rng.beta(3, 1, 200_000)
-    yield "calibrated", N_SPLITS, probability, rng.random(len(probability)) < probability
+    yield "calibrated", N_SPLITS, rng.random(len(probability)) < probability, probability
 
 
-def runs(name: str, n_splits: int, probability: np.ndarray, right: np.ndarray) -> Iterator[dict[str, object]]:
+def runs(name: str, n_splits: int, right: np.ndarray, probability: np.ndarray) -> Iterator[dict[str, object]]:
     """Yield what came of each split, a row a number of labels and target."""
     for (n, m), seed in ((size, seed) for size in SIZES if sum(size) <= len(right) for seed in range(n_splits)):
         order = np.random.default_rng(seed).permutation(len(right))[: n + m]
@@ -63,9 +56,7 @@ def runs(name: str, n_splits: int, probability: np.ndarray, right: np.ndarray) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="labelled observation files")
-    table = pd.DataFrame([row for pool in pools(parser.parse_args().files) for row in runs(*pool)])
+    table = pd.DataFrame([row for pool in pools(parser(__doc__, files="*").parse_args().files) for row in runs(*pool)])
     figures = {"runs": "sum", "answered": "mean", "answering": "sum", "missed": "sum"}
     real = table[~table["file"].isin(["simulated", "calibrated"])].assign(file="real")
     for rows in (table, real):

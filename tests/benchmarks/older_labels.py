@@ -5,11 +5,9 @@
 Files with the same levels and kind of answers are taken in turn: the one before in the list is the older set of each.
 Up to 300 questions of it are older labels. The new file is split at random into 100 labels and up to 500 tested
 questions, and the rest counts as unlabelled. ``alone`` is the fit to the new labels, ``as it is`` the older fit, and
-numbers are what the older questions count together, each at most 1. Each pair is written as soon as it is measured, and
-not measured again.
+numbers are what the older questions count together, each at most 1.
 """
 
-import argparse
 import warnings
 from collections.abc import Iterator
 from itertools import groupby
@@ -20,6 +18,7 @@ import pandas as pd
 
 from bayes_direag import Fit, Observations
 from bayes_direag.fits.fitting import fit_map, fit_map_batch
+from tests.benchmarks.common import benefit, kept_rows, parser, shuffled, stated
 
 LABELS, OLDER, TESTED = (10, 30, 100), 300, 500
 COUNTS = (30.0, 100.0, float(OLDER))
@@ -27,12 +26,10 @@ COUNTS = (30.0, 100.0, float(OLDER))
 
 def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[dict[str, object]]:
     """Yield the benefit of each split, number of labels, and way to use the older ones."""
-    usable = np.flatnonzero(older.labelled & older.answered)
-    before = older.select(np.sort(np.random.default_rng(0).permutation(usable)[:OLDER]))
+    before = older.select(np.sort(shuffled(older, 0)[:OLDER]))
     untouched = fit_map(before, unlabelled=older)
-    usable = np.flatnonzero(new.labelled & new.answered)
     for split in range(n_splits):
-        order = np.random.default_rng(split).permutation(usable)
+        order = shuffled(new, split)
         tested = new.select(order[LABELS[-1] :][:TESTED])
         chosen = np.arange(LABELS[-1]) < np.array(LABELS)[:, None]
         ways: dict[str, list[Fit]] = {"as it is": [untouched] * len(LABELS)}
@@ -46,40 +43,30 @@ def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[
             ways[f"{counts:g}"] = fit_map_batch(both.weighted(weight), kept)
         for way, fits in ways.items():
             for n, fit in zip(LABELS, fits, strict=True):
-                table = fit.predict(tested, warn=False)
-                right, said = tested.is_right(table["answer"]), table["probability"].to_numpy()
-                benefit = right.mean() - np.mean((said - right) ** 2)
-                yield {"split": split, "labels": n, "older": way, "benefit": benefit}
+                yield {"split": split, "labels": n, "older": way, "benefit": benefit(*stated(fit, tested))}
 
 
-def pairs(paths: list[Path]) -> Iterator[tuple[Path, Observations, Path, Observations]]:
-    """Yield each file with another one that has the same levels and no question in common."""
-    read = [(path, Observations.read(path)) for path in paths]
-    levels = [[observations.kind, *sorted(observations.level_names)] for _, observations in read]
-    order = sorted(range(len(read)), key=lambda number: (levels[number], number))
-    for _, alike in groupby(order, key=lambda number: levels[number]):
-        files = [read[number] for number in alike]
-        for place, (path, new) in enumerate(files):
-            before, older = files[place - 1]
+def pairs(paths: list[Path]) -> Iterator[tuple[Path, Observations, Observations]]:
+    """Yield each file and another one that has the same levels and no question in common."""
+    read = {path: Observations.read(path) for path in paths}
+    levels = {path: [questions.kind, *sorted(questions.level_names)] for path, questions in read.items()}
+    for _, alike in groupby(sorted(paths, key=levels.__getitem__), key=levels.__getitem__):
+        files = list(alike)
+        for place, path in enumerate(files):
+            new, older = read[path], read[files[place - 1]]
             if not set(new.problem_id) & set(older.problem_id):
-                yield path, new, before, older
+                yield path, new, older
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--csv", type=Path, required=True)
-    parser.add_argument("--splits", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser(__doc__, splits=2)
+    arguments.add_argument("--csv", type=Path, required=True)
+    given = arguments.parse_args()
     warnings.simplefilter("ignore")
-    rows = pd.read_csv(given.csv) if given.csv.exists() else pd.DataFrame({"file": []})
-    for path, new, before, older in pairs(given.files):
-        if path.stem not in set(rows["file"]):
-            added = pd.DataFrame(measured(new, older, given.splits)).assign(file=path.stem, before=before.stem)
-            rows = pd.concat([rows, added], ignore_index=True)
-            rows.to_csv(given.csv, index=False)
-    benefit = rows.pivot_table(index=["labels", "file"], columns="older", values="benefit")
-    gain = benefit.sub(benefit.pop("alone"), axis=0).groupby("labels")
+    found = {path: sets for path, *sets in pairs(given.files)}
+    rows = kept_rows(given.csv, found, lambda path: measured(*found[path], given.splits))
+    by_file = rows.pivot_table(index=["labels", "file"], columns="older", values="benefit")
+    gain = by_file.sub(by_file.pop("alone"), axis=0).groupby("labels")
     table = pd.concat({"mean": gain.mean(), "error": gain.sem(), "worst": gain.min()}, axis=1).swaplevel(axis=1)
     print(f"{rows['file'].nunique()} pairs, {given.splits} splits: gain in benefit over the new labels alone")
     print(table.sort_index(axis=1).to_string(float_format="{:+.4f}".format))

@@ -1,6 +1,6 @@
 """What asking question by question saves: benefit by the share of calls, replayed where all reports are known.
 
-    python -m tests.benchmarks.policy_replay FILES --labels 100 --splits 3 --out replays.csv
+    python -m tests.benchmarks.policy_replay FILES --labels 100 --splits 3 --csv replays.csv
 
 A split makes policies at several budgets from a partial fit to its labelled questions, and tries them on up to 800
 others. Every rule's one parameter is swept, and its curve interpolated, from nothing asked on:
@@ -11,11 +11,10 @@ others. Every rule's one parameter is swept, and its curve interpolated, from no
 - ``threshold``: these levels in this order, until the probability of the answer is above a threshold, calibrated once
   more where it stops, as a policy's is.
 
-``advised`` is the way that the policy of budget .3 says to ask. A file and split is written as soon as it is measured,
-and not measured again.
+``advised`` is the way that the policy of budget .3 says to ask, and ``forecast`` how far forecasts of policies are off.
 """
 
-import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +26,8 @@ from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.replay import Replay
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
+from tests.benchmarks.common import kept_rows, parser, shuffled
 
-RULES = ("gain", "fixed", "threshold")
 BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
 SHARES = (0.1, 0.2, 0.3, 0.5)
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 1.0)
@@ -39,35 +38,36 @@ FACTORS = np.geomspace(1e-6, 0.2, 14)
 MOST_TRIED, LOSS = 800, 0.01
 
 
-def measured(observations: Observations, n_labels: int, split: int) -> dict[str, float]:
-    """Return the figures of a split."""
-    usable = np.flatnonzero(observations.labelled & observations.answered)
-    order = np.random.default_rng(split).permutation(usable)
-    fit = fit_map(observations.select(order[:n_labels]), partial=True)
-    new = observations.select(order[n_labels:][:MOST_TRIED]).align(fit.level_names)
-    row: dict[str, float] = {"tried": len(new)}
-    policies, curve = [], []
-    for budget in sorted({max(each, FEWEST / new.n_levels) for each in BUDGETS}):
-        policy = fit.policy(budget=budget)
-        rows = policy.replay(new)
-        by_way, own, expected = rows[:3].set_index("asked"), rows.iloc[0], policy.forecast.iloc[0]
-        if not curve:
-            dearer = (replace(policy, factor=float(factor)).replay(new).iloc[0] for factor in FACTORS)
-            curve = [(each["share"], each["benefit"]) for each in dearer if each["share"] < own["share"]]
-        if budget == max(0.3, FEWEST / new.n_levels):
-            row["advised"] = by_way.loc[policy.advice(), "difference"]
-        curve.append((own["share"], own["benefit"]))
-        off = {name: own[name] - expected[name] for name in ("share", "accuracy")}
-        policies.append({"calls": abs(off["share"]), "accuracy": abs(off["accuracy"]), "bias": -off["accuracy"]})
-        policies[-1]["stopped"] = own["probability"] - own["accuracy"]
-    every = float(by_way.loc["all", "benefit"])
-    found = {"gain": curve, **fixed_and_threshold(fit, new)}
-    for rule, points in found.items():
-        share, benefit = np.array(sorted([(0.0, 0.0), *points])).T
-        row |= {f"{rule} {at:g}": np.interp(at, share, benefit) - every for at in SHARES}
-        fine = np.linspace(0, 1, 201)
-        row[f"{rule} calls"] = fine[np.interp(fine, share, benefit) >= every - LOSS].min(initial=np.inf)
-    return row | {"all": every} | {f"forecast {name}": value for name, value in pd.DataFrame(policies).mean().items()}
+def measured(path: Path, n_labels: int, n_splits: int) -> Iterator[dict[str, object]]:
+    """Yield the figures of each split."""
+    observations = Observations.read(path)
+    for split in range(n_splits):
+        order = shuffled(observations, split)
+        fit = fit_map(observations.select(order[:n_labels]), partial=True)
+        new = observations.select(order[n_labels:][:MOST_TRIED]).align(fit.level_names)
+        found = {"gain": [], **fixed_and_threshold(fit, new)}
+        row: dict[str, object] = {"split": split, "tried": len(new)}
+        forecasts = []
+        for budget in sorted({max(each, FEWEST / new.n_levels) for each in BUDGETS}):
+            policy = fit.policy(budget=budget)
+            ways = policy.replay(new)
+            by_way, own, expected = ways[:3].set_index("asked"), ways.iloc[0], policy.forecast.iloc[0]
+            if not found["gain"]:
+                dearer = (replace(policy, factor=float(factor)).replay(new).iloc[0] for factor in FACTORS)
+                found["gain"] = [(each["share"], each["benefit"]) for each in dearer if each["share"] < own["share"]]
+            if budget == max(0.3, FEWEST / new.n_levels):
+                row["advised"] = by_way.loc[policy.advice(), "difference"]
+            found["gain"].append((own["share"], own["benefit"]))
+            off = own[["share", "accuracy"]] - expected[["share", "accuracy"]]
+            forecasts.append([*off.abs(), own["probability"] - own["accuracy"]])
+        every = float(by_way.loc["all", "benefit"])
+        for rule, points in found.items():
+            share, benefit = np.array(sorted([(0.0, 0.0), *points])).T
+            row |= {f"{rule} {at:g}": np.interp(at, share, benefit) - every for at in SHARES}
+            fine = np.linspace(0, 1, 201)
+            row[f"{rule} needs"] = fine[np.interp(fine, share, benefit) >= every - LOSS].min(initial=np.inf)
+        names = ("forecast of calls", "forecast of accuracy", "claimed too much")
+        yield row | {"all": every, **dict(zip(names, np.mean(forecasts, axis=0), strict=True))}
 
 
 def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[float, float]]]:
@@ -76,7 +76,7 @@ def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[flo
     asking = Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
     tried = Replay(new, fit.reports(new), np.zeros(len(new), int), [asking], price)
     steps = [numbers for _, numbers in labelled.by_number(np.inf, np.ones(len(labelled.questions), bool))]
-    n_all, fixed, threshold = tried.usable.sum(), [], []
+    n_all, fixed, threshold = tried.questions.usable.sum(), [], []
     for numbers in steps:
         asked = tried.fixed(numbers)
         fixed.append((asked.sum() / n_all, tried.answers(asked)["benefit"].mean()))
@@ -100,38 +100,15 @@ def stopped_above(prefixes: list[pd.DataFrame], above: float) -> pd.DataFrame:
     return pd.DataFrame(tables[over.argmax(axis=0), np.arange(over.shape[1])], columns=prefixes[0].columns)
 
 
-def shown(rows: pd.DataFrame) -> str:
-    """Return the tables: by file, and means of the differences and medians of the calls over files."""
-    files = rows.drop(columns="split").groupby("file").mean()
-    table = []
-    for rule in RULES:
-        line = {"rule": rule} | {f"{at:.0%}": files[f"{rule} {at:g}"].mean() for at in SHARES}
-        table.append(
-            line | {"median": files[f"{rule} calls"].median(), "never": (~np.isfinite(files[f"{rule} calls"])).sum()}
-        )
-    by_file = files[["tried", "all", "gain 0.3", "fixed 0.3", "advised", *(f"{rule} calls" for rule in RULES)]]
-    means = (
-        files[["all", "advised", *(name for name in files if name.startswith("forecast"))]].mean().to_frame("mean").T
-    )
-    parts = [by_file, pd.DataFrame(table).set_index("rule"), means]
-    return "\n\n".join(str(part.to_string(float_format="{:.3f}".format)) for part in parts)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="*")
-    parser.add_argument("--labels", type=int, default=100)
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    rows = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame({"file": [], "split": []})
-    for split in range(given.splits):
-        for path in given.files:
-            if not ((rows["file"] == path.stem) & (rows["split"] == split)).any():
-                row = measured(Observations.read(path), given.labels, split)
-                rows = pd.concat([rows, pd.DataFrame([{"file": path.stem, "split": split, **row}])], ignore_index=True)
-                rows.to_csv(given.out, index=False)
-    print(f"Mean of {rows['file'].nunique()} files, {given.labels} labels\n{shown(rows)}")
+    arguments = parser(__doc__, splits=3)
+    arguments.add_argument("--labels", type=int, default=100)
+    arguments.add_argument("--csv", type=Path, required=True)
+    given = arguments.parse_args()
+    rows = kept_rows(given.csv, given.files, lambda path: measured(path, given.labels, given.splits))
+    files = rows.drop(columns="split").groupby("file", sort=False).mean().T
+    print(f"{given.labels} labels")
+    print(files.assign(mean=files.mean(axis=1), median=files.median(axis=1)).to_string(float_format="{:.3f}".format))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Whether the sampler and the intervals are right, in simulated worlds whose truth is known.
 
-python -m tests.benchmarks.simulated_worlds --n 300 --questions 100
+    python -m tests.benchmarks.simulated_worlds --n 300 --questions 100
 
 The parameters of a world are drawn from the prior, and the right answers of its questions from the model. `fit_nuts`
 learns from these answers and predicts 1000 other questions.
@@ -13,15 +13,13 @@ which parameters alone cannot show (Modrak et al. 2023, doi:10.1214/23-BA1404).
 *Coverage.* A 90 % interval should hold the true probability that the selected answer is right in 90 of 100 cases, for
 single questions and for the mean over a bin of questions with similar probability.
 
-simuk, ArviZ's own package, ranks the parameters of NumPyro models, but only with NumPyro's sampler: not with that of
-`fit_nuts`, and no quantity that depends on the data.
+(simuk, ArviZ's own package, ranks with NumPyro's sampler alone, and no quantity that depends on the data.)
 """
 
 import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -29,21 +27,19 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import pandas as pd
+from arviz_stats.base import array_stats
 from numpyro.infer import Predictive
-from scipy.stats import binom
 
-from bayes_direag import LikelihoodData, Observations, Preset, fit_nuts, preset, simulate_observations
-from bayes_direag.fits.fit import Fit
+from bayes_direag import Fit, LikelihoodData, Observations, bayes, fit_nuts, simulate_observations
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.models import model_of
 from bayes_direag.model.real_line import evaluated, parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, evaluate_samples, select
 from bayes_direag.model.settings import SamplingSettings
 
 N_RANKED = 99
 SHORT_CHAINS = SamplingSettings(n_chains=2, n_warmup=500, n_draws=500)
-_LEVEL, _N_BINS, _SMALLEST_BIN, _NULL_RUNS = 0.9, 10, 20, 20_000
+_LEVEL, _N_BINS, _SMALLEST_BIN = 0.9, 10, 20
 
 
 class World(NamedTuple):
@@ -59,11 +55,11 @@ class World(NamedTuple):
 
 
 def draw_worlds(
-    preset: Preset, data: LikelihoodData, n: int, *, seed: int, given: dict[str, np.ndarray] | None = None
+    data: LikelihoodData, n: int, *, seed: int, given: dict[str, np.ndarray] | None = None
 ) -> list[dict[str, np.ndarray]]:
     """Draw the parameters and states (``target``) of ``n`` worlds from the prior, but for parameters that are given."""
     with jax.enable_x64(True):
-        predictive = Predictive(model_of(preset), given, num_samples=None if given else n)
+        predictive = Predictive(bayes, given, num_samples=None if given else n)
         drawn = {name: np.asarray(own) for name, own in predictive(jax.random.key(seed), data.unlabelled).items()}
     return [{name: values[world] for name, values in drawn.items()} for world in range(n)]
 
@@ -73,23 +69,22 @@ def compared(
     asked: Observations,
     fresh: Observations,
     *,
-    preset: Preset,
     sampling: SamplingSettings = SHORT_CHAINS,
 ) -> Iterator[World]:
     """Fit to the asked questions as labelled in each world, and compare the posterior with the world's truth."""
     for seed, truth in enumerate(worlds):
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
-        fit = fit_nuts(replace(asked, correct=correct), preset=preset, sampling=sampling, seed=seed)
+        fit = fit_nuts(replace(asked, correct=correct), sampling=sampling, seed=seed)
         reports, parameters = fit.reports(fit.aligned(fresh)), sampled_parameters(fit.tree)
         selections = list(evaluate_samples(reports, parameters, select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
-        dims = {name: site.dims for name, site in parameter_sites(model_of(preset), fit.likelihood_data).items()}
+        dims = {name: site.dims for name, site in parameter_sites(bayes, fit.likelihood_data).items()}
         known = Parameters.of_sites(natural, dims, len(fit.fitted.signal_names))
         right = distribution(reports, known)[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
-        finals = (Recalibration.identity((1, len(support)), preset.recalibration.eps), fit.recalibration)
+        finals = (Recalibration.identity((1, len(support)), fit.preset.recalibration.eps), fit.recalibration)
         rows = {final.method: _covered(final.of_selected(support), right) for final in finals}
         diverged = bool(fit.tree["sample_stats"]["diverging"].any())
         yield World(ranks, pd.DataFrame.from_dict(rows, orient="index"), diverged)
@@ -97,37 +92,9 @@ def compared(
 
 def uniformity(ranks: pd.DataFrame) -> pd.DataFrame:
     """Return the p-value of each quantity's ranks, a row a world, and that adjusted for the number of quantities."""
-    p_value = ranks.apply(lambda column: uniformity_p_value(column.to_numpy(), N_RANKED))
-    return pd.DataFrame({"p_value": p_value, "p_adjusted": np.minimum(1.0, len(p_value) * p_value)})
-
-
-def uniformity_p_value(ranks: np.ndarray, n_ranked: int) -> float:
-    """Return how probable ranks at least this uneven are, if uniform on 0 .. ``n_ranked``.
-
-    By the smallest two-sided binomial tail of the distribution function over all ranks, whose distribution under
-    uniformity is simulated (Sailynoja, Buerkner and Vehtari 2022, doi:10.1007/s11222-022-10090-6).
-    """
-    counts = np.bincount(ranks, minlength=n_ranked + 1).cumsum()[:-1]
-    smallest = _tails(len(ranks), n_ranked)[np.arange(n_ranked), counts].min()
-    as_uneven = _null(len(ranks), n_ranked) <= smallest * (1 + 1e-9)  # tails that differ by rounding count as equal
-    return float((1 + as_uneven.sum()) / (1 + _NULL_RUNS))
-
-
-@cache
-def _tails(n_worlds: int, n_ranked: int) -> np.ndarray:
-    """Return the two-sided binomial tail of each number of worlds at or below each rank."""
-    share = (np.arange(n_ranked)[:, None] + 1) / (n_ranked + 1)
-    count = np.arange(n_worlds + 1)[None, :]
-    one_sided = np.minimum(binom.cdf(count, n_worlds, share), binom.sf(count - 1, n_worlds, share))
-    return np.asarray(np.minimum(1.0, 2 * one_sided))
-
-
-@cache
-def _null(n_worlds: int, n_ranked: int) -> np.ndarray:
-    """Return the smallest tail of each of many runs whose ranks are uniform."""
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(n_worlds, np.full(n_ranked + 1, 1 / (n_ranked + 1)), _NULL_RUNS).cumsum(axis=1)
-    return np.asarray(_tails(n_worlds, n_ranked)[np.arange(n_ranked), counts[:, :-1]].min(axis=1))
+    places = (ranks + np.random.default_rng(0).random(ranks.shape)) / (N_RANKED + 1)
+    p_value, *_ = array_stats.uniformity_test(places.to_numpy(), axis=0)
+    return pd.DataFrame({"p": p_value, "p_adjusted": np.minimum(1.0, ranks.shape[1] * p_value)}, index=ranks.columns)
 
 
 def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
@@ -141,7 +108,7 @@ def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
             ranks[f"{name}{list(place) or ''}"] = _rank(truth[name][place], by_draw[:, *place])
     with jax.enable_x64(True):
         true_raw = {str(name): jnp.asarray(truth[str(name)]) for name in raw}
-        found = evaluated(model_of(fit.preset), true_raw, fit.likelihood_data)
+        found = evaluated(bayes, true_raw, fit.likelihood_data)
         log_reached = float(found.log_likelihood.sum())
         log_density = float(sum(own.sum() for own in found.log_prior.values()))
     reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
@@ -177,24 +144,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=300, help="number of worlds")
     parser.add_argument("--questions", type=int, default=100, help="labelled questions in each")
-    parser.add_argument("--signals", type=int, default=1, help="signals of each report, 1 to 3")
-    parser.add_argument("--preset", default="bayes", help="whose priors: bayes or paper")
     given = parser.parse_args()
     numpyro.set_host_device_count(os.cpu_count() or 1)
-    signals = ("logprob", "words")[: given.signals - 1]
-    observations = simulate_observations(given.questions + 1000, seed=0, signals=signals)
+    observations = simulate_observations(given.questions + 1000, seed=0)
     observations = observations.select(observations.answered)
     asked, fresh = (observations.select(part) for part in (slice(0, given.questions), slice(given.questions, None)))
-    settings = preset(given.preset)
-    worlds = draw_worlds(settings, LikelihoodData.of(asked, preset=settings), given.n, seed=0)
-    rows = []
-    for number, world in enumerate(compared(worlds, asked, fresh, preset=settings)):
+    worlds = draw_worlds(LikelihoodData.of(asked, preset="bayes"), given.n, seed=0)
+    rows: list[World] = []
+    for world in compared(worlds, asked, fresh):
         rows.append(world)
-        print(f"\r{number + 1} of {given.n} worlds", end="", flush=True)
-    print("\n", uniformity(pd.DataFrame([world.ranks for world in rows])).to_string(float_format="{:.4f}".format))
-    coverage = pd.concat([world.coverage for world in rows]).groupby(level=0, sort=False)
-    print(coverage.agg(["mean", "sem"]).to_string(float_format="{:.4f}".format))
-    print(f"{sum(world.diverged for world in rows)} worlds with divergent draws")
+        if len(rows) % 20 and len(rows) < given.n:
+            continue
+        coverage = pd.concat([world.coverage for world in rows]).groupby(level=0, sort=False)
+        print(f"\n{len(rows)} of {given.n} worlds, {sum(world.diverged for world in rows)} with divergent draws")
+        print(uniformity(pd.DataFrame([world.ranks for world in rows])).to_string(float_format="{:.4f}".format))
+        print(coverage.agg(["mean", "sem"]).to_string(float_format="{:.4f}".format), flush=True)
 
 
 if __name__ == "__main__":
