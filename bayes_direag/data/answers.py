@@ -138,7 +138,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
             "no question has a right answer, so the kind of answers is not known",
             path=path,
             expected="at least one gold_answer, or a declared kind",
-            remedy=f"To learn, label some: `direag label {path or 'FILE'} --answers numeric --out labels.csv` chooses "
+            remedy=f"To learn, label some: `direag label {path or 'FILE'} --out labels.csv --page label.html` chooses "
             "them. Otherwise declare the kind: answers='numeric', 'choice' or 'text' (--answers numeric).",
         )
     kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")

@@ -173,8 +173,14 @@ class Columns:
             pairs = "--column answer={level}_answer --column confidence={level}_confidence"
             return f"With a row a question: {pairs}; where there is no confidence, --column confidence=."
         guesses, left = {}, [name for name in header if name not in {*self.spelling.values()}]
-        for word in filter(lambda word: vars(self)[word] in missing, NAMED):
+        by_level = {field: _by_level(left, field) for field in _NEEDED}
+        for word in NAMED:
             known = [name for name in left if name.lower() in _GUESSES.get(word, ())]
+            if not (vars(self)[word] in missing or (missing and word == "gold" and known and self.gold not in header)):
+                continue
+            if by_level["answer"] and word in ("level", *_NEEDED):
+                guesses |= {word: by_level[word] or ""} if word in _NEEDED else {}
+                continue
             near = known or get_close_matches(str(vars(self)[word]), left, n=1, cutoff=0.5)
             guesses[word] = near[0] if near else "" if word == "confidence" else "NAME"
             left = [name for name in left if name != guesses[word]]
@@ -202,6 +208,13 @@ class Columns:
         """Return which columns of a table are read: their names by ours."""
         columns = self.ours({name: name for name in header})
         return {our: name for our, name in columns.items() if our in COLUMNS or is_signal(our)}
+
+
+def _by_level(header: Sequence[str], field: str) -> str | None:
+    """Return the form of columns that hold a field of one level each, such as ``{level}_reply``; None without two."""
+    words = (field, *_GUESSES[field])
+    ends = (f"_{word}" for word in words if sum(name.lower().endswith(f"_{word}") for name in header) > 1)
+    return next((f"{_LEVEL}{end}" for end in ends), None)
 
 
 def _our_name(field: str) -> str:

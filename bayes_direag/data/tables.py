@@ -18,7 +18,7 @@ from jaxtyping import Int, Shaped
 from pyarrow import csv as pyarrow_csv
 from pyarrow import parquet, types
 
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.columns import RUN, Columns
 from bayes_direag.data.json_lines import signal_columns, table_of_records
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, signal_of, type_of
@@ -195,7 +195,7 @@ def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTa
     has_commas &= not any(map(_DECIMAL_POINT.fullmatch, said))
 
     def coded(name: str, our: str) -> Coded:
-        change = _with_point if has_commas and our in _ANSWERS else meaning[type_of(our)]
+        change = _with_point if has_commas and our in _ANSWERS else meaning[str if our == RUN else type_of(our)]
         return _coded_arrow(cells[header.index(name)]).changed(change)
 
     return LongTable.of_rows(layout, coded, path, cells[-1].to_numpy(), names)

@@ -88,7 +88,8 @@ class Fit:
 
     def __str__(self) -> str:
         draws = "MAP" if self.n_samples == 1 else f"{self.n_samples} posterior draws"
-        data = f"{self.n_questions} questions, {len(self.level_names)} levels"
+        n_levels = len(self.level_names)
+        data = f"{self.n_questions} questions, {n_levels} level{'' if n_levels == 1 else 's'}"
         return f"{draws}; {label(self.preset)}; {data}"
 
     def _repr_html_(self) -> str:

@@ -290,5 +290,12 @@ def test_a_whole_line_is_guessed() -> None:
     line = "--column question=qid --column level=model --column answer=response --column confidence=prob"
     with pytest.raises(ObservationError, match=f"no column problem_id for the question; .*{line}"):
         Observations.from_frame(theirs)
-    with pytest.raises(ObservationError, match=r"direag label FILE --answers numeric --out labels\.csv"):
+    side_by_side = pd.DataFrame({"id": [1], "truth": [5], "a_reply": [5], "a_conf": [1], "b_reply": [5], "b_conf": [1]})
+    with pytest.raises(ObservationError) as error:
+        Observations.from_frame(side_by_side)
+    named = re.findall(r"--column (\S+)", str(error.value).partition(" (in Python")[0])
+    assert named == ["question=id", "answer={level}_reply", "confidence={level}_conf", "gold=truth"]
+    found = Observations.from_wide(side_by_side, **dict(pair.split("=") for pair in named))
+    assert (found.level_names, found.labelled.tolist()) == (("a", "b"), [True])
+    with pytest.raises(ObservationError, match=r"direag label FILE --out labels\.csv"):
         Observations.from_frame(theirs, question="qid", level="model", answer="response", confidence=None)

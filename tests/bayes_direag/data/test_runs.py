@@ -89,7 +89,7 @@ def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(tmp_path
         assert said["answer"] == "A"
 
 
-def test_a_column_of_runs():
+def test_a_column_of_runs(tmp_path):
     named = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
     runs = [{"run" if name == "level" else name: value for name, value in row.items()} for row in named]
     found = Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None)
@@ -101,6 +101,8 @@ def test_a_column_of_runs():
         found = Observations.from_frame(both, **columns)
         assert found.level_names == ("small/0", "small/1", "small/2", "large/0", "large/1", "large/2")
         assert found.groups == ("small",) * 3 + ("large",) * 3
+        both.to_csv(tmp_path / "runs.csv", index=False)
+        assert Observations.read(tmp_path / "runs.csv", columns=Columns(**columns)).groups == found.groups
         alone = Observations.from_frame(both[both["run"] == 1], **columns)
         assert (alone.level_names, alone.groups) == (("small", "large"), None)
         with pytest.raises(ObservationError, match="this level occurs twice"):
