@@ -2,26 +2,25 @@
 
     python -m tests.benchmarks.fuzzing --n 200
 
-The cases depend on ``--seed`` alone, so that the counts before and after a change can be compared. ``--show 9`` prints
-more tracebacks.
+The cases depend on ``--seed`` alone, so that the counts before and after a change can be compared.
 """
 
 import argparse
 import asyncio
+import contextlib
 import copy
 import csv
 import io
+import itertools
 import json
 import math
-import os
 import random
 import signal
 import tempfile
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -55,14 +54,8 @@ HOSTILE: list[Any] = [
 ]
 REPLIES = [
     *("Answer and Confidence (0-100): 7, 80%", "Final Answer: 7", "Guess 1: 7, 80%\nGuess 2: 8, 20%", "I think 7."),
-    *("Answer: 7\nConfidence: 80%", "**Answer:** \\boxed{7}", '{"answer": "7", "confidence": 80}'),
-    *(
-        "<think>7</think> 8",
-        "1. 7\n2. 8",
-        "The answer is 7.",
-        "80% sure it is 7",
-        "| Answer | Confidence |\n|---|---|\n| 7 | 80 |",
-    ),
+    *("Answer: 7\nConfidence: 80%", "**Answer:** \\boxed{7}", '{"answer": "7", "confidence": 80}', "1. 7\n2. 8"),
+    *("<think>7</think> 8", "The answer is 7.", "80% sure it is 7", "| Answer | Confidence |\n|---|---|\n| 7 | 80 |"),
 ]
 
 Case = Callable[[], object]
@@ -337,11 +330,10 @@ def logs(folder: Path, draw: random.Random) -> Iterator[Case]:
 DOORS = {door.__name__: door for door in (files, answers, meanings, replies, servers, requests, fits, logs)}
 
 
-def learned(fits: list[Fit] = []) -> Fit:  # noqa: B006 (fitted once)
+@cache
+def learned() -> Fit:
     """Return a fit to simulated questions."""
-    if not fits:
-        fits.append(fit_map(simulate_observations(60, seed=1)))
-    return fits[0]
+    return fit_map(simulate_observations(60, seed=1))
 
 
 def valid(prediction: dict[str, Any]) -> dict[str, Any]:
@@ -353,56 +345,41 @@ def valid(prediction: dict[str, Any]) -> dict[str, Any]:
     return prediction
 
 
-def outcome(case: Case) -> tuple[str, str]:
-    """Return what comes of a case, and the place of a traceback."""
-
-    def stall(*_: object) -> None:
-        raise Stalled
-
-    signal.signal(signal.SIGVTALRM, stall)
+def outcome(case: Case) -> str:
+    """Return what comes of a case, with the place of a fault."""
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
     try:
         case()
     except Stalled:
-        return "stall", ""
+        return "a stall"
     except (DirEAGError, OSError) as error:
-        return ("one clear error", "") if len(str(error)) <= LONGEST else ("endless error", type(error).__name__)
+        return "one clear error" if len(str(error)) <= LONGEST else f"an endless {type(error).__name__}"
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if str(ROOT) in frame.filename]
-        place = frames[-1] if frames else None
-        where = f"{Path(place.filename).relative_to(ROOT)}:{place.lineno}" if place else "?"
-        return "traceback", f"{type(error).__name__} at {where}: {str(error)[:90]!r}"
+        where = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
+        return f"{type(error).__name__} at {where}: {str(error)[:90]!r}"
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    return "right", ""
+    return "a result"
+
+
+def stall(*_: object) -> None:
+    raise Stalled
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=200, help="cases a door")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--doors", default=",".join(DOORS))
-    parser.add_argument("--show", type=int, default=3, help="kinds of traceback to print for each door")
+    parser.add_argument("--doors", nargs="+", default=[*DOORS])
     given = parser.parse_args()
-    kinds = ("right", "one clear error", "endless error", "traceback", "stall")
-    print(f"{'door':12}{''.join(f'{kind:>17}' for kind in kinds)}{'slowest (CPU s)':>17}")
-    for name in given.doors.split(","):
-        counts, places, slowest = Counter[str](), Counter[str](), 0.0
-        with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+    signal.signal(signal.SIGVTALRM, stall)
+    for name in given.doors:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             cases = DOORS[name](Path(folder), random.Random(given.seed))
-            for _ in range(given.n):
-                case = next(cases)
-                began = time.process_time()
-                kind, place = outcome(case)
-                slowest = max(slowest, time.process_time() - began)
-                counts[kind] += 1
-                places[place] += bool(place)
+            found = Counter(outcome(case) for case in itertools.islice(cases, given.n))
             cases.close()
-            os.chdir(ROOT)
-        print(f"{name:12}{''.join(f'{counts[kind]:17}' for kind in kinds)}{slowest:17.2f}", flush=True)
-        for place, n in (places - Counter([""])).most_common(given.show):
-            print(f"{'':12}{n} x {place}")
+        print(name, *(f"{n:8} {what}" for what, n in found.most_common()), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
