@@ -4,8 +4,8 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -21,42 +21,6 @@ if TYPE_CHECKING:
 _SHOWN = 10
 #: What the policy is told about a report.
 _TOLD = {"level", "level_name", "group", "answer", "confidence", "confidences"}
-
-
-@dataclass(frozen=True)
-class Spending:
-    """What a policy has asked and spent.
-
-    Attributes
-    ----------
-    reports, all_reports : int
-        The number of reports that were asked, and that the policy could have asked.
-    price, full_price : float
-        Their price, and that of all reports.
-    handed_over : tuple of str
-        The names of the questions that are for a person.
-    """
-
-    reports: int
-    all_reports: int
-    price: float
-    full_price: float
-    handed_over: tuple[str, ...]
-
-    def record(self) -> dict[str, JsonValue]:
-        """Return the numbers as JSON values."""
-        return {**asdict(self), "handed_over": list(self.handed_over)}
-
-    @property
-    def text(self) -> str:
-        """What was spent, in sentences."""
-        n, names = len(self.handed_over), ", ".join(self.handed_over[:_SHOWN])
-        more = f" and {n - _SHOWN} more" if n > _SHOWN else ""
-        handed_over = f" {n} {'question is' if n == 1 else 'questions are'} for a person: {names}{more}." if n else ""
-        return (
-            f"The policy asked {self.reports} of {self.all_reports} reports ({_share(self.reports, self.all_reports)}) "
-            f"at {_share(self.price, self.full_price)} of their price.{handed_over}"
-        )
 
 
 class Adaptive:
@@ -101,14 +65,23 @@ class Adaptive:
             yield (asked[-1],)
         self._steps[slots[0].problem.problem_id] = step
 
-    def spending(self, outcomes: Mapping[Slot, Outcome]) -> Spending:
-        """Return what has been asked and spent so far, of what all reports on these questions cost."""
+    def spending(self, outcomes: Mapping[Slot, Outcome]) -> dict[str, JsonValue]:
+        """Return what has been asked and spent so far, of what all reports on these questions cost, as JSON values.
+
+        The fields are ``reports`` that were asked and ``all_reports``, their ``price`` and the ``full_price``, and
+        ``handed_over``, the names of the questions that are for a person.
+        """
         asked = Counter(map(self._learned_as, outcomes))
         n = len({slot.problem.problem_id for slot in outcomes} | self._steps.keys())
         full = {name: n * most for name, most in self._most.items()}
         price, full_price = (sum((n * self._price[name] for name, n in each.items()), 0.0) for each in (asked, full))
-        handed_over = tuple(sorted(name for name, step in self._steps.items() if step.hand_over))
-        return Spending(asked.total(), sum(full.values()), price, full_price, handed_over)
+        return {
+            "reports": asked.total(),
+            "all_reports": sum(full.values()),
+            "price": price,
+            "full_price": full_price,
+            "handed_over": [*sorted(name for name, step in self._steps.items() if step.hand_over)],
+        }
 
     def _learned_as(self, slot: Slot) -> str:
         """Return the name under which the fit has learned the slot's reports: of its group, or else of its level."""
@@ -137,8 +110,20 @@ class Adaptive:
                 )
 
 
-def _share(part: int | float, whole: int | float) -> str:
-    return f"{part / whole:.0%}" if whole else "-"
+def tell_spending(spending: Mapping[str, Any]) -> str:
+    """Return in sentences what was spent."""
+    handed_over, more = spending["handed_over"], ""
+    if n := len(handed_over):
+        names = ", ".join(handed_over[:_SHOWN]) + (f" and {n - _SHOWN} more" if n > _SHOWN else "")
+        more = f" {n} {'question is' if n == 1 else 'questions are'} for a person: {names}."
+    reports, price = (
+        f"{spending[part] / spending[whole]:.0%}" if spending[whole] else "-"
+        for part, whole in (("reports", "all_reports"), ("price", "full_price"))
+    )
+    return (
+        f"The policy asked {spending['reports']} of {spending['all_reports']} reports ({reports}) at {price} of their "
+        f"price.{more}"
+    )
 
 
 def _reports(slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> list[dict[str, object]]:

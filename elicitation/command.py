@@ -10,16 +10,15 @@ import typer
 
 from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
+from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine, Engine
-from elicitation.frame import tell_unknown
 from elicitation.journal import recorded_revision
-from elicitation.live import LiveView, levels_table
 from elicitation.models import choose_sampling, find_preset, released_seed
-from elicitation.parsing import count_words
+from elicitation.parsing import count_words, tell_unknown
+from elicitation.progress import LiveView, Tally, levels_table
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
 from elicitation.run import elicit
-from elicitation.tally import Tally
 
 if TYPE_CHECKING:
     from elicitation.server import ServedEngine
@@ -173,7 +172,7 @@ def elicit_command(
     if replay is not None:
         engine = CannedEngine.replay(replay)
     else:
-        from elicitation.panel import connect
+        from elicitation.chat_engine import connect
 
         here = (
             serve(str(model), vllm_args, target, vllm_python, timeout, reproducible=sampling.reproducible)
@@ -259,7 +258,7 @@ def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
     if as_json:
         out.print_json(data={"folder": str(folder), **tally.record()}, allow_nan=False)
         return
-    if tally.levels:
+    if tally.settled:
         out.print(levels_table(tally.levels, title))
     replies = count_words(tally.statuses) or "none"
     seconds, hours = max(tally.seconds, 1e-9), tally.seconds / 3600
@@ -277,6 +276,6 @@ def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
     out.print(
         f"{written} is ready for direag evaluate and direag fit."
         if tally.spending is None
-        else f"{tally.spending.text} {written} has the decision on each question.",
+        else f"{tell_spending(tally.spending)} {written} has the decision on each question.",
         soft_wrap=True,
     )

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bayes_direag.errors import DirEAGError
-from elicitation.frame import is_cut_off, reply_of
+from elicitation.fields import is_cut_off, reply_of
 
 Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""

@@ -2,8 +2,8 @@ r"""Read the answer and the confidence of a reply, or report why they cannot be 
 
 A reply is read in three steps; ``docs/replies.md`` states the grammar, with a table of forms.
 
-1. Its frame is removed: reasoning, marks, later turns (:mod:`elicitation.frame`).
-2. Its fields are found: answers, confidences, or both in one (:mod:`elicitation.fields`).
+1. Its frame is removed: reasoning, marks, later turns.
+2. Its fields are found: answers, confidences, or both in one (:mod:`elicitation.fields`, as the first step).
 3. Each field is read by itself. What is doubtful is missing, and never takes another field with it.
 """
 
@@ -15,8 +15,17 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical, without_lead
-from elicitation.fields import OTHER_LABEL, Field, Scale, find_answers, find_items
-from elicitation.frame import PLACEHOLDER, next_question, plain_characters, reply_of
+from elicitation.fields import (
+    OTHER_LABEL,
+    PLACEHOLDER,
+    Field,
+    Scale,
+    find_answers,
+    find_items,
+    next_question,
+    plain_characters,
+    reply_of,
+)
 
 
 class ParseStatus(StrEnum):
@@ -32,9 +41,19 @@ class ParseStatus(StrEnum):
     TRUNCATED = "truncated"
 
 
+READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED, ParseStatus.GUESSED})
+"""The statuses of replies that could be read."""
+
+
 def count_words(statuses: Mapping[str, int]) -> str:
     """Return the counts of statuses as text, such as ``ambiguous 2, ok 14``."""
     return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
+
+
+def tell_unknown(reasons: Mapping[str, int]) -> str:
+    """Return a sentence about replies with unknown finish reasons."""
+    counts = ", ".join(f"{reason!r} {n}" for reason, n in sorted(reasons.items()))
+    return f"Finish reasons that are not known, whose replies count as whole: {counts}."
 
 
 @dataclass(frozen=True)

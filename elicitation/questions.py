@@ -5,12 +5,15 @@ without one. Both are listed as odd rows, with line and reason. So are gold answ
 because they are rounded or have very many digits; these are kept.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -18,7 +21,13 @@ from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.plain import is_missing
 from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
-from elicitation.question_sources import HUB, TELL, Form, Record, Row, Told, hub_rows, published_form, read_rows
+
+Form = Literal["gsm8k", "svamp", "gsm_hard"]
+Record = Mapping[str, object]
+#: A row: its line (its number from 1 if rows are not lines) and its fields, numbers as text; its text if it has none.
+Row = tuple[int, Record | str]
+#: What a row tells: name, question and gold answer, each None if missing.
+Told = tuple[str | None, object, object]
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,12 @@ class QuestionSet:
     kind: AnswerKind
     odd_rows: tuple[OddRow, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the ids, texts and gold answers of the questions, in their order."""
+        texts = [[problem.problem_id, problem.question, problem.gold_answer] for problem in self.problems]
+        return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
     def sample(self, n: int, seed: int) -> "QuestionSet":
         """Return n questions (all if there are fewer) in random order; a smaller n gives the first of these."""
         shuffled = [*self.problems]
@@ -86,6 +101,67 @@ class QuestionSet:
         return replace(self, problems=tuple(shuffled[:n]))
 
 
+def _tell_gsm8k(row: Record) -> Told:
+    _, _, gold = str(row.get("answer")).partition("####")
+    return (None, row.get("question"), gold.strip())
+
+
+def _tell_svamp(row: Record) -> Told:
+    number = re.fullmatch(r"chal-(\d+)", str(row.get("ID")))
+    body, question = row.get("Body"), row.get("Question")
+    whole = f"{body.strip()} {question.strip()}" if isinstance(body, str) and isinstance(question, str) else None
+    return (f"svamp-{int(number[1]) - 1:05}" if number else None, whole, row.get("Answer"))
+
+
+def _tell_gsm_hard(row: Record) -> Told:
+    target = str(row.get("target"))
+    # Targets are floats, which files print with too many digits: 5186630.5999999996 is the float 5186630.6.
+    is_float = re.fullmatch(r"-?\d+\.\d+(?:[eE][+-]?\d+)?", target)
+    return (None, row.get("input"), repr(float(target)) if is_float else target)
+
+
+class Benchmark(NamedTuple):
+    """Where a benchmark is published, at a pinned revision, its splits, and what a row tells."""
+
+    repository: str
+    config: str | None
+    revision: str
+    splits: tuple[str, ...]
+    default: tuple[str, ...]  # the splits that are read without being named
+    fields: frozenset[str]  # of every row
+    tell: Callable[[Record], Told]
+
+
+#: The named benchmarks.
+BENCHMARKS: Mapping[Form, Benchmark] = {
+    "gsm8k": Benchmark(
+        "openai/gsm8k",
+        "main",
+        "cc7b047b6e5bb11b4f1af84efc572db110a51b3c",
+        ("train", "test"),
+        ("test",),
+        frozenset({"question", "answer"}),
+        _tell_gsm8k,
+    ),
+    "svamp": Benchmark(
+        "ChilleD/SVAMP",
+        None,
+        "5e0bf1e5e7c0e9c4bc39180d224f41f3f801b7ef",
+        ("train", "test"),
+        ("train", "test"),
+        frozenset({"ID", "Body", "Question", "Answer"}),
+        _tell_svamp,
+    ),
+    "gsm_hard": Benchmark(
+        "reasoning-machines/gsm-hard",
+        None,
+        "960448f73503112d4226baeb8eb41d3fb5ae2506",
+        ("train",),
+        ("train",),
+        frozenset({"input", "code", "target"}),
+        _tell_gsm_hard,
+    ),
+}
 #: The fields of a question, and the usual names of their columns.
 _USUAL = {"question": ("question",), "gold": ("gold_answer", "answer"), "id": ("problem_id", "id")}
 _MOST_DECIMALS = 6  # replies can hardly be expected to give more
@@ -124,31 +200,134 @@ def load_questions(
         raise DirEAGError(f"the limit of questions is {limit}; expected at least 1. Leave it out to take them all.")
     columns = columns or {}
     name, _, split = str(name_or_path).partition(":")
-    benchmark = next((form for form in TELL if form == name), None)
-    if benchmark is not None:
+    path, form = Path(name_or_path), next((form for form in BENCHMARKS if form == name), None)
+    if form is not None:
         if columns:
             raise DirEAGError(
                 f"saw names of columns for the benchmark {name}, whose columns are known. Leave them out."
             )
-        rows, source = hub_rows(benchmark, split or None), split or HUB[benchmark].default[0]
-        return _collect(_set_name(benchmark, source), benchmark, rows, TELL[benchmark], kind or "numeric", limit)
-    path = Path(name_or_path)
-    rows = read_rows(path)
-    form = None if columns else published_form(rows)
-    if form is not None:
-        return _collect(_set_name(form, path.stem.lower()), form, rows, TELL[form], kind or "numeric", limit)
-    return _collect(path.stem, path.stem, rows, _teller(path, rows, columns), kind, limit, published=False)
+        rows, source = _hub_rows(form, split or None), split or BENCHMARKS[form].default[0]
+    else:
+        rows, source = _read_rows(path), path.stem.lower()
+        form = None if columns else _published_form(rows)
+    if form is None:
+        return _collect(path.stem, path.stem, rows, _teller(path, rows, columns), kind, limit, published=False)
+    part = re.search(r"train|test", source) if form == "gsm8k" else None  # which must not share names of questions
+    set_name = f"{form}_{part[0]}" if part else form
+    return _collect(set_name, form, rows, BENCHMARKS[form].tell, kind or "numeric", limit)
 
 
-def _set_name(form: Form, source: str) -> str:
-    """Return the name of a published set; the two parts of GSM8K must not share names of questions."""
-    part = re.search(r"train|test", source) if form == "gsm8k" else None
-    return f"{form}_{part[0]}" if part else form
+def _published_form(rows: Sequence[Row]) -> Form | None:
+    """Return the benchmark that the first record is of, None if it is of none."""
+    record = next((record for _, record in rows if not isinstance(record, str)), {})
+    is_gsm8k = len(record) == 2 and "####" in str(record.get("answer"))  # other tables have these columns too
+    return next(
+        (
+            form
+            for form, benchmark in BENCHMARKS.items()
+            if benchmark.fields <= record.keys() and (is_gsm8k or form != "gsm8k")
+        ),
+        None,
+    )
+
+
+def _read_rows(path: Path) -> list[Row]:
+    """Read the rows of a file of JSON Lines, JSON (a list of objects), CSV or TSV, perhaps compressed.
+
+    Raises DirEAGError if the file cannot be read, or has no row.
+    """
+    if not path.is_file():
+        raise DirEAGError(
+            f"{path}: saw no such file; expected one of {', '.join(BENCHMARKS)}, or a file. Check the name or path."
+        )
+    from bayes_direag.data.json_lines import read_lines
+
+    lines = [*read_lines(path)]
+    is_table = path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+    rows = _table_rows(lines, path) if is_table else _rows_of("".join(lines), path)
+    if all(isinstance(record, str) for _, record in rows):
+        raise DirEAGError(
+            f"{path}: there is no question here; saw {''.join(lines)[:60]!r}; expected JSON objects, one a line, a "
+            "JSON list of them, or a table whose name ends in .csv or .tsv. Check that this is the right file."
+        )
+    return rows
+
+
+def _hub_rows(name: Form, split: str | None) -> list[Row]:
+    """Read the rows of a named benchmark with the Hugging Face ``datasets`` library.
+
+    Raises DirEAGError if the library is missing, the benchmark has no such split, or it cannot be loaded.
+    """
+    source = BENCHMARKS[name]
+    if split is not None and split not in source.splits:
+        raise DirEAGError(f"{name} has no split {split!r}; expected one of {', '.join(source.splits)}.")
+    try:
+        load_dataset = import_module("datasets").load_dataset
+    except ImportError as error:
+        raise DirEAGError(
+            f"reading {name} by name needs the Hugging Face datasets library, which is not installed, or "
+            'a path to the published file. Run: pip install ".[datasets]" in the checkout of bayes-direag'
+        ) from error
+    records: list[Record] = []
+    for part in source.default if split is None else (split,):
+        try:
+            data = load_dataset(source.repository, source.config, split=part, revision=source.revision)
+            records += [{field: _text(value) for field, value in record.items()} for record in data]
+        except Exception as error:
+            raise DirEAGError(
+                f"{source.repository} (split {part}, revision {source.revision}) cannot be loaded "
+                f"({type(error).__name__}: {str(error)[:200]}); expected it on the hub or in the local cache. Check "
+                "the connection, or give the path of the published file."
+            ) from error
+    if name == "svamp":
+        records.sort(key=lambda record: _tell_svamp(record)[0] or "")  # the order of the published file
+    return [*enumerate(records, start=1)]
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _load_json(text: str) -> object:
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+
+
+def _rows_of(text: str, path: Path) -> list[Row]:
+    """Return the rows of JSON Lines, or of a JSON list."""
+    if not text.lstrip().startswith("["):
+        return [(number, _record(line)) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    try:
+        records = _load_json(text)
+    except (ValueError, RecursionError) as error:
+        raise DirEAGError(
+            f"{path}: this is not JSON ({error}); expected a list of objects. Check that the file is complete."
+        ) from error
+    assert isinstance(records, list)  # noqa: S101 - the text begins with a bracket
+    return [(n, one if isinstance(one, dict) else json.dumps(one)) for n, one in enumerate(records, start=1)]
+
+
+def _record(line: str) -> Record | str:
+    try:
+        record = _load_json(line)
+    except (ValueError, RecursionError):
+        return line
+    return record if isinstance(record, dict) else line
+
+
+def _table_rows(lines: Sequence[str], path: Path) -> list[Row]:
+    from bayes_direag.data.tables import csv_cells
+
+    header, _, cells = csv_cells(lines, path)
+    columns = (column.to_pylist() for column in cells.columns)
+    return [
+        (line, {name: value for name, value in zip(header, values, strict=True) if name})
+        for *values, line in zip(*columns, strict=True)
+    ]
 
 
 def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Callable[[Record], Told]:
     """Find the columns of a table, and return the function that reads a row."""
-    present = {field for row in rows if not isinstance(row.record, str) for field in row.record}
+    present = {field for _, record in rows if not isinstance(record, str) for field in record}
     if unknown := columns.keys() - _USUAL.keys():
         raise DirEAGError(
             f"--column {', '.join(sorted(unknown))}=: expected FIELD=NAME with one of {', '.join(_USUAL)}."
@@ -168,7 +347,7 @@ def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Call
 
     def tell(row: Record) -> Told:
         problem_id = row.get(name) if name else None
-        return Told(str(problem_id) if problem_id else None, row.get(str(question)), row.get(gold) if gold else None)
+        return str(problem_id) if problem_id else None, row.get(str(question)), row.get(gold) if gold else None
 
     return tell
 
@@ -190,7 +369,7 @@ def _collect(
     for position, (line, record) in enumerate(rows):
         if len(kept) == limit:
             break
-        problem_id, question, gold = Told(None, None, None) if isinstance(record, str) else tell(record)
+        problem_id, question, gold = (None, None, None) if isinstance(record, str) else tell(record)
         problem_id = problem_id or f"{name}-{position:05}"
         if isinstance(record, str):
             odd.append(OddRow(line, "not a record of fields: left out", record[:60]))

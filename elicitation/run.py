@@ -1,17 +1,22 @@
 """A run: ask every question at every level, or at those a policy chooses, and write the observations."""
 
 import asyncio
+import json
+import platform
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, TypeAdapter
 
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
@@ -19,12 +24,10 @@ from elicitation.adaptive import Adaptive
 from elicitation.engines import Engine
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
-from elicitation.live import LiveView
-from elicitation.manifest import Manifest, Session, earlier_sessions, now, questions_digest
+from elicitation.progress import LiveView, Tally
 from elicitation.prompts import Protocol, prompt_hash
 from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task
-from elicitation.tally import Tally
 
 if TYPE_CHECKING:
     from bayes_direag.fits.policy import Policy
@@ -98,9 +101,9 @@ def elicit(
             if any(course.open_slots for course in run.courses.values()):
                 asyncio.run(run.fill(concurrency))
             write_questions(run.records(), folder / "observations.jsonl")
-            run.session.outcome, run.manifest.complete = "complete", True
+            run.session["outcome"], run.manifest["complete"] = "complete", True
         except BaseException as error:
-            run.session.outcome = type(error).__name__
+            run.session["outcome"] = type(error).__name__
             raise
         finally:
             run.close()
@@ -168,24 +171,38 @@ class _Run:
             self._go_on(course)
         self.tally.resumed = len(journal.entries)
         self.tally.begin()
-        self.session = Session()
-        self.manifest = Manifest(
-            identity=journal.identity,
-            protocol=TypeAdapter(object).dump_python(task.protocol, mode="json"),
-            policy=None if adaptive is None else adaptive.content,
-            questions={
+        self.session: dict[str, Any] = {
+            "started": _now(),
+            "ended": None,  # if it was killed
+            "engine": None,  # if nothing was asked
+            "generations": None,
+            "models": [],  # that replies named
+            "outcome": "running",  # complete, killed, or the type of the error
+            "versions": {"python": platform.python_version()}
+            | {name: version(name) for name in ("bayes-direag", "httpx2", "pydantic")},
+        }
+        self.manifest: dict[str, Any] = {
+            "format": 1,
+            "identity": journal.identity,  # what must not change when the run is resumed
+            "protocol": task.protocol,  # the full prompts
+            "policy": None if adaptive is None else adaptive.content,
+            "questions": {
                 "name": questions.name,
                 "kind": questions.kind,
                 "n": len(questions.problems),
-                "sha256": questions_digest(questions.problems),
-                "odd_rows": TypeAdapter(object).dump_python(questions.odd_rows, mode="json"),
+                "sha256": questions.digest,
+                "odd_rows": questions.odd_rows,
             },
-            sessions=[*earlier_sessions(folder / "manifest.json"), self.session],
-        )
+            "complete": False,  # whether there are no open slots
+            "counts": {},  # of generations, and of settled replies by status
+            "levels": [],
+            "sessions": [*_earlier_sessions(folder / "manifest.json"), self.session],
+        }
 
     def write_manifest(self) -> None:
-        """Write the manifest beside the journal."""
-        self.manifest.write(self.folder / "manifest.json")
+        """Write everything needed to repeat the run, without any API key, beside the journal."""
+        with atomic_path(self.folder / "manifest.json") as partial:
+            partial.write_bytes(TypeAdapter(object).dump_json(self.manifest, indent=2) + b"\n")
 
     def _course(self, slots: tuple[Slot, ...]) -> _Course:
         return _Course(slots, iter([slots]) if self.adaptive is None else self.adaptive.turns(slots, self.outcomes))
@@ -196,7 +213,7 @@ class _Run:
         if isinstance(next_step, ChatRequest):
             return next_step
         self.outcomes[slot] = next_step
-        self.tally.add_outcome(slot, next_step)
+        self.tally.add_reply(*next_step, slot.problem.gold_answer)
         return None
 
     def _go_on(self, course: _Course) -> list[Slot]:
@@ -214,7 +231,7 @@ class _Run:
         if self.view is not None:
             self.view.say("making the engine ready")
         async with self.engine as info:
-            self.session.engine = info
+            self.session["engine"] = info
             self.write_manifest()
             self.tally.begin()
             waiting = iter([course.open_slots[:] for course in self.courses.values() if course.open_slots])
@@ -281,13 +298,34 @@ class _Run:
         tally = self.tally
         tally.end()
         tally.spending = None if self.adaptive is None else self.adaptive.spending(self.outcomes)
-        self.manifest.counts = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
-        self.manifest.levels = [level.record() for level in tally.levels]
-        self.session.ended = now()
-        self.session.generations = tally.asked
-        self.session.models = sorted(self.engine.replied_by)
-        with suppress(OSError) if self.session.outcome != "complete" else nullcontext():
+        self.manifest["counts"] = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
+        self.manifest["levels"] = tally.level_records()
+        self.session |= {"ended": _now(), "generations": tally.asked, "models": sorted(self.engine.replied_by)}
+        with suppress(OSError) if self.session["outcome"] != "complete" else nullcontext():
             self.write_manifest()
+
+
+def _earlier_sessions(path: Path) -> list[dict[str, Any]]:
+    """Return the sessions in a manifest, none if there is no manifest; DirEAGError if the file is not one.
+
+    A session whose outcome is still ``running`` was killed.
+    """
+    if not path.exists():
+        return []
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        content = None
+    match content:
+        case {"format": 1, "sessions": [*sessions]} if all(isinstance(session, dict) for session in sessions):
+            return [one | ({"outcome": "killed"} if one.get("outcome") == "running" else {}) for one in sessions]
+    raise DirEAGError(
+        f"{path}: saw no manifest of this version; expected one. Move it away; the run needs only the journal."
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _first(error: BaseException) -> BaseException:

@@ -9,12 +9,9 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
 from elicitation.generation import REASONING, ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import Entry, JournalError
-from elicitation.parsing import ParseStatus, read_guesses, read_last_number, read_reply
+from elicitation.parsing import READABLE, ParseStatus, read_guesses, read_last_number, read_reply
 from elicitation.prompts import Protocol, messages, repair_messages
 from elicitation.questions import Problem
-
-READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED, ParseStatus.GUESSED})
-"""The statuses of replies that could be read."""
 
 
 class Slot(NamedTuple):
@@ -26,9 +23,10 @@ class Slot(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A settled reply: the status of its last attempt, and its observations: one, or one for each rank of a list."""
+    """A settled reply: how its last attempt was read and ended, and its observations: one, or one for each rank."""
 
     status: ParseStatus
+    finish_reason: str
     observations: tuple[Observation, ...]
 
 
@@ -99,7 +97,7 @@ class Task:
             probability = answer_probability(last.final_tokens, answer or "") if on_a_line else None
             signals = {} if probability is None else {"confidences": {"logprob": round(probability, 2)}}
             observations.append(Observation.model_validate(values | signals | provenance))
-        return Outcome(status, tuple(observations))
+        return Outcome(status, last.finish_reason, tuple(observations))
 
     def _request(self, slot: Slot, attempt: int, previous: Entry | None) -> ChatRequest:
         key = Key(slot.problem.problem_id, slot.level, slot.sample, attempt)

@@ -13,8 +13,7 @@ from bayes_direag.data.answers import AnswerKind, infer_kind
 from bayes_direag.data.plain import is_missing
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError, quoted
-from elicitation.fields import Scale
-from elicitation.frame import is_unknown
+from elicitation.fields import Scale, is_unknown
 from elicitation.parsing import (
     ParseStatus,
     Reading,

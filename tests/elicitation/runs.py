@@ -14,10 +14,10 @@ from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Sampling
 from elicitation.journal import read_journal
+from elicitation.progress import Tally
 from elicitation.prompts import ProtocolName, load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import elicit
-from elicitation.tally import Tally
 from tests.elicitation.stub_server import Stub, solve
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.policy import Policy
+from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Key
 from elicitation.journal import JournalError, read_journal
@@ -79,17 +80,21 @@ def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_pat
     price = dict(zip(policy.predictor.levels, policy.prices, strict=True))
     asked = [one["level_name"] for record in runs.records(adaptive) for one in record["observations"]]
     spending = summary.spending
-    assert (spending.reports, spending.all_reports) == (len(asked), 5 * N)
-    assert (spending.price, spending.full_price) == (sum(price[name] for name in asked), 15 * N)
-    assert 0.2 < spending.reports / spending.all_reports < 0.8
     people = [record["problem_id"] for record in runs.records(adaptive) if record["decision"]["hand_over"]]
-    assert 0 < len(people) < N
-    assert spending.handed_over == tuple(people)
-    assert sum(level.n for level in summary.levels) == len(asked)
-    assert summary.n_questions == N
+    assert spending == {
+        "reports": len(asked),
+        "all_reports": 5 * N,
+        "price": sum(price[name] for name in asked),
+        "full_price": 15 * N,
+        "handed_over": people,
+    }
+    assert 0.2 < spending["reports"] / spending["all_reports"] < 0.8
+    assert 10 < len(people) < N
+    named = f"{', '.join(people[:10])} and {len(people) - 10} more"
+    assert tell_spending(spending).endswith(f" {len(people)} questions are for a person: {named}.")
+    assert (summary.levels["n"].sum(), summary.n_questions) == (len(asked), N)
     nobody = ask(tmp_path, replace(policy, factor=100.0)).spending
-    assert (nobody.reports, len(nobody.handed_over)) == (0, 0)
-    assert nobody.text == "The policy asked 0 of 150 reports (0%) at 0% of their price."
+    assert tell_spending(nobody) == "The policy asked 0 of 150 reports (0%) at 0% of their price."
 
 
 def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
@@ -134,7 +139,7 @@ def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive:
     assert len({tuple(levels[:3]) for levels in first.values()}) == 1
     nothing = [{"level": policy.predictor.levels[level], "answer": None} for level in first["sum-000"][:2]]
     assert policy.next(nothing).ask == policy.predictor.levels[first["sum-000"][2]]
-    assert summary.spending.reports > len(read_journal(adaptive / "journal.jsonl"))
+    assert summary.spending["reports"] > len(read_journal(adaptive / "journal.jsonl"))
 
 
 def test_more_questions_go_on_in_the_same_run(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
@@ -162,7 +167,7 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]
     assert all(names == [f"sample_{place}" for place in range(len(names))] for names in asked)
     assert {*map(len, asked)} == {1, 2, 3, 4}
-    assert summary.spending.all_reports == 240
+    assert summary.spending["all_reports"] == 240
     ungrouped = replace(protocol, levels=(replace(protocol.levels[0], group=None),))
     by_form = replace(policy, predictor=replace(policy.predictor, levels=("sample",), groups="{group}_{n}"))
     elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "by form", runs.ONCE, policy=by_form)

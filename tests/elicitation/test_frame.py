@@ -2,7 +2,7 @@
 
 import pytest
 
-from elicitation.frame import is_cut_off, is_unknown, next_question, reply_of
+from elicitation.fields import is_cut_off, is_unknown, next_question, reply_of
 
 DRAFT = "Adding up.\nAnswer: 7\nConfidence: 10%"
 PAIRS = [

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bayes_direag.data.observations import Observations
+from elicitation.chat_engine import Panel
 from elicitation.engines import CannedEngine, EngineError
 from elicitation.journal import JournalError, read_journal
-from elicitation.panel import Panel
 from elicitation.prompts import Protocol, load_protocol
 from elicitation.run import elicit
 from tests.command_line import refuse, succeed

@@ -16,10 +16,21 @@ import pytest
 from analysis.paper.printed import PRINTED_TABLES
 from bayes_direag.errors import DirEAGError
 from elicitation.journal import read_journal
-from elicitation.paper import EVALUATED_BY, EVALUATION, METHODS, PAPER_MODELS, RECORD, _tabulate, paper_command
+from elicitation.paper import (
+    EVALUATED_BY,
+    EVALUATION,
+    METHODS,
+    PAPER_MODELS,
+    PLANNED_RUNS,
+    RECORD,
+    PlannedRun,
+    _tabulate,
+    estimate,
+    paper_command,
+    planned_runs,
+)
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
-from elicitation.workload import PLANNED_RUNS, PlannedRun, estimate, planned_runs
 from tests.analysis.made_runs import write_run
 from tests.command_line import contents, direag
 from tests.elicitation import runs

@@ -12,9 +12,8 @@ from rich.console import Console
 from elicitation import server as module
 from elicitation.engines import EngineError
 from elicitation.journal import JournalError
-from elicitation.live import LiveView
+from elicitation.progress import LiveView, Tally
 from elicitation.server import ServedEngine, launch_command
-from elicitation.tally import Tally
 from tests.elicitation import runs, stub_server
 
 SAY_OFFLINE = "import os; print(os.environ.get('HF_HUB_OFFLINE'))"

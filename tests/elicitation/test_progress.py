@@ -2,7 +2,6 @@ import io
 import json
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Sampling
-from elicitation.live import LiveView, facts_of, levels_table
 from elicitation.parsing import ParseStatus
-from elicitation.slots import Outcome, Slot
-from elicitation.tally import Tally
+from elicitation.progress import LiveView, Tally, facts_of, levels_table
 from tests.command_line import direag, refuse, succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
@@ -31,12 +28,11 @@ def shown(view_of: Any, terminal: bool) -> str:
 def tally() -> Tally:
     """Return the counts of one question with two levels, the first right, the second unreadable."""
     counts = Tally(4, 2, "numeric")
-    problem = runs.questions(2).problems[1]
-    good = Observation.model_validate({"level": 0, "level_name": "low", "answer": "$4", "confidence": 80})
-    bad = Observation.model_validate({"level": 1, "level_name": "high", "answer": None, "confidence": None})
-    counts.add_outcome(Slot(problem, 0, 0), Outcome(ParseStatus.REPAIRED, (good,)))
+    good = Observation(level=0, level_name="low", answer="$4", confidence=80)
+    bad = Observation(level=1, level_name="high", answer=None, confidence=None)
+    counts.add_reply(ParseStatus.REPAIRED, "stop", [good], "4")
     counts.begin()
-    counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
+    counts.add_reply(ParseStatus.NO_ANSWER, "stop", [bad], "4")
     counts.finish_question([good, bad], 0)
     counts.asked, counts.tokens = 1, 100
     return counts
@@ -47,36 +43,33 @@ def test_the_counts_are_those_of_the_replies() -> None:
     assert (counts.settled, counts.n_slots, counts.n_done) == (2, 4, 1)
     assert (counts.statuses, counts.n_unanswered) == ({"no_answer": 1, "repaired": 1}, 0)
     assert counts.accuracy == 0.5
-    low, high = counts.levels
-    assert (low.name, low.parsed, low.accuracy, low.mean_confidence) == ("low", 1, 1, 0.8)
-    assert (high.parsed, high.accuracy, math.isnan(high.mean_confidence)) == (0, 0, True)
-    unlabelled = replace(runs.questions(1).problems[0], gold_answer=None)
-    told = Observation(level=0, level_name="low", answer="9", confidence=50)
-    counts.add_outcome(Slot(unlabelled, 0, 0), Outcome(ParseStatus.OK, (told,)))
-    assert (counts.levels[0].n, counts.levels[0].accuracy) == (2, 1)
+    unlabelled = Observation(level=0, level_name="low", answer="9", confidence=50)
+    counts.add_reply(ParseStatus.OK, "stop", [unlabelled], None)
+    low, high = counts.levels.to_dict("records")
+    assert [low[name] for name in ("name", "n", "parsed", "accuracy", "mean_confidence")] == ["low", 2, 1, 1, 0.65]
+    assert (high["parsed"], high["accuracy"], math.isnan(high["mean_confidence"])) == (0, 0, True)
+    assert counts.record()["levels"][1]["mean_confidence"] is None
 
 
 def test_without_gold_answers_accuracy_is_undefined_and_not_shown() -> None:
     counts = Tally(1, 1, "numeric")
     assert math.isnan(counts.accuracy)
-    assert [name for name, _ in facts_of(counts)] == ["replies", "tokens/s", "unreadable", "time left"]
-    assert dict(facts_of(counts))["time left"] == "-"
+    assert counts.record()["levels"] == []
+    assert [*facts_of(counts)] == ["replies", "tokens/s", "unreadable", "time left"]
+    assert facts_of(counts)["time left"] == "-"
 
 
-def test_time_left_is_told_at_the_pace_of_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 0.0, *[30.0] * 20])
-    monkeypatch.setattr("elicitation.tally.time.monotonic", lambda: next(clock))
-    assert dict(facts_of(tally()))["time left"] == "1:00"
-
-
-def test_slots_that_are_spared_are_neither_waited_for_nor_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elicitation.tally.time.monotonic", iter([0.0, *[30.0] * 20]).__next__)
-    counts, problem = Tally(15, 3, "numeric"), runs.questions(1).problems[0]
-    report = Observation(level=0, answer="4", confidence=80)
-    for level in range(2):
-        counts.add_outcome(Slot(problem, level, 0), Outcome(ParseStatus.OK, (report,)))
+def test_the_time_left_is_at_the_pace_of_this_session_without_slots_that_are_spared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("elicitation.progress.time.monotonic", iter([0.0, 0.0, *[30.0] * 20]).__next__)
+    assert facts_of(tally())["time left"] == "1:00"
+    monkeypatch.setattr("elicitation.progress.time.monotonic", iter([0.0, *[30.0] * 20]).__next__)
+    counts, report = Tally(15, 3, "numeric"), Observation(level=0, answer="4", confidence=80)
+    for _ in range(2):
+        counts.add_reply(ParseStatus.OK, "stop", [report], "4")
     counts.finish_question([report], 3)  # of five
-    facts = dict(facts_of(counts))
+    facts = facts_of(counts)
     assert (facts["replies"], facts["time left"]) == ("2/12", "1:00")
 
 

@@ -1,0 +1,271 @@
+"""The counts of a run, which are kept here alone, and their display while it is in progress."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from bayes_direag.data.answers import AnswerKind, same_answer
+from bayes_direag.data.records import Observation
+from elicitation.fields import is_unknown
+from elicitation.generation import REASONING
+from elicitation.journal import Entry
+from elicitation.parsing import READABLE, ParseStatus, count_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Tally:
+    """The counts of one run, updated as its slots are settled, and its results at the end.
+
+    Attributes
+    ----------
+    n_questions, n_done, n_unanswered : int
+        The number of questions, of those that are done, and of those without any answer.
+    n_slots : int
+        The number of replies that are wanted, at most.
+    resumed, asked, tokens : int
+        The number of generations, format repairs included, in the journal and of this session, and the completion
+        tokens of the latter.
+    by_status, by_reason : Counter
+        Settled replies by parse status and by finish reason.
+    spending : dict, optional
+        What a policy has asked and spent, if there is one (:meth:`elicitation.adaptive.Adaptive.spending`).
+    """
+
+    def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:
+        self.n_slots, self.n_questions, self._kind = n_slots, n_questions, kind
+        self.n_done = self.n_unanswered = self.resumed = self.asked = self.tokens = 0
+        self.by_status: Counter[ParseStatus] = Counter()
+        self.by_reason: Counter[str] = Counter()
+        self.spending: dict[str, JsonValue] | None = None
+        self._n_right = self._n_labelled = self._n_spared = 0
+        self._slots_of_question = n_slots / max(n_questions, 1)
+        self._rows: list[tuple[int, str, bool, float, float]] = []  # of observations
+        self._settled_before, self._began = 0, time.monotonic()
+        self._seconds: float | None = None
+
+    def begin(self) -> None:
+        """Start the clock of this session."""
+        self._settled_before, self._began = self.settled, time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._seconds = self.seconds
+
+    def add_generation(self, entry: Entry) -> None:
+        """Count a generation of this session."""
+        self.asked += 1
+        self.tokens += entry.completion_tokens
+
+    def add_reply(
+        self, status: ParseStatus, reason: str, observations: Sequence[Observation], gold: str | None
+    ) -> None:
+        """Count a settled reply with its observations; a missing answer is wrong where there is a gold answer."""
+        self.by_status[status] += 1
+        self.by_reason[reason] += 1
+        for report in observations:
+            right = gold is not None and same_answer(report.answer, gold, self._kind)
+            self._n_labelled += gold is not None
+            self._n_right += right
+            stated = math.nan if report.confidence is None else report.confidence / 100
+            name = report.level_name or str(report.level)
+            self._rows.append((report.level, name, status in READABLE, math.nan if gold is None else right, stated))
+
+    def finish_question(self, reports: Sequence[Observation], n_spared: int) -> None:
+        """Count a question that is done, with its reports, although this many of its slots were not asked."""
+        self.n_done += 1
+        self.n_unanswered += all(report.answer is None for report in reports)
+        self.n_slots -= n_spared
+        self._n_spared += n_spared
+
+    @property
+    def settled(self) -> int:
+        """The number of settled replies."""
+        return self.by_status.total()
+
+    @property
+    def generations(self) -> int:
+        """The number of generations of all sessions."""
+        return self.resumed + self.asked
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """The number of settled replies by status."""
+        return {str(status): n for status, n in sorted(dict(self.by_status).items())}  # a view reads in its own thread
+
+    @property
+    def n_in_reasoning(self) -> int:
+        """The number of replies that were cut off before the model's reasoning had ended."""
+        return self.by_reason[REASONING]
+
+    @property
+    def unknown_reasons(self) -> dict[str, int]:
+        """The number of replies by finish reasons that are not known; these replies count as whole."""
+        return {reason: n for reason, n in sorted(self.by_reason.items()) if is_unknown(reason)}
+
+    @property
+    def accuracy(self) -> float:
+        """The current accuracy over all levels, NaN without gold answers."""
+        return self._n_right / self._n_labelled if self._n_labelled else math.nan
+
+    @property
+    def seconds(self) -> float:
+        """The duration of this session, without the start of the engine."""
+        return time.monotonic() - self._began if self._seconds is None else self._seconds
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The remaining time at the pace of this session; None before its first settled slot.
+
+        As large a share of the slots will be spared as in the questions that are done.
+        """
+        done = self.settled - self._settled_before
+        spared = self._n_spared / (self.n_done * self._slots_of_question) if self.n_done else 0.0
+        return self.seconds / done * (1 - spared) * (self.n_slots - self.settled) if done else None
+
+    @property
+    def levels(self) -> "pd.DataFrame":
+        """The levels of the observations, by number, with NaN where a column is undefined.
+
+        Columns: ``level``, ``name``, the number ``n`` of observations, the share ``parsed`` of readable replies (the
+        repaired ones included), ``accuracy``, ``mean_confidence`` (0..1), and ``auroc``, the probability that a right
+        answer has a higher confidence than a wrong one, where ties count half.
+        """
+        import pandas as pd
+
+        rows = pd.DataFrame(self._rows, columns=["level", "name", "parsed", "accuracy", "mean_confidence"])
+        rows = rows.astype({"accuracy": float})
+        by_level = rows.groupby("level")
+        levels = by_level["name"].agg(name="first", n="size")
+        levels = levels.join(by_level[["parsed", "accuracy", "mean_confidence"]].mean())
+        levels["auroc"] = pd.Series({level: _auroc(own) for level, own in by_level}, dtype=float)
+        return levels.reset_index()
+
+    def record(self) -> dict[str, JsonValue]:
+        """Return the counts at the end of a run as JSON values."""
+        return {
+            "n_questions": self.n_questions,
+            "n_unanswered": self.n_unanswered,
+            "generations": self.generations,
+            "asked": self.asked,
+            "statuses": dict(self.statuses),
+            "n_in_reasoning": self.n_in_reasoning,
+            "seconds": self.seconds,
+            "tokens": self.tokens,
+            "unknown_reasons": dict(self.unknown_reasons),
+            "levels": self.level_records(),
+            "spending": self.spending,
+        }
+
+    def level_records(self) -> list[JsonValue]:
+        """Return the levels as JSON values, with None for NaN."""
+        levels = self.levels.astype(object)
+        return [*levels.where(levels.notna(), None).to_dict("records")]
+
+
+def _auroc(rows: "pd.DataFrame") -> float:
+    stated = rows.dropna()
+    right = stated["accuracy"].eq(1)
+    n, n_pairs = right.sum(), right.sum() * (~right).sum()
+    ranks = stated["mean_confidence"].rank()[right].sum()
+    return float((ranks - n * (n + 1) / 2) / n_pairs) if n_pairs else math.nan
+
+
+class LiveView:
+    """A context manager that shows the progress of a run: a panel on a terminal, a plain line at intervals elsewhere.
+
+    Plain lines are at least ``interval`` seconds apart.
+    """
+
+    def __init__(self, console: Console, *, interval: float = 15.0) -> None:
+        self._console, self._interval = console, interval
+        self._tally: Tally | None = None
+        self._message = "starting"
+        self._last_line = -math.inf
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, auto_refresh=False
+        )
+        self._task = self._bar.add_task("questions", total=None)
+        self._live = Live(get_renderable=self._panel, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> "LiveView":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+        elif self._tally is not None:
+            self._line(self._tally)
+
+    def say(self, message: str) -> None:
+        """Show a message before or after the questions."""
+        self._message = message
+        if not self._console.is_terminal:
+            self._console.print(message, soft_wrap=True)
+
+    def show(self, tally: Tally) -> None:
+        """Show the counts; called after every generation."""
+        self._tally = tally
+        if not self._console.is_terminal and time.monotonic() - self._last_line >= self._interval:
+            self._line(tally)
+
+    def _line(self, tally: Tally) -> None:
+        self._last_line = time.monotonic()
+        facts = "; ".join(f"{name} {value}" for name, value in facts_of(tally).items())
+        self._console.print(f"{tally.n_done}/{tally.n_questions} questions; {facts}", soft_wrap=True)
+
+    def _panel(self) -> Table:
+        rows = Table.grid(padding=(0, 2))
+        if self._tally is None:
+            rows.add_row(self._message)
+            return rows
+        self._bar.update(self._task, completed=self._tally.n_done, total=self._tally.n_questions)
+        rows.add_row(self._bar)
+        facts = Table.grid(padding=(0, 2))
+        for name, value in facts_of(self._tally).items():
+            facts.add_row(name, value)
+        rows.add_row(facts)
+        return rows
+
+
+def facts_of(tally: Tally) -> dict[str, str]:
+    """Return the state of a run in progress, by the name of each fact."""
+    failures = {status: n for status, n in tally.statuses.items() if status not in READABLE}
+    facts = {
+        "replies": f"{tally.settled}/{tally.n_slots}",
+        "tokens/s": f"{tally.tokens / tally.seconds:.0f}" if tally.seconds > 0 else "-",
+        "unreadable": count_words(failures) or "none",
+    }
+    if tally.n_in_reasoning:
+        facts["cut off in the reasoning"] = str(tally.n_in_reasoning)
+    if not math.isnan(tally.accuracy):
+        facts["accuracy"] = f"{tally.accuracy:.3f}"
+    left = tally.seconds_left
+    return facts | {"time left": "-" if left is None else _clock(left)}
+
+
+def levels_table(levels: "pd.DataFrame", title: str) -> Table:
+    """Return the table of the levels at the end of a run; undefined values are dashes."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in levels.rename(columns={"mean_confidence": "mean confidence", "auroc": "AUROC"}):
+        table.add_column(name, justify="left" if name == "name" else "right")
+    for level, name, n, *shares in levels.itertuples(index=False):
+        table.add_row(str(level), name, str(n), *("-" if math.isnan(share) else f"{share:.3f}" for share in shares))
+    return table
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
