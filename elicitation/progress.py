@@ -143,10 +143,9 @@ class Tally:
         import pandas as pd
 
         rows = pd.DataFrame(self._rows, columns=["level", "name", "parsed", "accuracy", "mean_confidence"])
-        rows = rows.astype({"accuracy": float})
-        by_level = rows.groupby("level")
-        levels = by_level["name"].agg(name="first", n="size")
-        levels = levels.join(by_level[["parsed", "accuracy", "mean_confidence"]].mean())
+        by_level = rows.astype({"accuracy": float}).groupby("level")
+        shares = by_level[["parsed", "accuracy", "mean_confidence"]].mean()
+        levels: pd.DataFrame = by_level["name"].agg(name="first", n="size").join(shares)
         levels["auroc"] = pd.Series({level: _auroc(own) for level, own in by_level}, dtype=float)
         return levels.reset_index()
 
@@ -169,7 +168,7 @@ class Tally:
     def level_records(self) -> list[JsonValue]:
         """Return the levels as JSON values, with None for NaN."""
         levels = self.levels.astype(object)
-        return [*levels.where(levels.notna(), None).to_dict("records")]
+        return [dict(zip(levels, row, strict=True)) for row in levels.where(levels.notna(), None).to_numpy().tolist()]
 
 
 def _auroc(rows: "pd.DataFrame") -> float:
@@ -258,7 +257,7 @@ def facts_of(tally: Tally) -> dict[str, str]:
 def levels_table(levels: "pd.DataFrame", title: str) -> Table:
     """Return the table of the levels at the end of a run; undefined values are dashes."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in levels.rename(columns={"mean_confidence": "mean confidence", "auroc": "AUROC"}):
+    for name in ("level", "name", "n", "parsed", "accuracy", "mean confidence", "AUROC"):
         table.add_column(name, justify="left" if name == "name" else "right")
     for level, name, n, *shares in levels.itertuples(index=False):
         table.add_row(str(level), name, str(n), *("-" if math.isnan(share) else f"{share:.3f}" for share in shares))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,8 +178,7 @@ class _Run:
             "generations": None,
             "models": [],  # that replies named
             "outcome": "running",  # complete, killed, or the type of the error
-            "versions": {"python": platform.python_version()}
-            | {name: version(name) for name in ("bayes-direag", "httpx2", "pydantic")},
+            "versions": _versions(),
         }
         self.manifest: dict[str, Any] = {
             "format": 1,
@@ -322,6 +321,15 @@ def _earlier_sessions(path: Path) -> list[dict[str, Any]]:
     raise DirEAGError(
         f"{path}: saw no manifest of this version; expected one. Move it away; the run needs only the journal."
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages that a run depends on."""
+    numbers = {"python": platform.python_version()}
+    for name in ("bayes-direag", "httpx2", "pydantic"):
+        with suppress(PackageNotFoundError):
+            numbers[name] = version(name)
+    return numbers
 
 
 def _now() -> str:

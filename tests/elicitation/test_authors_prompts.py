@@ -1,17 +1,14 @@
 """The authors' own prompts: what is read of their code is what the code itself returns."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bayes_direag.errors import DirEAGError
-from elicitation.prompts import load_protocol, messages, prompt_hash, repair_messages
-from tests.command_line import direag, succeed
+from elicitation.prompts import load_protocol, messages, repair_messages
 from tests.elicitation import runs
 from tests.elicitation.checkout import BASELINES, FILES, INFERENCE, PROMPTS, write_checkout
-from tests.elicitation.stub_server import Stub
 
 QUESTION = "Ann has {note} 3 pens.\nHow many?"
 
@@ -86,20 +83,3 @@ def test_a_fault_is_named_with_file_and_name(
     with pytest.raises(DirEAGError, match=complaint) as error:
         load_protocol("steered", prompts_from=tmp_path)
     assert str(error.value).startswith(f"--prompts-from: {tmp_path}")
-
-
-def test_a_run_asks_in_these_words_and_goes_on_in_no_others(tmp_path: Path) -> None:
-    folder, run = write_checkout(tmp_path / "checkout"), tmp_path / "run"
-    with Stub("Qwen2.5-7B-Instruct") as stub:
-        asked = ("elicit", "--questions", runs.SUMS, "--out", run, "--prompts-from", folder)
-        asked += ("--base-url", stub.url, "--model", "Qwen2.5-7B-Instruct")
-        assert json.loads(succeed(*asked, "--limit", 2, "--json"))["statuses"] == {"ok": 6}
-        assert stub.requests[0]["messages"][0]["content"].startswith("Read slowly, and answer.")
-        assert stub.requests[0]["top_k"] == 20  # as the released code samples
-        identity = runs.manifest(run)["identity"]
-        assert identity["prompts"] == prompt_hash(load_protocol("steered", prompts_from=folder))
-        (folder / "direag_core" / "prompts.py").write_text(PROMPTS.replace("Trust yourself", "Trust yourself more"))
-        changed = direag(*asked, "--limit", 3)
-        assert "prompts: " in changed.stderr
-        assert changed.exit_code == 2
-        assert len(stub.requests) == 6

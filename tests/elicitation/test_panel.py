@@ -11,7 +11,7 @@ from elicitation.engines import CannedEngine, EngineError
 from elicitation.journal import JournalError, read_journal
 from elicitation.prompts import Protocol, load_protocol
 from elicitation.run import elicit
-from tests.command_line import refuse, succeed
+from tests.command_line import succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
@@ -115,16 +115,3 @@ def test_an_engine_that_ends_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="saw smoke"):
         elicit(runs.questions(20), protocol, panel, tmp_path / "run")
     assert len(read_journal(tmp_path / "run" / "journal.jsonl")) < 40
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments", "message"),
-    [
-        ('[levels.a]\nmodel = "m"', [], "level 'a': saw no --base-url, and no base_url of its own; expected"),
-        ('[levels.a]\nmodel = "m"', ["--model", "n"], "level 'a': saw no --base-url, and no base_url of its own"),
-        ('[levels.a]\nbase_url = "http://127.0.0.1:1/v1"', [], "level 'a': saw no --model, and no model of its own"),
-    ],
-)
-def test_a_level_without_model_or_endpoint(tmp_path: Path, text: str, arguments: list[str], message: str) -> None:
-    assert message in refuse(*command(tmp_path, write_levels(tmp_path, text), *arguments))
-    assert not (tmp_path / "run").exists()

@@ -231,6 +231,17 @@ def test_observations_of_another_origin_are_not_written_over(tmp_path: Path) -> 
     assert (tmp_path / "observations.jsonl").read_text() == "mine"
 
 
+def test_a_reply_without_its_final_line_is_guessed_only_if_asked_for(tmp_path: Path) -> None:
+    def reply(request: ChatRequest) -> Generation:
+        return Generation("It is 7, I am 80% sure, 7", "length" if request.key.level == 4 else "stop")
+
+    sampling = Sampling(lenient=True)
+    assert runs.ask(2, CannedEngine(reply), tmp_path / "lenient", sampling=sampling).statuses == {"guessed": 10}
+    (first, _) = Observations.read(tmp_path / "lenient" / "observations.jsonl").questions
+    assert {(one.answer, one.confidence) for one in first.observations} == {("7", 80.0)}
+    assert runs.ask(2, CannedEngine(reply), tmp_path / "strict").statuses == {"no_answer": 8, "truncated": 2}
+
+
 @pytest.mark.parametrize("protocol", ["steered", "samples"])
 def test_the_probability_of_the_answers_tokens_is_a_signal_where_asked_for(protocol: str, tmp_path: Path) -> None:
     with Stub() as stub:
