@@ -1,6 +1,6 @@
 """Fits or evaluations against each other: what ``direag compare`` does, as a function."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -325,6 +325,8 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
     that what is hard for both cancels. ``weight`` is that in the mixture of all that predicts left-out questions best
     (stacking, Yao et al. 2018, doi:10.1214/17-BA1091); it is not the probability of a fit.
 
+    Questions that a fit keeps for its final calibration count for none.
+
     Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on
     when a difference can be trusted.
     """
@@ -332,14 +334,15 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
     from arviz_stats import compare as compare_elpd
 
     _check_alike(fits, allow_weighted=allow_weighted)
-    pointwise = pd.DataFrame({name: _by_cluster(fit) for name, fit in fits.items()})
+    common = _common(fits.values())
+    pointwise = pd.DataFrame({name: _by_cluster(fit, common) for name, fit in fits.items()})
     n, shared = len(pointwise), pointwise.max(axis=1)  # dividing a question's densities by one number changes nothing
     rest = {"n_data_points": n, "scale": "log", "warning": False, "good_k": LARGEST_PARETO_K}
     models = {
         name: ELPDDataLOO(
             elpd=elpd.sum(),
             se=np.sqrt(n * elpd.var()),
-            p=_effective_parameters(fits[str(name)]),
+            p=_effective_parameters(fits[str(name)], common),
             n_samples=fits[str(name)].n_samples,
             elpd_i=xr.DataArray(elpd - shared),
             **rest,
@@ -355,24 +358,34 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
     size = table["difference"].abs()
     told = (size >= FEWEST_STANDARD_ERRORS * table["difference_se"]) & (size >= LEAST_DIFFERENCE)
     return table.assign(
-        n=[fit.n_questions for fit in ordered],
+        n=len(common),
         distinguishable=told.astype("boolean").mask(table.index == 0),
-        n_bad_k=[int((fit.left_out["pareto_k"] > LARGEST_PARETO_K).sum()) for fit in ordered],
+        n_bad_k=[int((fit.left_out["pareto_k"].sel(problem=common) > LARGEST_PARETO_K).sum()) for fit in ordered],
         weight=table["weight"].clip(0, 1),
         is_weighted=[fit.preset.is_weighted for fit in ordered],
     )
 
 
-def _effective_parameters(fit: Fit) -> float:
+def _common(fits: Iterable[Fit]) -> list[str]:
+    """Return the questions that all fits are fitted to, in the order of the first."""
+    first, *others = (fit.left_out["problem"].to_numpy().tolist() for fit in fits)
+    shared = set(first).intersection(*others)
+    return [name for name in first if name in shared]
+
+
+def _effective_parameters(fit: Fit, common: Sequence[str]) -> float:
     """Return p_loo, by how much the log density falls if each question's own label is left out."""
     density = fit.tree["log_likelihood"]["target"].reduce(logsumexp, ("chain", "draw")) - np.log(fit.n_samples)
-    return float(density.sum() - fit.left_out["elpd"].sum())
+    return float((density - fit.left_out["elpd"]).sel(problem=common).sum())
 
 
-def _by_cluster(fit: Fit) -> np.ndarray:
+def _by_cluster(fit: Fit, common: Sequence[str]) -> np.ndarray:
     """Return the log predictive densities, summed over the questions of a cluster."""
-    elpd, cluster = fit.left_out["elpd"].to_numpy(), fit.fitted.cluster_number
-    return elpd if cluster is None else np.bincount(cluster, elpd)
+    elpd, cluster = fit.left_out["elpd"].sel(problem=common).to_numpy(), fit.fitted.cluster_number
+    if cluster is None:
+        return elpd
+    of_common = cluster[[fit.fitted.problem_id.index(name) for name in common]]
+    return np.bincount(np.unique(of_common, return_inverse=True)[1], elpd)
 
 
 def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
@@ -383,8 +396,7 @@ def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
                 f"{name} is a {fit.method.upper()} fit, a single point, which has no leave-one-out figures; expected "
                 "NUTS fits, or questions to predict (--obs). Fit with fit_nuts (direag fit --method nuts)."
             )
-        asked = [(one.fingerprint, one.left_out["problem"].to_numpy().tolist()) for one in (first, fit)]
-        if asked[0] != asked[1]:
+        if fit.fingerprint != first.fingerprint or _common([first, fit]) != _common([fit, first]):
             raise DirEAGError(
                 f"{first_name} and {name} were fitted to different observations (SHA-256 "
                 f"{first.fingerprint[:8]}… and {fit.fingerprint[:8]}…); "

@@ -15,6 +15,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.psis import smoothed_weights
+from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import States, evaluate_samples
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
     """Return what a fit predicts of each of its questions without that question's label, by ``problem_id``.
 
     A MAP is fitted again to five folds, each question predicted by the fit that has not seen it. NUTS draws are
-    reweighted (leave-one-out), and ``low`` and ``high`` are the interval of the reweighted draws. Answers are numbered
-    in the order of the levels.
+    reweighted (leave-one-out), and ``low`` and ``high`` are the interval of the reweighted draws. A final calibration
+    that is learned from questions kept apart has seen none of these, and stays. Answers are numbered in the order of
+    the levels.
     """
     questions = fit.fitted
     columns: dict[str, object] = {"cluster": cluster_column(questions), "fitted": False}
@@ -61,13 +63,16 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
         columns |= {"answer": chosen, "probability": probability, "low": low, "high": high}
         columns |= {"correct": left_out["correct"].to_numpy()}
     else:
-        settings: dict[str, Any] = {"preset": fit.preset, "partial": fit.partial}
+        bare: dict[str, Any] = {"recalibration": {"method": "none", "split": 0}} if fit.calibrated_on else {}
+        settings: dict[str, Any] = {"preset": preset(fit.preset, **bare), "partial": fit.partial}
         answer, probability = np.full(len(questions), -1), np.full(len(questions), np.nan)
         for held_out in cross_fit(questions, n_folds=_FOLDS, seed=int(fit.tree.attrs["seed"]), **settings):
             part = questions.select(held_out.index)
             selected = held_out.predictions["answer"]
             answer[held_out.index] = [one.index(own) for one, own in zip(part.candidates, selected, strict=True)]
             probability[held_out.index] = held_out.predictions["probability"]
+        if fit.calibrated_on:
+            probability = fit.recalibration.of_selected(probability[None], questions.usable.sum(axis=1))[0]
         columns |= {"answer": answer, "probability": probability, "low": np.nan, "high": np.nan}
         columns |= {"correct": questions.right_state[np.arange(len(questions)), answer]}
     index = pd.Index(questions.problem_id, dtype="str", name="problem_id")

@@ -29,11 +29,11 @@ def fit_terms(fit: Fit, title: str) -> Terms:
         how = f"MAP, the mode of the posterior; {_searched(found, fit.preset)}"
         n_folds = fit.preset.recalibration.out_of_fold
         calibrated_on = f"out-of-fold support, {n_folds} folds" if n_folds else "the questions fitted to"
-        if fit.calibrated_on:
-            calibrated_on = f"{len(fit.calibrated_on)} questions kept apart"
     else:
         how = f"NUTS, the whole posterior: {fit.n_samples // found.chains} draws of each of {found.chains} chains"
         calibrated_on = "leave-one-out support"
+    if fit.calibrated_on:
+        calibrated_on = f"{len(fit.calibrated_on)} questions kept apart"
     rows = {
         "method": how,
         "model": label(fit.preset) + ("" if fit.variant == "confidence" else f", variant {fit.variant}"),

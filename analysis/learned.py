@@ -233,7 +233,8 @@ def describe_fit(fit: Fit) -> str:
     attributes = fit.tree.attrs
     method = {"map": "MAP", "nuts": f"NUTS ({fit.n_samples} draws)"}[attributes["method"]]
     source = ", ".join(attributes[name] for name in ("dataset", "model") if attributes[name] != "not stated")
+    apart = f", {len(fit.calibrated_on)} more for its final calibration" if fit.calibrated_on else ""
     return (
-        f"Fitted to {fit.n_questions} questions{f' of {source}' if source else ''}: {method}, preset "
+        f"Fitted to {fit.n_questions} questions{f' of {source}' if source else ''}{apart}: {method}, preset "
         f"{label(fit.preset)}, variant {fit.variant}."
     )

@@ -32,7 +32,7 @@ from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
-from bayes_direag.fits.thinning import fitted_rows
+from bayes_direag.fits.thinning import fitted_rows, thinned
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
@@ -44,6 +44,7 @@ from bayes_direag.inference.posterior import (
     level_names,
     nuts_posterior,
     predictive,
+    record_apart,
     sampled_parameters,
     signal_names,
 )
@@ -487,6 +488,7 @@ class Fit:
         *,
         preset: PresetLike = "bayes",
         sampling: SamplingSettings | None = None,
+        apart: Bool[np.ndarray, " problem"] | None = None,
         partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
@@ -505,6 +507,9 @@ class Fit:
             That of the :class:`~bayes_direag.LikelihoodData`, or the model itself.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
+        apart
+            Labelled questions that the model was not conditioned on, for the final calibration alone. By default it
+            learns from the leave-one-out support of all.
         partial
             Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.thinning.fitted_rows`, with this
             seed).
@@ -518,7 +523,8 @@ class Fit:
         """
         observations, settings = fitted_to(observations, preset)
         final, labels = settings.recalibration, settings.labels(observations)
-        fitted = learned_from(observations, settings)
+        kept = np.zeros(len(observations), bool) if apart is None else apart
+        fitted = learned_from(observations.select(~kept), settings)
         rows, data = fitted_rows(fitted, settings, labels, "nuts", partial=partial, seed=seed)
         sites = parameter_sites(model_of(settings), data)
         drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_raw})
@@ -536,10 +542,14 @@ class Fit:
             calibration = Recalibration.identity((n_chains, n_draws), final.eps)
         else:
             outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
+            if kept.any():
+                outcomes = _outcomes_apart(observations.select(kept), tree, settings, partial=partial, seed=seed)
             rng = np.random.default_rng([seed, 2])
             calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
         tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
+        if kept.any():
+            record_apart(tree, observations.select(observations.informative), observations.select(kept))
         return cls(tree)
 
     @classmethod
@@ -573,3 +583,15 @@ class Fit:
         require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
         _ = self.fitted, self.columns, self.calibrated_on, self.fingerprint
         _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"], self.tree["unconstrained_posterior"]
+
+
+def _outcomes_apart(
+    questions: Observations, tree: xr.DataTree, preset: Preset, *, partial: bool, seed: int
+) -> recalibration.Outcomes:
+    """Return the data of the final calibration of draws that have not seen these questions."""
+    rows = thinned(questions, "nuts", seed) if partial else questions
+    reports = Reports.of(rows, preset.eps, label_names(tree))
+    support = distribution(reports, sampled_parameters(tree, rows.slots))[None]
+    selected, n_reports = support[..., :-1].argmax(axis=2), rows.usable.sum(axis=1) if partial else None
+    weight = rows.weight[None]
+    return recalibration.Outcomes.of_selected(support, rows.right_state, weight, selected, n_reports=n_reports)

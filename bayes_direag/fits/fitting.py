@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.folds import dealt_folds
+from bayes_direag.fits.folds import dealt_folds, kept_apart
 from bayes_direag.fits.map_trees import map_trees
 from bayes_direag.fits.sources import takes_observations
 from bayes_direag.fits.thinning import fitted_rows
@@ -96,8 +96,8 @@ def fit_nuts(
     Parameters
     ----------
     preset
-        As in :func:`fit_map`. Its inner folds and its split are ignored, since leave-one-out support has not seen the
-        label either. Where questions count unequally (``release``, weights of questions) the draws are of a Gibbs
+        As in :func:`fit_map`. Its inner folds are ignored, since leave-one-out support has not seen the label either.
+        Where questions count unequally (``release``, weights of questions) the draws are of a Gibbs
         posterior: the likelihood is not that of a probability model.
     sampling
         Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
@@ -119,10 +119,12 @@ def fit_nuts(
     observations = _with_unlabelled(observations, unlabelled, preset)
     observations, settings = fitted_to(observations, preset)
     runs, labels = sampling or SamplingSettings(), settings.labels(observations)
-    learned = learned_from(observations, settings)
+    apart = kept_apart(observations, np.ones(len(observations), bool), settings, seed)
+    learned = learned_from(observations.select(~apart), settings)
     _, data = fitted_rows(learned, settings, labels, "nuts", partial=partial, seed=seed)
     draws = nuts_draws(model_of(settings), data.counted(), sampling=runs, seed=seed, progress=progress)
-    return Fit.from_draws(draws, observations, preset=settings, sampling=runs, partial=partial, seed=seed)
+    about: dict[str, Any] = {"preset": settings, "sampling": runs, "partial": partial, "seed": seed}
+    return Fit.from_draws(draws, observations, apart=apart, **about)
 
 
 def _with_unlabelled(observations: Observations, unlabelled: Observations | None, preset: PresetLike) -> Observations:

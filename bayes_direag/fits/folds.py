@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
+from bayes_direag.model.settings import Preset
 
 
 def assign_folds(
@@ -51,6 +52,14 @@ def dealt_folds(
     fold, cluster = np.full(len(observations), -1), observations.cluster_number
     fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
     return fold
+
+
+def kept_apart(
+    observations: Observations, chosen: Bool[np.ndarray, " problem"], preset: Preset, seed: int
+) -> Bool[np.ndarray, " problem"]:
+    """Return which of the chosen questions a preset with a split keeps for the final calibration alone."""
+    n_parts, learned = preset.recalibration.split, chosen & observations.informative
+    return dealt_folds(observations, learned, n_parts, seed) == 0 if n_parts else np.zeros_like(chosen)
 
 
 def hashed_folds(

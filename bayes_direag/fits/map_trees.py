@@ -1,6 +1,5 @@
 """Fit by MAP to several choices of questions at once, and put each fit into a container."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,10 @@ import xarray as xr
 from jaxtyping import Bool, Float
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.folds import dealt_folds, hashed_folds
+from bayes_direag.fits.folds import hashed_folds, kept_apart
 from bayes_direag.fits.thinning import thinned
 from bayes_direag.inference.map import Optimum, map_estimates
-from bayes_direag.inference.posterior import map_posterior
+from bayes_direag.inference.posterior import map_posterior, record_apart
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
@@ -40,9 +39,7 @@ def map_trees(
     labels = settings.labels(whole)
     rows = thinned(whole, "map", seed) if partial else whole
     question = np.tile(np.arange(len(whole)), len(rows) // max(len(whole), 1))
-    n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
-    if n_parts:
-        apart = np.stack([dealt_folds(whole, row, n_parts, seed) == 0 for row in chosen & whole.informative])
+    apart = np.stack([kept_apart(whole, row, settings, seed) for row in chosen])
     weight = likelihood_weights((chosen & ~apart)[:, question], rows, settings)
     optimum = map_estimates(rows, weight, preset=settings, labels=labels)
     used = weight > 0
@@ -51,7 +48,7 @@ def map_trees(
     if settings.recalibration.out_of_fold:
         supports = _out_of_fold(rows, used, optimum, settings, labels, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = rows.weight * (apart[:, question] if n_parts else used)
+    calibrated_on = rows.weight * (apart[:, question] if settings.recalibration.split else used)
     n_reports = rows.usable.sum(axis=1) if partial else None
     outcomes = Outcomes.of_selected(supports, rows.right_state, calibrated_on, *selections, n_reports=n_reports)
     trees = []
@@ -62,9 +59,8 @@ def map_trees(
         about: dict[str, Any] = {"labels": labels, "preset": settings, "seed": seed, "partial": partial}
         tree = map_posterior(optimum, member, fitted, data, **about)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-        if n_parts:
-            names = [whole.problem_id[number] for number in np.flatnonzero(apart[member])]
-            tree.attrs["calibrated_on"] = json.dumps(names)
+        if apart[member].any():
+            record_apart(tree, whole.select((own > 0) | apart[member]), whole.select(apart[member]))
         trees.append(tree)
     return trees
 

@@ -98,6 +98,12 @@ def map_posterior(
     return _container(drawn | {"sample_stats": stats}, observations, data, **about)
 
 
+def record_apart(tree: xr.DataTree, learned: Observations, apart: Observations) -> None:
+    """Record which of the questions that a fit has learned from are for its final calibration alone."""
+    tree.attrs["observations_sha256"] = learned.fingerprint
+    tree.attrs["calibrated_on"] = json.dumps(list(apart.problem_id))
+
+
 def nuts_posterior(
     draws: Draws,
     observations: Observations,

@@ -48,8 +48,8 @@ class RecalibrationSettings(Settings):
         questions, and none for a single question. 0 recalibrates on the same questions as the evidence parameters were
         fitted to, as the paper's release does. NUTS ignores it: leave-one-out support has not seen the label.
     split
-        Number of parts of the labelled questions, one of which is used for the final calibration alone; 0: no split.
-        For a MAP, in place of ``out_of_fold``.
+        Number of parts of the labelled questions, one of which is used for the final calibration alone, under MAP and
+        NUTS; 0: no split. In place of ``out_of_fold``, and of leave-one-out support.
     """
 
     method: RecalibrationMethod = "platt"

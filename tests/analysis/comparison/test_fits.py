@@ -11,9 +11,11 @@ from analysis.fit_comparison import left_out_interval, out_of_sample
 from analysis.parameters import compared_parameters
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map
+from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
 from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import supports
+from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import gaussian_draws, made_posterior, replaced
 
@@ -36,6 +38,14 @@ def posterior(observations: Observations) -> Fit:
 @pytest.fixture(scope="module")
 def parameters(point: Fit, posterior: Fit) -> pd.DataFrame:
     return compared_parameters({"map": point, "nuts": posterior}).set_index(["model", "parameter", "level"])
+
+
+@pytest.fixture(scope="module")
+def kept_apart(observations: Observations) -> dict[str, Fit]:
+    sampling = SamplingSettings(n_chains=2, n_warmup=30, n_draws=40)
+    counting = preset("paper", "count")
+    nuts = fit_nuts(observations, preset=counting, sampling=sampling)
+    return {"map": fit_map(observations, preset=counting), "nuts": nuts, "bayes": fit_map(observations)}
 
 
 class TestParameters:
@@ -91,6 +101,36 @@ class TestOutOfSample:
         low, high = left_out_interval(flat)[:, same]
         np.testing.assert_allclose(low, predicted.loc[same, "probability_low"], atol=0.004)
         np.testing.assert_allclose(high, predicted.loc[same, "probability_high"], atol=0.004)
+
+
+class TestQuestionsKeptApart:
+    """A MAP of ``paper`` and its posterior learn from the same questions, and keep the same for their calibration."""
+
+    def test_they_are_compared_on_what_all_are_fitted_to(self, kept_apart: dict[str, Fit]) -> None:
+        table = compare(kept_apart, n_resamples=20).tables["predictions"]
+        assert (
+            {*table["problem_id"]} == {*kept_apart["map"].fitted.problem_id} == {*kept_apart["nuts"].fitted.problem_id}
+        )
+        assert len(table) == 3 * kept_apart["map"].n_questions < 3 * kept_apart["bayes"].n_questions
+
+    def test_the_calibration_of_questions_apart_has_seen_none_of_the_others(self, kept_apart: dict[str, Fit]) -> None:
+        fit = kept_apart["map"]
+        bare = preset(fit.preset, recalibration={"method": "none", "split": 0})
+        found, coefficients = out_of_sample(fit)["probability"], fit.recalibration.coefficients
+        for held_out in cross_fit(fit.fitted, preset=bare):
+            rows = held_out.predictions.set_index("problem_id")
+            score = coefficients["intercept"].item() + coefficients["slope"].item() * logit(rows["support"])
+            np.testing.assert_allclose(found[rows.index], expit(score), rtol=1e-9)
+
+    def test_models_are_compared_by_leave_one_out_on_common_questions(
+        self, kept_apart: dict[str, Fit], observations: Observations
+    ) -> None:
+        whole = preset("paper", "count", recalibration={"split": 0})
+        other = fit_nuts(observations, preset=whole, sampling=SamplingSettings(n_chains=2, n_warmup=30, n_draws=40))
+        table = compare({"apart": kept_apart["nuts"], "whole": other}).tables["loo"].set_index("model")
+        assert table["n"].tolist() == [kept_apart["nuts"].n_questions] * 2
+        kept = other.left_out["elpd"].sel(problem=[*kept_apart["nuts"].fitted.problem_id])
+        assert table.loc["whole", "elpd"] == pytest.approx(kept.sum().item())
 
 
 def _reweighted_quantiles(fit: Fit, row: int) -> list[float]:

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayes_direag import Observations, fit_map, simulate_observations
+from bayes_direag import Observations, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import assign_folds
+from bayes_direag.inference.recalibration import Outcomes
+from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model import presets
-from bayes_direag.model.settings import RecalibrationSettings
+from bayes_direag.model.settings import RecalibrationSettings, SamplingSettings
 
 PRESET = presets.preset("paper", recalibration={"split": 4})
 
@@ -42,6 +44,28 @@ def test_it_is_learned_from_the_part_that_the_evidence_has_not_seen(observations
     np.testing.assert_allclose(found, best, atol=1e-5)
     assert fit.has_seen(observations)[learnable].all()
     assert set(fit.calibrated_on) == set(np.array(observations.problem_id)[apart])
+
+
+def test_nuts_keeps_the_same_questions_apart_as_a_map(observations: Observations) -> None:
+    """Its evidence is that of a fit to the others, and its calibration learns from what that predicts of these."""
+    counting, sampling = presets.preset(PRESET, "count"), SamplingSettings(n_chains=2, n_warmup=30, n_draws=40)
+    fit, point = (
+        fit_nuts(observations, preset=counting, sampling=sampling, seed=3),
+        fit_map(observations, preset=counting, seed=3),
+    )
+    assert (fit.calibrated_on, fit.fingerprint) == (point.calibrated_on, point.fingerprint)
+    assert fit.fitted.problem_id == point.fitted.problem_id
+    assert fit.fingerprint == observations.select(observations.informative).fingerprint
+    apart = np.isin(observations.problem_id, fit.calibrated_on)
+    bare = presets.preset(counting, recalibration={"method": "none", "split": 0})
+    alone = fit_nuts(observations.select(~apart), preset=bare, sampling=sampling, seed=3)
+    np.testing.assert_array_equal(fit.tree["posterior"]["weight"], alone.tree["posterior"]["weight"])
+    predicted = alone.predict(observations.select(apart), warn=False)
+    right = observations.select(apart).is_right(predicted["answer"])
+    outcomes = Outcomes(predicted["support"].to_numpy()[None], right[None], np.ones((1, len(right))))
+    expected = draw_recalibration(outcomes, counting.recalibration, (2, 40), np.random.default_rng([3, 2]))
+    for name, values in expected.coefficients.items():
+        np.testing.assert_allclose(fit.recalibration.coefficients[name], values)
 
 
 def test_clusters_are_kept_apart_whole(observations: Observations) -> None:
