@@ -200,8 +200,8 @@ class Explanation:
                     "" if row["answer_without"] == self.answer else _answer_or_null(row["answer_without"], 10),
                 ),
             },
-            "evidence: weight x what it counts as. to null: null_gain x weight x the rest. without it: the "
-            "probability without this report, and the answer if it is another.",
+            "evidence: weight x what it counts as. to null: weight x the rest (in presets paper and release also x "
+            "null_gain). without it: the probability without this report, and the answer if it is another.",
         )
 
     def _state_table(self) -> Table:

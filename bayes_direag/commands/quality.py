@@ -1,11 +1,13 @@
 """What commands say of observations: how many are usable, and what stands out."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Group
 
-from bayes_direag.commands.console import visible_text
+from bayes_direag.commands.console import visible, visible_text
 from bayes_direag.commands.options import out, plain_table, titled
 from bayes_direag.data.records import Status
 
@@ -19,15 +21,19 @@ _STATUS_HEADERS = {
     Status.UNPARSABLE: "unreadable\nanswer",
     Status.NO_CONFIDENCE: "no\nconfidence",
 }
+#: Names of levels that are longer are broken at hyphens.
+_NAME_WIDTH = 37
 
 
 def quality_table(observations: "Observations", title: str) -> Group:
-    """Return the number of usable observations of each level, and of others by reason."""
-    table = plain_table("level")
-    for status in Status:
+    """Return the number of usable observations of each level, and of others by the reasons that occur."""
+    table, counts = plain_table("level"), np.asarray(observations.status_counts)
+    shown = [status for status in Status if status is Status.USABLE or counts[:, status].any()]
+    for status in shown:
         table.add_column(_STATUS_HEADERS[status], justify="right")
-    for name, counts in zip(observations.level_names, observations.status_counts, strict=True):
-        table.add_row(visible_text(name), *(str(count) if count else "·" for count in counts))
+    for name, of_level in zip(observations.level_names, counts[:, shown], strict=True):
+        lines = textwrap.wrap(visible(name), _NAME_WIDTH, break_long_words=False)
+        table.add_row(visible_text("\n".join(lines)), *(str(count) if count else "·" for count in of_level))
     return titled(title, table, quality_sentence(observations))
 
 

@@ -41,8 +41,9 @@ def test_counts_by_level_and_reason():
     )
     text = shown(quality_table(observations, "x"))
     rows = cells(text)
-    assert rows["[b]0[/b]"] == ["2", "·", "·", "1", "·"]
-    assert rows["[b]1[/b]"] == ["1", "·", "1", "·", "1"]
+    assert rows["[b]0[/b]"] == ["2", "·", "1", "·"]
+    assert rows["[b]1[/b]"] == ["1", "1", "·", "1"]
+    assert "absent" not in text
     assert "3 questions: 2 answered, 2 labelled, 1 with a right answer among the candidates." in text.replace("\n", " ")
 
 
@@ -54,3 +55,9 @@ def test_long_names_are_whole_at_80_columns():
     assert "…" not in text
     assert all(cells(text)[name] == ["1234"] * 5 for name in names if len(name) < 70)
     assert text.count("x") == 70
+
+
+def test_a_name_that_is_too_long_breaks_at_a_hyphen():
+    observations = replace(small_observations(), level_names=("meta-llama/Meta-Llama-3.1-70B-Instruct-Turbo", *"abcd"))
+    lines = shown(quality_table(observations, "x")).splitlines()
+    assert [line.split()[0] for line in lines[3:5]] == ["meta-llama/Meta-", "Llama-3.1-70B-Instruct-Turbo"]
