@@ -63,35 +63,30 @@ def test_an_answer_is_right_where_its_candidate_is():
         table.is_right(["2", "3"])
 
 
-def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
+@pytest.mark.parametrize(
+    ("answers", "gold", "correct", "conflicting"),
+    [  # a flag goes before the gold answer, and the majority of flags counts
+        ([("Nile", True), ("Blue Nile", True), ("Amazon", False)], "River Nile", [True, True, False], 0),
+        ([("x", True), ("X ", True), (" x", False), ("y", None)], "y", [True, True, True, True], 1),
+        ([("x", True), ("X", False), ("z", False)], "x", [False, False, False], 1),
+        ([("5", None)], "5", [True], 0),
+        ([("5", None)], None, None, 0),
+        ([("5", True), (None, None)], None, [True, False], 0),
+        ([(None, False)], None, None, 0),
+        ([(None, None)], "5", [False], 0),
+    ],
+)
+def test_what_is_right_by_flags_or_the_gold_answer(answers, gold, correct, conflicting):
     table = Observations.from_questions(
-        [
-            question("a", ("Nile", 90, True), ("Blue Nile", 80, True), ("Amazon", 50, False), gold="River Nile"),
-            question("b", ("x", 9, True), ("X ", 9, True), (" x", 9, False), ("y", 9), gold="y"),
-            question("c", ("x", 9, True), ("X", 9, False), ("z", 9, False), gold="x"),
-        ],
-        "text",
+        [question("a", *((text, 9, flag) for text, flag in answers), gold=gold)], "text"
     )
-    np.testing.assert_array_equal(
-        table.correct, [[True, True, False, False], [True, True, True, True], [False, False, False, False]]
-    )
-    np.testing.assert_array_equal(table.correct_candidate.sum(axis=1), [2, 2, 0])
-    np.testing.assert_array_equal(table.conflicting, [0, 1, 1])
-    np.testing.assert_array_equal(table.select(slice(2)).conflicting, [0, 1])
-
-
-def test_a_question_is_labelled_by_its_gold_answer_or_by_all_its_flags():
-    table = Observations.from_questions(
-        [
-            question("a", ("5", 50), gold="5"),
-            question("b", ("5", 50)),
-            question("c", ("5", 50, True), (None, 50)),
-            question("d", (None, 50, False)),
-            question("e", (None, 50), gold="5"),
-        ]
-    )
-    np.testing.assert_array_equal(table.labelled, [True, False, True, False, True])
-    np.testing.assert_array_equal(table.correct[:, 0], [True, False, True, False, False])
+    assert table.correct[0].tolist() == (correct or [False] * len(answers))
+    assert table.labelled.tolist() == [correct is not None]
+    assert table.conflicting.tolist() == [conflicting]
+    right = {table.candidates[0][place] for place in table.candidate[0][table.correct[0]]}
+    assert {
+        text for text, is_right in zip(table.candidates[0], table.correct_candidate[0], strict=False) if is_right
+    } == right
 
 
 def test_the_kind_is_inferred_or_declared():
@@ -141,22 +136,23 @@ def test_contradictions_between_questions_are_errors(tmp_path, questions, line, 
     assert said in str(caught.value)
 
 
-def test_there_must_be_a_question():
-    with pytest.raises(ObservationError, match="there are no questions"):
-        Observations.from_questions([])
-
-
-@pytest.mark.parametrize("confidence", [0, 1, 1.5])
-def test_percentages_that_are_all_low_are_no_error(confidence):
-    questions = [question(str(row), *[("9", confidence)] * 5, gold="9") for row in range(4)]
-    assert Observations.from_questions(questions).usable.all()
-
-
-def test_one_level_of_three_in_fractions_is_named():
-    reports = [("9", 80), ("9", 0.9), ("8", 75)]
-    with pytest.raises(ObservationError, match="all 5 confidences of level 1 are at most 1, so they look like fractio"):
-        Observations.from_questions([question(str(row), *reports, gold="9") for row in range(5)])
-    assert Observations.from_questions([question(str(row), *reports, gold="9") for row in range(4)]).usable.all()
+@pytest.mark.parametrize(
+    ("confidences", "n", "said"),
+    [
+        ((0, 0), 9, None),
+        ((1, 1), 9, None),
+        ((1.5, 1.5), 9, None),
+        ((80, 0.9), 4, None),
+        ((80, 0.9), 5, "all 5 confidences of level 1 are at most 1, so they look like fractio"),
+    ],
+)
+def test_percentages_and_what_looks_like_fractions(confidences, n, said):
+    questions = [question(str(row), *(("9", stated) for stated in confidences), gold="9") for row in range(n)]
+    if said is None:
+        assert Observations.from_questions(questions).usable.all()
+    else:
+        with pytest.raises(ObservationError, match=said):
+            Observations.from_questions(questions)
 
 
 def test_select_takes_masks_indices_and_slices_in_the_order_given():
@@ -279,15 +275,12 @@ def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_
 
 def test_clusters_go_with_their_questions():
     names = ("x", None, "y", "x")
-    records = [
-        question(str(row), ("7", 50), ("8", 60), gold="7", cluster=name, dataset="d") for row, name in enumerate(names)
-    ]
+    records = [question(str(row), ("7", 50), ("8", 60), gold="7", cluster=name) for row, name in enumerate(names)]
     table = Observations.from_questions(records)
     assert table.cluster == names
     assert table.cluster_number.tolist() == [0, 1, 2, 0]
     assert table.select(np.array([3, 1])).cluster == ("x", None)
     assert table.align(("level_1", "level_0")).cluster == names
     without = Observations.from_questions([record.model_copy(update={"cluster": None}) for record in records])
-    assert without.cluster is None
-    assert without.cluster_number is None
+    assert (without.cluster, without.cluster_number) == (None, None)
     assert without.fingerprint != table.fingerprint

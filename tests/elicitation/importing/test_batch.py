@@ -26,28 +26,21 @@ def test_levels_stand_in_the_custom_id() -> None:
     assert imported.statuses == {"ok": 14, "truncated": 1, "no_answer": 1}
 
 
-def test_levels_are_files_or_choices_where_no_name_says_them(tmp_path: Path) -> None:
+def test_names_and_levels(tmp_path: Path) -> None:
+    """Levels are files or choices where no name says them; a question may have a slash in its name."""
     record = lines(LOGS / "batch" / "output.jsonl")[0]
-    files = [write(tmp_path / f"{name}.jsonl", record | {"custom_id": "pens-0"}) for name in "ab"]
+    named = record | {"custom_id": "pens-0"}
+    files = [write(tmp_path / f"{name}.jsonl", named) for name in "ab"]
     imported = import_logs("batch", files, kind="numeric")
-    assert [one.level_name for one in imported.questions[0].observations] == ["a", "b"]
-    record["response"]["body"]["choices"] *= 2
-    imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], kind="numeric")
-    assert [one.level_name for one in imported.questions[0].observations] == ["cautious 0", "cautious 1"]
-
-
-def test_a_question_with_a_slash_in_its_name(tmp_path: Path) -> None:
+    assert [level for level, *_ in reports(imported.questions[0])] == ["a", "b"]
+    several = json.loads(json.dumps(record))
+    several["response"]["body"]["choices"] *= 2
+    imported = import_logs("batch", [write(tmp_path / "a.jsonl", several)], kind="numeric")
+    assert [level for level, *_ in reports(imported.questions[0])] == ["cautious 0", "cautious 1"]
     (tmp_path / "q.csv").write_text("id,question,answer\nset/7,How many?,5\n")
-    record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "set/7"}
-    questions = load_questions(tmp_path / "q.csv")
-    imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], questions=questions)
-    assert [one.level_name for one in imported.questions[0].observations] == ["a"]
-
-
-def test_a_question_that_was_not_asked_is_named(tmp_path: Path) -> None:
-    questions = load_questions(LOGS / "batch" / "questions.jsonl")
-    record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "pens-9/a"}
-    path = write(tmp_path / "a.jsonl", record)
+    questions, path = load_questions(tmp_path / "q.csv"), write(tmp_path / "a.jsonl", record | {"custom_id": "set/7"})
+    assert [level for level, *_ in reports(import_logs("batch", [path], questions=questions).questions[0])] == ["a"]
+    path = write(tmp_path / "a.jsonl", record | {"custom_id": "pens-9/a"})
     with pytest.raises(DirEAGError, match=r"line 1: this question is not among those of --questions; saw 'pens-9'"):
         import_logs("batch", [path], questions=questions)
 
@@ -68,10 +61,29 @@ OUTPUTS: list[dict[str, Any]] = [
 ]
 
 
+CALLED = {"answer": 5, "confidence": 90}
+AS_TEXT = json.dumps(CALLED)
+CALLS: list[dict[str, Any]] = [
+    {"choices": [{"message": {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": AS_TEXT}}]}}]},
+    {"choices": [{"message": {"content": "", "function_call": {"name": "f", "arguments": AS_TEXT}}}]},
+    {"output": [{"type": "reasoning", "summary": []}, {"type": "function_call", "arguments": AS_TEXT}]},
+    {"content": [{"type": "thinking", "thinking": "7"}, {"type": "tool_use", "name": "f", "input": CALLED}]},
+    {"candidates": [{"content": {"parts": [{"text": "7", "thought": True}, {"functionCall": {"args": CALLED}}]}}]},
+    {"output": {"message": {"content": [{"toolUse": {"name": "f", "input": CALLED}}]}}},
+    {"choices": [{"message": "Answer: 5\nConfidence: 90%"}]},
+    {"choices": [{"message": ["Answer: 5\n", "Confidence: 90%"]}]},
+    {"candidates": [{"content": "Answer: 5\nConfidence: 90%"}]},
+    {"output": [{"type": "message", "content": "Answer: 5\nConfidence: 90%"}], "incomplete_details": {}},
+]
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        *({"custom_id": "sum-1", "response": {"status_code": 200, "body": body}, "error": None} for body in BODIES),
+        *(
+            {"custom_id": "sum-1", "response": {"status_code": 200, "body": body}, "error": None}
+            for body in (*BODIES, *CALLS)
+        ),
         *({"recordId": "sum-1", "modelInput": {}, "modelOutput": output} for output in OUTPUTS),
         {"custom_id": "sum-1", "result": {"type": "succeeded", "message": {"content": PART}}},
         {"key": "sum-1", "response": {"candidates": [{"content": {"parts": PART}, "finishReason": "STOP"}]}},
@@ -124,26 +136,3 @@ def test_a_request_that_failed_is_no_level_of_its_own(tmp_path: Path) -> None:
     assert reports(imported.questions[0]) == [("a 0", "5", 90.0), ("a 1", "6", 40.0)]
     for question in imported.questions[1:]:
         assert reports(question) == [("a 0", None, None), ("a 1", None, None)]
-
-
-CALLED = {"answer": 5, "confidence": 90}
-AS_TEXT = json.dumps(CALLED)
-CALLS = (
-    {"choices": [{"message": {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": AS_TEXT}}]}}]},
-    {"choices": [{"message": {"content": "", "function_call": {"name": "f", "arguments": AS_TEXT}}}]},
-    {"output": [{"type": "reasoning", "summary": []}, {"type": "function_call", "arguments": AS_TEXT}]},
-    {"content": [{"type": "thinking", "thinking": "7"}, {"type": "tool_use", "name": "f", "input": CALLED}]},
-    {"candidates": [{"content": {"parts": [{"text": "7", "thought": True}, {"functionCall": {"args": CALLED}}]}}]},
-    {"output": {"message": {"content": [{"toolUse": {"name": "f", "input": CALLED}}]}}},
-    {"choices": [{"message": "Answer: 5\nConfidence: 90%"}]},
-    {"choices": [{"message": ["Answer: 5\n", "Confidence: 90%"]}]},
-    {"candidates": [{"content": "Answer: 5\nConfidence: 90%"}]},
-    {"output": [{"type": "message", "content": "Answer: 5\nConfidence: 90%"}], "incomplete_details": {}},
-)
-
-
-@pytest.mark.parametrize("body", CALLS, ids=range(len(CALLS)))
-def test_tool_calls_and_odd_forms_are_replies(tmp_path: Path, body: dict[str, object]) -> None:
-    path = write(tmp_path / "a.jsonl", {"custom_id": "q", "response": {"status_code": 200, "body": body}})
-    (question,) = import_logs("batch", [path], kind="numeric").questions
-    assert reports(question)[0][1:] == ("5", 90)
