@@ -34,6 +34,7 @@ from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import same_answer
+from bayes_direag.data.files import write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
@@ -177,7 +178,7 @@ class Evaluation(Result):
         with EVALUATION_FOLDER.replacing(folder) as whole:
             (whole / FITS).mkdir()
             for name in TABLES:
-                getattr(self, name).to_csv(whole / f"{name}.csv", index=False)
+                write_table(getattr(self, name), whole / f"{name}.csv")
             for (variant, fold), fit in self.fits.items():
                 fit.save(whole / FITS / f"{variant}-{fold}.nc")
             write_record(self.record.model_dump(mode="json") | {"command": command}, whole / MANIFEST)

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.atomic import atomic_path
+from bayes_direag.data.files import write_csv
 from bayes_direag.data.json_lines import read_lines
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.plain import is_missing, plain
@@ -195,8 +196,8 @@ def read_labels(path: str | Path) -> "pandas.DataFrame":
 
 def write_labels(frame: "pandas.DataFrame", path: Path) -> None:
     """Write a table of labels as a CSV file that spreadsheets take for text in UTF-8, completely or not at all."""
-    with atomic_path(path) as partial_path:
-        inert_cells(frame).to_csv(partial_path, index=False, lineterminator="\n", encoding="utf-8-sig")
+    with atomic_path(path) as partial_path, partial_path.open("w", encoding="utf-8-sig", newline="") as file:
+        write_csv(inert_cells(frame), file)
 
 
 def inert_cells(frame: "pandas.DataFrame") -> "pandas.DataFrame":

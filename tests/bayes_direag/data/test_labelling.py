@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bayes_direag import Observations, questions_to_label, simulate_observations
 from bayes_direag.data.labelling import answers_as_given, likely_kind, vote_margin
+from bayes_direag.data.labels import read_labels, write_labels
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.data.questions import question
 
@@ -90,6 +91,16 @@ class TestGoingOn:
         first = questions_to_label(observations, 4).assign(gold_answer="7 or 8")
         with pytest.raises(ObservationError, match="line 1, field gold_answer: this cannot be read as numeric"):
             questions_to_label(observations, 4, so_far=first)
+
+
+def test_a_table_with_carriage_returns_and_formulas_is_read_again(tmp_path):
+    questions = [question(f"{k}", "5\rx", "=7", question="=1\r=1+1 is x?") for k in range(3)]
+    table = questions_to_label(Observations.from_questions(questions, "text"), 3).assign(gold_answer="=7")
+    write_labels(table, tmp_path / "labels.csv")
+    again = read_labels(tmp_path / "labels.csv")
+    assert again["question"].tolist() == [" =1\r=1+1 is x?"] * 3  # nothing that a spreadsheet computes
+    assert again.drop(columns="question").to_numpy().tolist() == table.drop(columns="question").to_numpy().tolist()
+    assert Observations.from_questions(questions, "text").with_labels(tmp_path / "labels.csv").labelled.all()
 
 
 def test_clusters_take_turns():
