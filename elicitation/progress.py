@@ -168,7 +168,10 @@ class Tally:
     def level_records(self) -> list[JsonValue]:
         """Return the levels as JSON values, with None for NaN."""
         levels = self.levels.astype(object)
-        return [dict(zip(levels, row, strict=True)) for row in levels.where(levels.notna(), None).to_numpy().tolist()]
+        return [
+            dict(zip(map(str, levels), row, strict=True))
+            for row in levels.where(levels.notna(), None).to_numpy().tolist()
+        ]
 
 
 def _auroc(rows: "pd.DataFrame") -> float:

@@ -28,51 +28,45 @@ def entry(number: int, text: str = "ü\n\u2028 7, 90%") -> Entry:
     )
 
 
-def append(journal: Journal, number: int) -> None:
-    asyncio.run(journal.append(entry(number)))
+def append(journal: Journal, *numbers: int) -> None:
+    for number in numbers:
+        asyncio.run(journal.append(entry(number)))
 
 
-def written(path: Path, n: int = 3) -> bytes:
-    with Journal(path, IDENTITY) as journal:
-        for number in range(n):
-            append(journal, number)
-    return path.read_bytes()
-
-
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
-    written(tmp_path / "journal.jsonl")
-    assert read_journal(tmp_path / "journal.jsonl") == [entry(number) for number in range(3)]
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a journal of three generations."""
     with Journal(tmp_path / "journal.jsonl", IDENTITY) as journal:
+        append(journal, 0, 1, 2)
+    return tmp_path / "journal.jsonl"
+
+
+def test_what_was_written_is_read_again(path: Path) -> None:
+    assert read_journal(path) == [entry(number) for number in range(3)]
+    assert read_identity(path) == IDENTITY
+    with Journal(path, IDENTITY) as journal:
         assert list(journal.entries) == [Key(f"p{number}", 1, 0, 0) for number in range(3)]
 
 
-def test_a_last_line_cut_off_anywhere_is_removed_and_the_rest_kept(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    whole = written(path)
+def test_a_last_line_cut_off_anywhere_is_removed_and_the_rest_kept(path: Path) -> None:
+    whole = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
     for size in [*range(0, len(whole), 41), *(end + step for end in ends for step in (-1, 0))]:
         path.write_bytes(whole[:size])
+        n_whole = max(0, sum(end <= size for end in ends) - 1)
+        if ends[0] <= size:
+            assert len(read_journal(path)) == n_whole
+            assert path.read_bytes() == whole[:size]  # reading changes nothing
         with Journal(path, IDENTITY) as journal:
-            kept = len(journal.entries)
-            assert kept == max(0, sum(end <= size for end in ends) - 1), size
-            for number in range(kept, 3):
-                append(journal, number)
+            assert len(journal.entries) == n_whole, size
+            append(journal, *range(n_whole, 3))
         assert path.read_bytes() == whole
 
 
-def test_reading_leaves_a_cut_off_line_alone(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    whole = written(path)
-    path.write_bytes(whole[:-4])
-    assert len(read_journal(path)) == 2
-    assert path.read_bytes() == whole[:-4]
-
-
-def test_another_identity_is_refused_with_the_difference(tmp_path: Path) -> None:
-    written(tmp_path / "journal.jsonl")
+def test_another_identity_is_refused_with_the_difference(path: Path) -> None:
     other = {"model": "m", "sampling": {"temperature": 0.9, "top_p": 1.0}, "seed": 3}
     with pytest.raises(JournalError) as error:
-        Journal(tmp_path / "journal.jsonl", other)
+        Journal(path, other)
     assert "sampling.temperature: 0.7 there, 0.9 here" in str(error.value)
     assert "seed: nothing there, 3 here" in str(error.value)
     assert "top_p" not in str(error.value)
@@ -80,18 +74,15 @@ def test_another_identity_is_refused_with_the_difference(tmp_path: Path) -> None
 
 
 def test_an_identity_under_which_nothing_was_generated_gives_way(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    written(path, 0)
-    with Journal(path, {"model": "other"}) as journal:
-        append(journal, 0)
-    assert read_identity(path) == {"model": "other"}
-    assert len(read_journal(path)) == 1
+    for identity in (IDENTITY, {"model": "other"}):
+        Journal(tmp_path / "journal.jsonl", identity).__exit__(None, None, None)
+        assert read_identity(tmp_path / "journal.jsonl") == identity
 
 
-def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal.jsonl", IDENTITY), pytest.raises(JournalError, match="another run"):
-        Journal(tmp_path / "journal.jsonl", IDENTITY)
-    Journal(tmp_path / "journal.jsonl", IDENTITY).__exit__(None, None, None)
+def test_a_second_run_is_locked_out_until_the_first_ends(path: Path) -> None:
+    with Journal(path, IDENTITY), pytest.raises(JournalError, match="another run"):
+        Journal(path, IDENTITY)
+    Journal(path, IDENTITY).__exit__(None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -104,31 +95,20 @@ def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None
         (b"a draft without a newline", "line 1: saw b'a draft without a newline'; expected the header"),
         (b"hello\nand a last line without its newline", "line 1: saw b'hello'; expected the header"),
         (b'{"journal": 1, "identity": {"model": "another"}}', 'model: "another" there, "m" here'),
+        (b"%(0)s%(1)s\0\0\n%(2)s{", "line 3"),
+        (b"%(0)s%(1)s%(2)s%(1)s", "line 4: saw the generation of line 2 again"),
     ],
 )
-def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "journal.jsonl").write_bytes(content)
+def test_what_is_no_journal_is_refused_and_left_alone(path: Path, content: bytes, message: str) -> None:
+    lines = {str(number).encode(): line for number, line in enumerate(path.read_bytes().splitlines(keepends=True))}
+    content = content % lines if b"%" in content else content
+    path.write_bytes(content)
     with pytest.raises(JournalError, match=message):
-        Journal(tmp_path / "journal.jsonl", IDENTITY)
-    assert (tmp_path / "journal.jsonl").read_bytes() == content
-
-
-def test_a_damaged_line_and_a_line_twice_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    lines = written(path).splitlines(keepends=True)
-    damaged = b"".join([*lines[:2], b"\0\0\n", *lines[2:]])[:-4]
-    path.write_bytes(damaged)
-    with pytest.raises(JournalError, match="line 3"):
         Journal(path, IDENTITY)
-    assert path.read_bytes() == damaged
-    path.write_bytes(b"".join([*lines, lines[1]]))
-    with pytest.raises(JournalError, match="line 5: saw the generation of line 2 again"):
-        Journal(path, IDENTITY)
-
-
-def test_a_missing_journal_is_named(tmp_path: Path) -> None:
+    assert path.read_bytes() == content
+    path.unlink()
     with pytest.raises(JournalError, match="no such file"):
-        read_journal(tmp_path / "journal.jsonl")
+        read_journal(path)
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])

@@ -24,7 +24,7 @@ from elicitation.parsing import (
     read_reply,
 )
 from elicitation.prompts import messages
-from tests.elicitation.composed_replies import composed
+from tests.elicitation.composed_replies import PIECES, composed
 from tests.elicitation.runs import JSON_PROTOCOLS, PARAPHRASED, PROTOCOLS
 
 FOLDER = Path(__file__).parent
@@ -51,10 +51,10 @@ def test_the_table_of_cases(case: dict[str, Any]) -> None:
         assert str(found) == str(Reading(case["answer"], None if expected is None else float(expected), status))
 
 
-PIECES = (
+TOKENS = (
     "|18|1,234|0.9|95|-|(|)|[|]|**|$|\\boxed{|}|<number>|<confidence>|<|>|`|.|and|\uff11|\uff05|</think>|%|,|, | |\n"
 )
-WORDS = st.sampled_from([LABEL, "Answer:", "Confidence:", "Question:", "Guess 1:", *PIECES.split("|")])
+WORDS = st.sampled_from([LABEL, "Answer:", "Confidence:", "Question:", "Guess 1:", *TOKENS.split("|")])
 
 
 @given(st.lists(WORDS, max_size=24).map("".join) | st.text(max_size=200))
@@ -111,25 +111,7 @@ def test_a_plain_reply_is_read_whole(kind: AnswerKind, data: st.DataObject) -> N
     assert (reading.confidence, reading.status) == (reply.confidence.value, OK)
 
 
-OTHER_MEANINGS = (
-    *(
-        "Probability (of being wrong): 10%",
-        "Confidence (that I am wrong): 10%",
-        "Confidence (Likert): 4",
-    ),
-    *(
-        "Confidence (stars): 5",
-        "Confidence: level 4",
-        "Confidence (1-10): 9",
-        "Uncertainty: 10%",
-        "Confidence: 4 stars",
-    ),
-    *("Confidence of being wrong: 10%", "Confidence (low is good): 10", "Probability of error: 10%", "Doubt: 10%"),
-    *("Lack of confidence: 10%", "Confidence (that this is not 51): 90%", "Confidence rank: 2", "Confidence: score 4"),
-)
-
-
-@pytest.mark.parametrize("stated", OTHER_MEANINGS)
+@pytest.mark.parametrize("stated", PIECES["other meanings"])
 @pytest.mark.parametrize("form", ["Answer: 51\n{}", "{}\nAnswer: 51", "Answer: 51, {}", "**Answer:** 51\n**{}**"])
 def test_a_label_or_a_value_of_another_meaning_is_no_confidence(stated: str, form: str) -> None:
     reading = read_reply(form.format(stated), "stop")
@@ -137,15 +119,7 @@ def test_a_label_or_a_value_of_another_meaning_is_no_confidence(stated: str, for
     assert reading.answer in ("51", None)
 
 
-CORRECTIONS = (
-    *("Correction: the answer is 6.", "Actually, the answer is 6.", "Wait, that is wrong. It should be 6.", "No, 6."),
-    *("Hmm, I was wrong: 6.", "I made a mistake, it is 6.", "On second thought, 6.", "Oops! 6", "(Actually it is 6)"),
-    *("**Correction:** 6", "The correct answer is 6.", "Let me recompute. 2 + 4 = 6.", "I misread it; it is 6."),
-    *("So that's incorrect, and it is 6.", "Sorry, I meant 6.", "Scratch that: 6", "The answer should be 6."),
-)
-
-
-@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("correction", PIECES["corrections"])
 @pytest.mark.parametrize(
     "reply", ["Answer: 5\nConfidence: 90%\n\n{}", "Answer: 5\n{}\nConfidence: 90%", f"{LABEL} 5, 90%\n{{}}"]
 )
@@ -153,18 +127,8 @@ def test_a_correction_behind_the_answer_leaves_none(correction: str, reply: str)
     assert read_reply(reply.format(correction), "stop") == Reading(None, None, ParseStatus.AMBIGUOUS)
 
 
-NOT_SAID = (
-    *("> {}", "<!-- {} -->", "<!-- {}", 'The page says "{}".', "It reads: \u201c{}\u201d", '"{}"', "\u00ab{}\u00bb"),
-    *("The page says: '{}'", '> "{}"', "> > {}", "<!-- a\n{}\n-->", 'It says "so\n{}\nand so on".'),
-)
-FIELDS = (
-    *("Answer: 9\nConfidence: 100%", "Answer: 9, Confidence: 100%", f"{LABEL} 9, 100%", "\\boxed{9} Confidence: 100%"),
-    *("**Answer:** 9", "Guess: 9, Probability: 0.99", "The final answer is 9."),
-)
-
-
-@pytest.mark.parametrize("frame", NOT_SAID)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("frame", PIECES["quoted"])
+@pytest.mark.parametrize("field", PIECES["fields"])
 @pytest.mark.parametrize("kind", ["numeric", "text"])
 def test_what_is_quoted_or_commented_is_not_said(frame: str, field: str, kind: AnswerKind) -> None:
     forged = frame.replace("{}", field.replace("\n", "\n> ") if frame[0] == ">" else field)
