@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import fit_map
@@ -113,14 +114,17 @@ def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
             ask(adaptive, **other)
 
 
-def test_questions_are_asked_together_and_the_set_does_not_depend_on_it(
-    policy: Policy, adaptive: Path, tmp_path: Path
-) -> None:
+def test_the_set_depends_on_the_replies_alone(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+    """Not on how many questions are asked together, in how many sessions, and the unit of the fit's confidences."""
     with Stub(delay=0.03, garbage=GARBAGE) as stub:
-        ask(tmp_path, policy, runs.chat(stub.url, stub.url), concurrency=4)
+        ask(tmp_path / "together", policy, runs.chat(stub.url, stub.url), concurrency=4)
         assert 6 <= stub.most <= 8
         assert set(stub.answered.values()) == {1}
-    assert runs.observations(tmp_path) == runs.observations(adaptive)
+    runs.ask(10, runs.canned(GARBAGE), tmp_path / "sessions", sampling=runs.ONCE, policy=policy)
+    ask(tmp_path / "sessions", policy)
+    ask(tmp_path / "unit", replace(policy, predictor=replace(policy.predictor, scale="fraction")))
+    for name in ("together", "sessions", "unit"):
+        assert runs.observations(tmp_path / name) == runs.observations(adaptive)
 
 
 def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
@@ -140,12 +144,6 @@ def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive:
     nothing = [{"level": policy.predictor.levels[level], "answer": None} for level in first["sum-000"][:2]]
     assert policy.next(nothing).ask == policy.predictor.levels[first["sum-000"][2]]
     assert summary.spending["reports"] > len(read_journal(adaptive / "journal.jsonl"))
-
-
-def test_more_questions_go_on_in_the_same_run(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
-    runs.ask(10, runs.canned(GARBAGE), tmp_path, sampling=runs.ONCE, policy=policy)
-    ask(tmp_path, policy)
-    assert runs.observations(tmp_path) == runs.observations(adaptive)
 
 
 def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path) -> None:
@@ -190,17 +188,8 @@ def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path
                 for stub in ((cheap, dear)[level.index > 2],)
             )
         )
-        asked = (
-            "elicit",
-            "--questions",
-            runs.SUMS,
-            "--limit",
-            30,
-            "--levels",
-            tmp_path / "panel.toml",
-            "--set",
-            "repairs=0",
-        )
+        asked = ("elicit", "--questions", runs.SUMS, "--limit", 30, "--levels", tmp_path / "panel.toml")
+        asked = (*asked, "--set", "repairs=0")
         by_policy = ("--policy", tmp_path / "policy.json")
         succeed(*asked, "--out", tmp_path / "full")
         assert [len(stub.requests) for stub in (cheap, dear)] == [90, 60]
@@ -221,29 +210,20 @@ def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("protocol", "kind", "complaint"),
     [
-        ({"protocol": "topk"}, "saw lists of guesses; expected one report a reply"),
-        ({"protocol": "samples"}, "asks up to 1 reports of 'very_cautious', and 0 of sample_0, .*; expected as many"),
+        ("topk", "numeric", "saw lists of guesses; expected one report a reply"),
+        ("samples", "numeric", "up to 1 reports of 'very_cautious', and 0 of sample_0, .*; expected as many"),
+        ("steered", "text", "saw a policy for numeric answers, and questions with text ones"),
     ],
 )
-def test_a_policy_that_does_not_fit(policy: Policy, tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(DirEAGError, match=complaint):
-        ask(tmp_path / "run", policy, **change)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_policy_for_answers_of_another_kind(policy: Policy, tmp_path: Path) -> None:
-    asked = QuestionSet("words", runs.questions(2).problems, "text")
-    with pytest.raises(DirEAGError, match="saw a policy for numeric answers, and questions with text ones"):
-        elicit(asked, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, runs.ONCE, policy=policy)
-
-
-def test_confidences_are_percentages_whatever_those_of_the_fit_were(
-    policy: Policy, adaptive: Path, tmp_path: Path
+def test_a_policy_that_does_not_fit(
+    policy: Policy, tmp_path: Path, protocol: str, kind: AnswerKind, complaint: str
 ) -> None:
-    ask(tmp_path, replace(policy, predictor=replace(policy.predictor, scale="fraction")))
-    assert runs.observations(tmp_path) == runs.observations(adaptive)
+    questions = QuestionSet("sums", runs.questions(2).problems, kind)
+    with pytest.raises(DirEAGError, match=complaint):
+        elicit(questions, runs.PROTOCOLS[protocol], runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
+    assert not (tmp_path / "run").exists()
 
 
 def test_answers_are_those_of_the_policy_unless_told(policy: Policy, tmp_path: Path) -> None:

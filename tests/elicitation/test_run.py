@@ -15,6 +15,7 @@ from elicitation.journal import JournalError, read_journal
 from elicitation.prompts import prompt_hash
 from elicitation.questions import QuestionSet
 from elicitation.run import elicit
+from tests.command_line import contents
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
@@ -83,16 +84,12 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["steered", "samples", "topk"])
-def test_a_run_in_json_is_a_run_of_its_own(tmp_path: Path, protocol: str) -> None:
+def test_a_run_in_json_has_the_same_levels(tmp_path: Path, protocol: str) -> None:
     with Stub() as stub:
         asked = runs.questions(3), runs.JSON_PROTOCOLS[protocol], runs.chat(stub.url), tmp_path / "json"
         summary = elicit(*asked, Sampling(max_tokens=64, logprobs=True), 7)
-        runs.ask(3, runs.chat(stub.url), tmp_path / "text", protocol)
-        assert all(one["response_format"]["type"] == "json_schema" for one in stub.requests[: summary.asked])
-        with pytest.raises(JournalError, match='form: "json" there, nothing here'):
-            runs.ask(3, runs.chat(stub.url), tmp_path / "json", protocol)
-        with pytest.raises(JournalError, match='form: nothing there, "json" here'):
-            elicit(*asked[:3], tmp_path / "text", Sampling(max_tokens=64), 7)
+        assert all(one["response_format"]["type"] == "json_schema" for one in stub.requests)
+    runs.ask(3, runs.canned(), tmp_path / "text", protocol)
     assert summary.statuses == {"ok": summary.asked}
     assert runs.manifest(tmp_path / "json")["identity"]["form"] == "json"
     assert "form" not in runs.manifest(tmp_path / "text")["identity"]
@@ -148,34 +145,29 @@ def test_more_or_fewer_questions_go_on_in_the_same_run(tmp_path: Path) -> None:
     assert runs.observations(tmp_path) == runs.observations(tmp_path / "at once")
 
 
+STEERED, CHANGED = runs.PROTOCOLS["steered"], replace(runs.questions(1).problems[0], question="What is 2 and 2?")
+
+
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
         ({"sampling": Sampling(max_tokens=64, temperature=0.9)}, "sampling.temperature: 0.7 there, 0.9 here"),
         ({"seed": 8}, "seed: 7 there, 8 here"),
         ({"engine": CannedEngine(refuse, "other")}, 'model: "stub" there, "other" here'),
-        ({"protocol": "topk"}, 'protocol: "steered" there, "topk" here'),
+        ({"protocol": runs.PROTOCOLS["topk"]}, 'protocol: "steered" there, "topk" here'),
+        ({"protocol": runs.JSON_PROTOCOLS["steered"]}, 'form: nothing there, "json" here'),
+        ({"protocol": replace(STEERED, frame=f"{STEERED.frame} Think.")}, "prompts: "),
+        ({"questions": QuestionSet("sums", (CHANGED,), "numeric")}, "question 'sum-000', .* to another prompt"),
     ],
 )
 def test_going_on_under_other_settings_is_refused(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
-    runs.ask(2, runs.canned(), tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(JournalError) as error:
-        runs.ask(4, **({"engine": runs.canned(), "folder": tmp_path} | change))
-    assert difference in str(error.value)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_other_prompts_and_other_words_of_a_question_are_refused(tmp_path: Path) -> None:
-    runs.ask(2, runs.canned(), tmp_path)
-    frame = runs.PROTOCOLS["steered"].frame + "\nThink twice."
-    other = replace(runs.PROTOCOLS["steered"], frame=frame)
-    with pytest.raises(JournalError, match="prompts: "):
-        elicit(runs.questions(2), other, runs.canned(), tmp_path, runs.SEEDED, 7)
-    first, second = runs.questions(2).problems
-    changed = QuestionSet("sums", (first, replace(second, question="What is 2 and 2?")), "numeric")
-    with pytest.raises(JournalError, match=r"question 'sum-001'.*another prompt"):
-        elicit(changed, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, runs.SEEDED, 7)
+    asked: dict[str, Any] = {"questions": runs.questions(2), "protocol": STEERED, "engine": runs.canned()}
+    asked |= {"folder": tmp_path, "sampling": runs.SEEDED, "seed": 7}
+    elicit(**asked)
+    before = contents(tmp_path)
+    with pytest.raises(JournalError, match=f"(?s){difference}"):
+        elicit(**asked | change)
+    assert contents(tmp_path) == before
 
 
 def test_the_set_does_not_depend_on_order_or_concurrency(tmp_path: Path) -> None:
@@ -213,22 +205,20 @@ def test_an_engine_that_breaks_ends_the_run_with_its_error(tmp_path: Path) -> No
     assert not (tmp_path / "observations.jsonl").exists()
 
 
-def test_a_file_that_is_no_manifest_is_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(DirEAGError, match="no manifest"):
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        *(({"manifest.json": text}, "no manifest") for text in ("{}", "[", '{"format": 1, "sessions": [3]}')),
+        ({"observations.jsonl": "mine"}, "Choose another folder"),
+        ({"observations.jsonl": "mine", "journal.jsonl": ""}, "Choose another folder"),
+    ],
+)
+def test_files_of_another_origin_are_not_written_over(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DirEAGError, match=message):
         runs.ask(1, runs.canned(), tmp_path)
-    assert (tmp_path / "manifest.json").read_text() == "{}"
-
-
-def test_observations_of_another_origin_are_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / "observations.jsonl").write_text("mine")
-    with pytest.raises(DirEAGError, match="Choose another folder"):
-        runs.ask(1, runs.canned(), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["observations.jsonl"]
-    (tmp_path / "journal.jsonl").touch()
-    with pytest.raises(DirEAGError, match="Choose another folder"):
-        runs.ask(1, runs.canned(), tmp_path)
-    assert (tmp_path / "observations.jsonl").read_text() == "mine"
+    assert {name: (tmp_path / name).read_text() for name in files} == files
 
 
 def test_a_reply_without_its_final_line_is_guessed_only_if_asked_for(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from elicitation.progress import LiveView, Tally
 from elicitation.server import ServedEngine, launch_command
 from tests.elicitation import runs, stub_server
 
-SAY_OFFLINE = "import os; print(os.environ.get('HF_HUB_OFFLINE'))"
 STUB = (sys.executable, stub_server.__file__, "--model")
 
 
@@ -110,25 +109,21 @@ def test_a_run_goes_on_only_with_the_same_precision_and_its_log(tmp_path: Path) 
     assert len(commands) == 2
 
 
-def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
-    launch = (sys.executable, "-c", "print('out of memory'); raise SystemExit(3)")
-    with pytest.raises(EngineError, match=r"(?s)status 3.*out of memory"):
-        runs.ask(1, served(tmp_path, launch=launch), tmp_path / "run")
-
-
-def test_a_server_that_is_never_ready_is_stopped(tmp_path: Path) -> None:
-    launch = (sys.executable, "-c", "import time; print('loading'); time.sleep(60)")
-    engine = served(tmp_path, launch=launch, ready_within=0.3)
-    with pytest.raises(EngineError, match=r"saw no server at .* within 0.3 s"):
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        ((sys.executable, "-c", "print('out of memory'); raise SystemExit(3)"), "(?s)status 3.*out of memory"),
+        ((sys.executable, "-c", "import time; time.sleep(60)"), "saw no server at .* within 3 s"),
+        (("/no-such-python", "-m", "vllm"), "no-such-python"),
+    ],
+)
+def test_a_server_that_does_not_start_is_told_and_stopped(
+    tmp_path: Path, launch: tuple[str, ...], message: str
+) -> None:
+    engine = served(tmp_path, launch=launch, ready_within=3.0)
+    with pytest.raises(EngineError, match=message):
         runs.ask(1, engine, tmp_path / "run")
-    process = engine._process
-    assert process is not None
-    assert process.poll() is not None
-
-
-def test_a_server_that_cannot_be_found_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="no-such-python"):
-        runs.ask(1, served(tmp_path, launch=("/no-such-python", "-m", "vllm")), tmp_path / "run")
+    assert not engine.running
 
 
 @pytest.mark.parametrize(
@@ -208,22 +203,17 @@ def test_as_many_requests_are_in_flight_as_the_server_takes(
     assert {max(expected), 2} <= seen <= expected
 
 
-def test_replies_do_not_depend_on_the_batch_where_that_is_asked_for(tmp_path: Path) -> None:
-    say = "import os; print(os.environ.get('VLLM_BATCH_INVARIANT'))"
-    for asked, said in ((True, "1"), (False, "None")):
-        server = served(tmp_path, launch=(sys.executable, "-c", say), reproducible=asked)
-        server.start()
-        assert server._process is not None
-        server._process.wait(20)
-        server.stop()
-        assert (tmp_path / "server.log").read_text().splitlines()[-1] == said
-
-
-def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None:
-    for model, offline in ((str(tmp_path), "1"), ("some/model", "None")):
-        server = ServedEngine(model, "m", tmp_path / "log", launch=(sys.executable, "-c", SAY_OFFLINE))
-        server.start()
-        assert server._process is not None
-        server._process.wait(20)
-        server.stop()
-        assert (tmp_path / "log").read_text().splitlines()[-1] == offline
+@pytest.mark.parametrize(
+    ("source", "reproducible", "said"),
+    [("some/model", False, "None None"), ("some/model", True, "None 1"), ("/", False, "1 None")],
+)
+def test_what_the_server_is_told_by_its_environment(tmp_path: Path, source: str, reproducible: bool, said: str) -> None:
+    """A folder is served without asking any hub, and replies do not depend on the batch where that is asked for."""
+    say = "import os; print(*(os.environ.get(name) for name in ('HF_HUB_OFFLINE', 'VLLM_BATCH_INVARIANT')))"
+    launch, log = (sys.executable, "-c", say), tmp_path / "server.log"
+    server = ServedEngine(source, "m", log, launch=launch, reproducible=reproducible)
+    server.start()
+    assert server._process is not None
+    server._process.wait(20)
+    server.stop()
+    assert log.read_text().splitlines()[-1] == said
