@@ -240,7 +240,7 @@ def _read_rows(path: Path) -> list[Row]:
         raise DirEAGError(
             f"{path}: saw no such file; expected one of {', '.join(BENCHMARKS)}, or a file. Check the name or path."
         )
-    from bayes_direag.data.json_lines import read_lines
+    from bayes_direag.data.files import read_lines
 
     lines = [*read_lines(path)]
     is_table = path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))

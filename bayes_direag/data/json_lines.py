@@ -3,11 +3,7 @@
 A file of reports is a table in long form, and read as one if the names of its columns are given.
 """
 
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from gzip import BadGzipFile, GzipFile
-from io import BufferedReader
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TypeGuard
@@ -32,55 +28,6 @@ from bayes_direag.errors import ObservationError
 _RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
 # A record with one of these fields is a question, one without is a row.
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BufferedReader]:
-    """Open a file, or what is compressed in it; raise ObservationError if it cannot be, or is a workbook."""
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder"}
-        problem = known.get(type(error), f"the file cannot be read ({error.strerror or error})")
-        raise _unreadable(path, problem, "Check the path.") from error
-    with file:
-        start = file.peek(8)
-        if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-            raise _unreadable(path, "this is a workbook, or an archive", "Save its sheet as CSV.")
-        if not start.startswith(b"\x1f\x8b"):
-            yield file
-            return
-        try:
-            yield BufferedReader(GzipFile(fileobj=file))
-        except (BadGzipFile, EOFError, zlib.error) as error:
-            raise _unreadable(path, f"this is not a whole gzip file ({error})", "Compress it again.") from error
-
-
-def _unreadable(path: Path, problem: str, remedy: str) -> ObservationError:
-    expected = "an observation file (JSON Lines, Parquet or CSV; text perhaps compressed by gzip)"
-    return ObservationError(problem, path=path, expected=expected, remedy=remedy)
-
-
-def lines_of(file: Iterable[bytes], path: Path) -> Iterator[str]:
-    """Yield the lines of a file in UTF-8, each with its end; raise ObservationError for other bytes."""
-    for number, line in enumerate(file, 1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise ObservationError(
-                "this is not UTF-8 text",
-                path=path,
-                line=number,
-                seen=line[error.start : error.end],
-                expected="UTF-8",
-                remedy="Save the file in UTF-8, and check that it is an observation file.",
-            ) from error
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file, as :func:`lines_of` does."""
-    with opened(path) as file:
-        yield from lines_of(file, path)
 
 
 def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]:

@@ -14,8 +14,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.files import write_csv
-from bayes_direag.data.json_lines import read_lines
+from bayes_direag.data.files import read_lines, write_csv
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.plain import is_missing, plain
 from bayes_direag.errors import ObservationError, quoted

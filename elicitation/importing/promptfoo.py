@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, Field, JsonValue
 
+from bayes_direag.data.files import read_lines
 from elicitation.importing.batch import text_of
 from elicitation.importing.replies import Log, Reply, read_record, read_records
 
@@ -45,10 +46,10 @@ def replies(log: Log) -> Iterator[Reply]:
     A question is a test, by its variable ``problem_id`` or ``id``, or else its number. The value of its only assertion
     ``equals`` is the gold answer. With assertions, a result without an error is right if it passes.
     """
-    if log.path.suffix == ".jsonl":
+    if log.path.name.removesuffix(".gz").endswith(".jsonl"):
         rows = list(read_records(log, _Result))
     else:
-        export = read_record(log, _Export, log.path.read_text("utf-8-sig"))
+        export = read_record(log, _Export, "".join(read_lines(log.path)))
         rows = [(0, read_record(log, _Result, row)) for row in export.results.results]
     several = len({row.prompt_number for _, row in rows}) > len({row.provider.id for _, row in rows})
     for line, row in rows:

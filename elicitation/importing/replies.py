@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from bayes_direag.data.answers import AnswerKind, infer_kind
+from bayes_direag.data.files import read_lines
 from bayes_direag.data.plain import is_missing
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError, quoted
@@ -214,17 +215,13 @@ def _read(
 def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tuple[int, Record]]:
     """Yield the records of a file of JSON Lines, each with its line.
 
-    Raises ObservationError if the file is not UTF-8, or a line is not a record of this form.
+    Raises ObservationError if the file cannot be read, or a line is not a record of this form.
     """
-    try:
-        lines = log.path.read_text("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise log.error("this is not UTF-8 text", expected="JSON Lines", remedy="Check the path.") from error
-    if not any(map(str.strip, lines)):
+    lines = [(number, line) for number, line in enumerate(read_lines(log.path), 1) if line.strip()]
+    if not lines:
         raise log.error("the file is empty", expected="one JSON object a line", remedy="Check the path.")
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield number, read_record(log, form, line, number)
+    for number, line in lines:
+        yield number, read_record(log, form, line, number)
 
 
 def read_record[Record: BaseModel](log: Log, form: type[Record], record: object, line: int | None = None) -> Record:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from bayes_direag.data.files import read_lines
 from elicitation.importing.replies import Log, Reply, read_record, read_records
 
 
@@ -65,7 +66,7 @@ def replies(log: Log) -> Iterator[Reply]:
 def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:
     """Yield the rows of a file in either form."""
     try:
-        data = _Result.model_validate_json(log.path.read_bytes()).data
+        data = _Result.model_validate_json("".join(read_lines(log.path))).data
     except ValidationError:
         yield from read_records(log, _Row)
         return

@@ -1,14 +1,17 @@
 """Every format has a log of its own tool, and reported logs are read rightly."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.errors import ObservationError
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import load_questions
-from tests.elicitation.importing.logs_of_tools import LOGS
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS
 
 
 def test_every_format_has_a_log_of_its_tool() -> None:
@@ -17,6 +20,26 @@ def test_every_format_has_a_log_of_its_tool() -> None:
     for name, about in provenance.items():
         assert about["version"]
         assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]
+
+
+@pytest.mark.parametrize(
+    ("form", "log"),
+    [
+        ("lm-eval", LM_EVAL["choice"]),
+        ("batch", LOGS / "batch" / "output.jsonl"),
+        ("uqlm", LOGS / "uqlm" / "frame.jsonl"),
+        ("uqlm", LOGS / "uqlm" / "result.json"),
+    ],
+)
+def test_compressed_logs_are_read_and_workbooks_named(tmp_path: Path, form: LogFormat, log: Path) -> None:
+    path = tmp_path / f"{log.name}.gz"
+    path.write_bytes(gzip.compress(log.read_bytes()))
+    kind: AnswerKind = "choice" if form == "lm-eval" else "numeric"
+    compressed, plain = (import_logs(form, {"a": each}, kind=kind) for each in (path, log))
+    assert compressed == plain
+    path.write_bytes(b"PK\x03\x04 and so on")
+    with pytest.raises(ObservationError, match=r"this is a workbook.*Save its sheet as CSV"):
+        import_logs(form, [path], kind=kind)
 
 
 ROMES = [("Rome", None, True), ("Roma", None, True)]
