@@ -33,7 +33,6 @@ SLOW = {
     "figures.md",
     "import-logs.md",
     "labels.md",
-    "map-or-nuts.md",
     "model.md",
     "tutorial.md",
 }

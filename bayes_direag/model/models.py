@@ -105,7 +105,7 @@ def bayes(data: LikelihoodData) -> None:
 
 @on_real_line(start=PAPER_START, n_searches=8)
 def paper(data: LikelihoodData, variant: Variant = "confidence") -> None:
-    """Add evidence as the paper prints it; its penalty .001 |raw|^2 is a normal prior with variance 1 / .002."""
+    """Add evidence as the paper prints it; its penalty, .001 x the squared norm of raw, is a normal prior."""
     raw = dist.Normal(0, math.sqrt(1 / (2 * 0.001)))
     positive = dist.TransformedDistribution(raw, SoftplusTransform())
     with data.levels():
