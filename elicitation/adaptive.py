@@ -15,7 +15,7 @@ from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy, Step
+    from bayes_direag.decisions.policy import Policy, Step
 
 #: How many questions for a person are named.
 _SHOWN = 10

@@ -30,7 +30,7 @@ from elicitation.questions import QuestionSet
 from elicitation.slots import Outcome, Slot, Task
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy
 
 
 def elicit(

@@ -17,7 +17,7 @@ from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.selection import Recalibration
-from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitSettings, Preset, SamplingSettings, Variant
 
 #: How the fit :func:`nuts` of all tests is sampled.
 NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=300, target_accept=0.9)
@@ -86,7 +86,7 @@ def made_fit(
         n_optima=np.array(starts[1:]),
     )
     data = LikelihoodData.weighted(observations, np.ones(len(observations)), preset=settings, labels=())
-    tree = map_posterior(found, 0, observations, data, labels=(), preset=settings, seed=0, partial=False)
+    tree = map_posterior(found, 0, observations, data, labels=(), settings=FitSettings(settings))
     final = settings.recalibration
     coefficients = {"intercept": np.full((1, 1), intercept), "slope": np.full((1, 1), slope)}
     tree["recalibration"] = xr.DataTree(Recalibration(final.method, coefficients, final.eps).to_dataset())

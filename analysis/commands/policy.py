@@ -43,7 +43,7 @@ def policy_command(
 
     Example: direag policy policy.json labelled.jsonl
     """
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy
 
     if labelled is not None:
         if target or budget or prices or person:

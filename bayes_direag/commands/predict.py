@@ -2,13 +2,12 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError, FewReportsWarning
-from bayes_direag.fits.ray_engine import PredictionEngine
 
 
 def predict_command(
@@ -26,7 +25,7 @@ def predict_command(
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
     ] = False,
     engine: Annotated[
-        PredictionEngine,
+        Literal["local", "ray"],
         typer.Option(
             metavar="ENGINE",
             help="local, or ray: a cluster that Ray finds or starts maps a folder of Parquet files to another folder.",
@@ -155,7 +154,7 @@ def _predict_on_ray(fit: Path, source: Path, target: Path, interval_level: float
     from functools import partial
 
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.ray_engine import predict_on_ray
+    from bayes_direag.fits.streaming import predict_on_ray
 
     if target.exists():
         raise DirEAGError(f"--out {target}: saw something there; expected the name of a new folder.")

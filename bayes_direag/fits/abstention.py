@@ -1,26 +1,63 @@
-"""Choose the questions of a file to answer, so that a target accuracy is reached.
+r"""Selective prediction with a guarantee: the questions to answer, so that a target accuracy is reached.
+
+Sort :math:`n` labelled and :math:`m` new questions together by probability, the highest first. If they are
+exchangeable, every choice of :math:`n` of them is equally likely to be the labelled ones, whether or not the
+probabilities are calibrated. For a number :math:`k`, chosen without labels, let :math:`B` be the least number for which
+the first :math:`B + k + 1` wrong answers include at most :math:`k` labelled ones with a (hypergeometric) probability of
+at most 1 - assurance. If they include more, *every* threshold with at most :math:`k` wrong labelled answers above it
+has at most :math:`B` wrong new ones above it. So the lowest such threshold is taken, and its :math:`m'` new questions
+are answered if :math:`B \le (1 - \text{target})\, m'`. Of all :math:`k`, the one that answers most in expectation is
+taken, according to the probabilities.
+
+The guarantee is an average over all runs. For those that answer, the probabilities themselves have to support the
+target too: by them the number of wrong answers, a Poisson variable, is within the limit as probably as assured. As
+:math:`m` grows, :math:`B / m` tends to the bound of Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404.
 
 Only whole clusters are exchangeable. So the first labelled and the first new question of each cluster count.
 """
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
+from scipy.stats import hypergeom, poisson
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit, Source
-from bayes_direag.fits.fitting import cross_fit
+from bayes_direag.fits.fitting import cross_fitted
 from bayes_direag.fits.sources import observations_of
-from bayes_direag.fits.threshold import Threshold, choose_threshold
 
-_FOLDS = 5
+#: Factor on the expected number of errors, since probabilities learned from few labels are somewhat too high.
+_MORE_ERRORS = 1.1
+#: Folds in which a MAP predicts its own questions, and how many numbers k are compared at most.
+_FOLDS, _GRID = 5, 60
 
-#: The probability of each labelled question, and whether its answer is right.
-Judged = tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]
+Numbers = Int[np.ndarray, " number"]
+
+
+class Threshold(NamedTuple):
+    """Which questions to answer, and the bound on the errors among them."""
+
+    #: Questions of at least this probability are answered; NaN if none are.
+    threshold: float
+    #: Labelled questions with a probability, those that reach the threshold, and the wrong ones among these.
+    n_labelled: int
+    n_labelled_above: int
+    n_labelled_wrong: int
+    #: New questions with a probability, those that are answered, and the bound on the wrong answers among these.
+    n_new: int
+    n_answered: int
+    most_wrong: int
+    #: The least number of labelled questions, all answered rightly, with which all new ones could be answered.
+    n_needed: int
+    #: Whether the probabilities themselves support the target at some threshold.
+    promised: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +134,7 @@ def answer(
         default those of ``observations`` that are new to the fit, if others are unlabelled; else the fitted questions,
         each predicted without its own label: by leave-one-out under NUTS, from four of five folds for a MAP.
     target_accuracy, assurance
-        With probability ``assurance`` at least this share of the answers is right, or nothing is answered: see
-        :mod:`bayes_direag.fits.threshold`.
+        With probability ``assurance`` at least this share of the answers is right, or nothing is answered.
     interval_level
         Of the intervals in the table, as in :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`.
 
@@ -125,7 +161,7 @@ def answer(
         source, known, new = "of the file itself", observations.select(own), new & ~own
     else:
         source, known = "of the fit", fit.fitted
-    known_probability, correct = _left_out(fit) if source == "of the fit" else _predicted(fit, known)
+    known_probability, correct = _judged(fit, None if source == "of the fit" else known)
     if np.isnan(known_probability).all() or not new.any():
         raise DirEAGError(
             f"saw {np.isfinite(known_probability).sum()} labelled questions with a usable report, and {new.sum()} new "
@@ -146,25 +182,113 @@ def answer(
     )
 
 
-def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"]:
+def _first_of_clusters(observations: Observations) -> Numbers:
     """Return the first question of each cluster; without clusters, all questions."""
     number = observations.cluster_number
     return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
 
 
-def _predicted(fit: Fit, labelled: Observations) -> Judged:
-    predictions = fit.predict(labelled, warn=False)
-    return predictions["probability"].to_numpy(float), labelled.is_right(predictions["answer"])
-
-
-def _left_out(fit: Fit) -> Judged:
-    """Judge the fitted questions, each predicted without its own label."""
-    questions = fit.fitted
+def _judged(
+    fit: Fit, labelled: Observations | None
+) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
+    """Return probabilities, and which answers are right; of the fitted questions, each without its own label."""
+    if labelled is not None:
+        predictions = fit.predict(labelled, warn=False)
+        return predictions["probability"].to_numpy(float), labelled.is_right(predictions["answer"])
     if "loo" in fit.tree.children:
         return fit.left_out["probability"].to_numpy(), fit.left_out["correct"].to_numpy()
-    probability, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-    settings: dict[str, Any] = {"preset": fit.preset, "partial": fit.partial, "seed": int(fit.tree.attrs["seed"])}
-    for held_out in cross_fit(questions, n_folds=_FOLDS, **settings):
+    probability, correct = np.full(fit.n_questions, np.nan), np.zeros(fit.n_questions, bool)
+    for held_out in cross_fitted(fit.fitted, _FOLDS, fit.settings):
         probability[held_out.index] = held_out.predictions["probability"]
-        correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
+        correct[held_out.index] = fit.fitted.select(held_out.index).is_right(held_out.predictions["answer"])
     return probability, correct
+
+
+def choose_threshold(
+    probability: Float[np.ndarray, " labelled"],
+    correct: Bool[np.ndarray, " labelled"],
+    new: Float[np.ndarray, " new"],
+    *,
+    target: float,
+    assurance: float = 0.9,
+) -> Threshold:
+    """Find the lowest probability at which to answer.
+
+    Given are the probabilities of labelled questions, by a fit that has not seen these labels, and whether the answers
+    are right; then those of new questions. They are NaN without an answer. Raises DirEAGError if the target is not
+    above 0 and up to 1, or the assurance not at least 1/2 and below 1.
+    """
+    if not 0 < target <= 1:
+        raise DirEAGError(f"target accuracy {target}: expected a share above 0 and up to 1, such as 0.95.")
+    if not 0.5 <= assurance < 1:
+        raise DirEAGError(f"assurance {assurance}: expected a probability of at least 0.5 and below 1, such as 0.9.")
+    known, new = ~np.isnan(probability), new[~np.isnan(new)]
+    probability, wrong = probability[known], ~correct[known]
+    n, m = len(probability), len(new)
+    tolerated, bound = _tolerated(np.concatenate([probability, new]), n, m, target, assurance)
+    thresholds, n_reached, expected = _thresholds(new)
+    allowed = _allowed_wrong(target, n_reached)
+    promised = poisson.ppf(assurance, expected) <= allowed
+    n_wrong = wrong.sum() - np.searchsorted(np.sort(probability[wrong]), thresholds)
+    supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
+    threshold = float(thresholds[supported[-1]]) if len(supported) else math.nan
+    above, n_answered = probability >= threshold, int((new >= threshold).sum())
+    counts = n, int(above.sum()), int((above & wrong).sum()), m, n_answered, bound if n_answered else 0
+    return Threshold(threshold, *counts, _least_labelled(m, target, assurance), bool(promised.any()))
+
+
+def _allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
+    """Return the largest number of wrong answers with which the accuracy reaches the target."""
+    # the addend keeps a whole number that rounding has made a little smaller
+    return np.asarray(np.floor((1 - target) * n_answered + 1e-9).astype(np.int64))
+
+
+def _least_labelled(n_new: int, target: float, assurance: float) -> int:
+    allowed = int(_allowed_wrong(target, np.array(n_new)))
+    enough = math.ceil(n_new / (1 - assurance) ** (1 / (allowed + 1))) + 1  # with replacement
+    return bisect_left(range(enough), x=True, key=lambda n: _holds(allowed, 0, n, n_new, assurance))
+
+
+@lru_cache(maxsize=64)
+def wrong_bounds(n: int, m: int, target: float, assurance: float) -> tuple[Numbers, Numbers]:
+    """Return numbers k of wrong labelled answers, and the bound B on wrong new answers for each k alone.
+
+    The numbers go from 0 to the largest that could help with n labelled questions (at least 1) and m new ones.
+    """
+    most = n * (int(_allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
+    k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
+
+    def bound(number: int) -> int:
+        return bisect_left(range(m), x=True, key=lambda wrong: _holds(wrong, number, n, m, assurance))
+
+    return k, np.array([bound(number) for number in k.tolist()])
+
+
+def _holds(bound: int, k: int, n: int, m: int, assurance: float) -> bool:
+    """Tell whether at most k of the first ``bound + k + 1`` wrong answers are labelled as seldom as assured."""
+    risk = hypergeom.cdf(k, n + m, n, min(bound + k + 1, n + m))
+    return bool(risk <= (1 - assurance) * (1 + 1e-9))  # 1 - 0.9 is less than 0.1
+
+
+def _tolerated(
+    pooled: Float[np.ndarray, " question"], n: int, m: int, target: float, assurance: float
+) -> tuple[int, int]:
+    """Choose the number k of wrong labelled answers to allow above the threshold, without labels; return k and B."""
+    if not n or not m:
+        return 0, m
+    k, bound = wrong_bounds(n, m, target, assurance)
+    n_enough = np.maximum(np.searchsorted(_allowed_wrong(target, np.arange(m + 1)), bound), 1)
+    _, n_reached, expected = _thresholds(pooled)
+    n_reached, expected = n_reached * m // len(pooled), expected / len(pooled)
+    promised = poisson.ppf(assurance, m * expected) <= _allowed_wrong(target, n_reached)
+    possible = n_enough <= n_reached[promised].max(initial=0)
+    at = np.searchsorted(n_reached, np.minimum(n_enough, m))
+    best = int(np.argmax(possible * poisson.cdf(k, _MORE_ERRORS * n * expected[at]) * n_enough))
+    return int(k[best]), int(bound[best])
+
+
+def _thresholds(probability: Float[np.ndarray, " question"]) -> tuple[np.ndarray, Numbers, np.ndarray]:
+    """Return each distinct probability, the highest first, how many reach it, and how many of these should be wrong."""
+    thresholds, counts = np.unique(probability, return_counts=True)
+    thresholds, counts = thresholds[::-1], counts[::-1]
+    return thresholds, np.cumsum(counts), np.cumsum(counts * (1 - thresholds))

@@ -1,12 +1,9 @@
 """A scikit-learn estimator: for pipelines, parameter searches and cross-validation.
 
-A sample is a question. X are :class:`~bayes_direag.Observations`, records, or a frame with a row a question; y are the
-gold answers, or None if X has them. ``GroupKFold`` with ``groups=observations.cluster_number`` keeps clusters together.
-
-It is not a classifier, because every question has its own candidates: ``predict`` is about answers, and
-``predict_proba`` about whether they are right. scikit-learn's scorers of probabilities take them for those of gold
-answers, and its ``accuracy`` needs y in canonical form. Leave ``scoring`` out for the benefit, or give a function of
-estimator, X and y.
+A sample is a question, and not one of a few classes: ``predict`` is about answers, and ``predict_proba`` about whether
+they are right, so scikit-learn's scorers of probabilities cannot be used. Leave ``scoring`` out for the benefit, or
+give a function of estimator, X and y. ``accuracy`` needs y in canonical form; without y scikit-learn itself turns the
+error into NaN, unless ``error_score="raise"``.
 """
 
 from typing import Any
@@ -30,23 +27,19 @@ from bayes_direag.model.settings import FitMethod, RecalibrationMethod, Sampling
 
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]
-    """A fit by :func:`~bayes_direag.fit_map` or :func:`~bayes_direag.fit_nuts` as an estimator.
+    """A fit by :func:`~bayes_direag.fit_map` or :func:`~bayes_direag.fit_nuts` as an estimator; it is in ``fit_``.
+
+    X are :class:`~bayes_direag.Observations`, records, or a frame with a row a question; y are the gold answers, or
+    None if X has them. ``GroupKFold`` with ``groups=observations.cluster_number`` keeps clusters together.
 
     Parameters
     ----------
     method
-        ``map`` or ``nuts``.
-    preset, sampling, seed
-        As in :func:`~bayes_direag.fit_map` and :func:`~bayes_direag.fit_nuts`.
+        ``map`` or ``nuts``, with ``preset``, ``sampling`` and ``seed`` as these functions have them.
     recalibration
         Method of the final calibration; None: the preset's.
     answers
         How the answers of frames and records are compared; None: inferred from the gold answers.
-
-    Attributes
-    ----------
-    fit_ : Fit
-        The fit.
 
     Examples
     --------
@@ -74,39 +67,30 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "DirEAG":  # noqa: N803 - scikit-learn's names
-        """Fit to the labelled questions of X; raises as :func:`~bayes_direag.fit_map` does, or DirEAGError.
+        """Fit to the labelled questions of X, with y and weights in place of those in X, where these are given.
 
-        Parameters
-        ----------
-        X
-            Questions.
-        y
-            A gold answer for each question, in place of those in X.
-        sample_weight
-            How many questions each one counts as, in place of the weights in X; not negative.
+        A weight is how many questions each one counts as; not negative. Raises DirEAGError, as
+        :func:`~bayes_direag.fit_map` does.
         """
+        if self.method not in ("map", "nuts"):
+            raise DirEAGError(f"DirEAG: there is no method {self.method!r}; expected map or nuts.")
         settings = presets.preset(self.preset)
         if self.recalibration is not None:
             settings = presets.preset(settings, recalibration={"method": self.recalibration})
-        common: dict[str, Any] = {"preset": settings, "seed": self.seed}
         observations = _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)
             if not observations.weight.any():
                 raise WeightError("sample_weight: saw zero for every question; expected more for some. Correct it.")
-        match self.method:
-            case "map":
-                self.fit_ = fit_map(observations, **common)
-            case "nuts":
-                self.fit_ = fit_nuts(observations, sampling=self.sampling, **common)
-            case _:
-                raise DirEAGError(f"DirEAG: there is no method {self.method!r}; expected map or nuts.")
+        if self.method == "map":
+            self.fit_ = fit_map(observations, preset=settings, seed=self.seed)
+        else:
+            self.fit_ = fit_nuts(observations, preset=settings, sampling=self.sampling, seed=self.seed)
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " question"]:  # noqa: N803
         """Return the canonical selected answer of each question; None where no report is usable."""
-        fit = self._fitted
-        answers = fit.predict(_questions(X, None, fit.answers, fit.columns))["answer"].astype(object)
+        answers = self._fitted.predict(self._read(X))["answer"].astype(object)
         return np.asarray(answers.where(answers.notna(), None))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "question 2"]:  # noqa: N803
@@ -114,8 +98,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
 
         ``fit_.predict_candidates`` gives the probabilities of all candidates.
         """
-        fit = self._fitted
-        right = fit.predict(_questions(X, None, fit.answers, fit.columns))["probability"].fillna(0.0).to_numpy()
+        right = self._fitted.predict(self._read(X))["probability"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
@@ -124,15 +107,14 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         A question without a selected answer counts 0; unlabelled questions are left out. X and y are as in :meth:`fit`.
         The weights of questions count only if they are given here. Raises DirEAGError if no question is labelled.
         """
-        fit = self._fitted
-        observations = _questions(X, y, fit.answers, fit.columns)
+        observations = self._read(X, y)
         weight = np.ones(len(observations)) if sample_weight is None else observations.weighted(sample_weight).weight
         known = observations[observations.labelled]
         if not len(known):
             raise DirEAGError(
                 f"score: saw {len(observations)} questions, none with a gold answer; expected some. Give y."
             )
-        table = fit.predict(known, warn=False)
+        table = self._fitted.predict(known, warn=False)
         right, probability = known.is_right(table["answer"]), table["probability"].fillna(0.0).to_numpy()
         return float(np.average(right - (right - probability) ** 2, weights=weight[observations.labelled]))
 
@@ -141,6 +123,9 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.fit_
 
+    def _read(self, X: Any, y: Any = None) -> Observations:  # noqa: N803
+        return _questions(X, y, self._fitted.answers, self._fitted.columns)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -148,12 +133,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _questions(
-    X: Any,  # noqa: N803
-    y: Any,
-    answers: AnswerKind | None,
-    columns: Columns | None = None,
-) -> Observations:
+def _questions(X: Any, y: Any, answers: AnswerKind | None, columns: Columns | None = None) -> Observations:  # noqa: N803
     """Return the observations of X, with the gold answers of y unless it is None.
 
     Raises DirEAGError if a sample of X is no question, as where a frame has a row a report.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -19,46 +19,42 @@ from numpyro.infer import MCMC
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.drift import Drift
 from bayes_direag.decisions.estimate import Estimate, sizes
-from bayes_direag.decisions.replay import Replay
+from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
-from bayes_direag.fits.checked import require_answers, require_usable
-from bayes_direag.fits.few_reports import EnoughReports
+from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
-from bayes_direag.fits.policy import Policy
-from bayes_direag.fits.policy_making import make_policy, out_of_fold_replay
 from bayes_direag.fits.prediction import candidate_table, selected_table
-from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
-from bayes_direag.fits.thinning import fitted_rows, thinned
+from bayes_direag.fits.trees import drawn_tree, fitted_rows, map_trees
 from bayes_direag.inference import recalibration
-from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import (
     columns_of,
-    evaluated_draws,
     fitted_observations,
     label_names,
     level_names,
-    nuts_posterior,
     predictive,
-    record_apart,
     sampled_parameters,
     signal_names,
 )
-from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
-from bayes_direag.model.real_line import parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, predict
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings, Variant
+from bayes_direag.predictor import EnoughReports, Predictor, require_usable
 
 if TYPE_CHECKING:
     import pyarrow
+
+#: The parts of the labelled questions on which a policy is tried.
+_PARTS = 5
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -97,9 +93,14 @@ class Fit:
         return f"<p>{escape(repr(self))}</p>\n{self.parameters().to_html(na_rep='', float_format='{:.3g}'.format)}"
 
     @cached_property
+    def settings(self) -> FitSettings:
+        """How it was made from its data."""
+        return FitSettings.of_attributes(self.tree.attrs)
+
+    @property
     def preset(self) -> Preset:
-        """The settings of the fit."""
-        return Preset.model_validate_json(self.tree.attrs["preset"])
+        """The model, and the final calibration."""
+        return self.settings.preset
 
     @property
     def variant(self) -> Variant:
@@ -109,7 +110,7 @@ class Fit:
     @property
     def method(self) -> FitMethod:
         """How it was fitted: map or nuts."""
-        return cast(FitMethod, self.tree.attrs["method"])
+        return self.settings.method
 
     @property
     def answers(self) -> AnswerKind:
@@ -140,12 +141,6 @@ class Fit:
     def recalibration(self) -> Recalibration:
         """The final calibration."""
         return recalibration.from_dataset(self.tree["recalibration"].to_dataset())
-
-    @property
-    def sampling(self) -> SamplingSettings | None:
-        """The recorded settings of the sampler, unchecked, since draws may come from any sampler. None for a MAP."""
-        recorded = self.tree.attrs.get("sampling")
-        return None if recorded is None else SamplingSettings.model_construct(**json.loads(recorded))
 
     @property
     def n_samples(self) -> int:
@@ -180,7 +175,7 @@ class Fit:
     @property
     def partial(self) -> bool:
         """Whether it has learned from copies with fewer reports too, and so holds for questions that lack some."""
-        return bool(self.tree.attrs.get("partial", 0))
+        return self.settings.partial
 
     @cached_property
     def enough_reports(self) -> EnoughReports:
@@ -211,9 +206,9 @@ class Fit:
     @property
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies follow the questions."""
-        labels, seed = label_names(self.tree), int(self.tree.attrs["seed"])
+        labels = label_names(self.tree)
         if self.partial:
-            return fitted_rows(self.fitted, self.preset, labels, self.method, partial=True, seed=seed)[1]
+            return fitted_rows(self.fitted, self.settings, labels)[1]
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, labels=labels)
 
@@ -349,7 +344,7 @@ class Fit:
             (n_calibrated, n_calibrated) if n_calibrated else sizes(self.fitted, self.fitted.weight),
             sizes(new),
             interval_level=interval_level,
-            rng=np.random.default_rng([int(self.tree.attrs["seed"]), 3]),
+            rng=np.random.default_rng([self.settings.seed, 3]),
             drift=Drift.unasked(self.fitted, new) if is_apart else None,
         )
 
@@ -382,7 +377,7 @@ class Fit:
         """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.asking`.
 
         The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
-        :attr:`~bayes_direag.fits.policy.Policy.forecast`.
+        :attr:`~bayes_direag.decisions.policy.Policy.forecast`.
 
         Parameters
         ----------
@@ -401,13 +396,32 @@ class Fit:
         LevelError
             If the prices are not those of the fit's levels.
         """
-        made_from = self._replay, self.predictor, self.preset.recalibration
-        return make_policy(*made_from, prices=prices, budget=budget, person=person)
+        of_whole = self.predictor, self.asking, self.preset.recalibration
+        return self._replay.policy(*of_whole, prices=prices, budget=budget, person=person)
+
+    @property
+    def asking(self) -> Asking:
+        """What decides which report comes next, by a MAP."""
+        return Asking.of(self.fitted, sampled_parameters(self.tree), self.recalibration, self.preset.eps)
 
     @cached_property
     def _replay(self) -> Replay:
-        """The fitted questions, each with a fit to other folds."""
-        return out_of_fold_replay(self.fitted, self.predictor, self.preset, seed=int(self.tree.attrs["seed"]))
+        """The fitted questions in five parts, each with what a fit to the others decides by."""
+        if not self.partial or self.n_samples > 1:
+            raise DirEAGError(
+                f"saw {'a' if self.partial else 'no'} partial fit, {self.predictor!r}; expected a partial MAP, as "
+                "questions lack reports. Fit with partial=True (on the command line --partial)."
+            )
+        everything = np.ones(self.n_questions, bool)
+        part = hashed_folds(self.fitted, everything, _PARTS, self.settings.seed)
+        if (n_units := len(np.unique(part))) < _PARTS:
+            raise DirEAGError(
+                f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label "
+                "more."
+            )
+        trees = map_trees(self.fitted, part != np.arange(_PARTS)[:, None], self.settings)
+        askings = [Fit(tree).asking for tree in trees]
+        return Replay(self.fitted, self.reports(self.fitted), part, askings, np.ones(len(self.level_names)))
 
     def _new(self, observations: Source) -> Observations:
         """Return the answered questions that the fit has not seen, with its levels."""
@@ -425,7 +439,7 @@ class Fit:
         return Reports.of(aligned.of_signals(signal_names(self.tree)), self.preset.eps, label_names(self.tree))
 
     def aligned(self, observations: Source) -> Observations:
-        """Return the observations with the levels of the fit, in its order; levels that only vote there only vote here.
+        """Return the observations with the levels of the fit, in its order; one that only voted in the fit only votes.
 
         Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
         """
@@ -511,7 +525,7 @@ class Fit:
             Labelled questions that the model was not conditioned on, for the final calibration alone. By default it
             learns from the leave-one-out support of all.
         partial
-            Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.thinning.fitted_rows`, with this
+            Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.trees.fitted_rows`, with this
             seed).
         seed
             Seed of the final calibration, and of predictive draws.
@@ -521,36 +535,8 @@ class Fit:
         DirEAGError
             If a raw parameter is missing or has another shape, or no question is labelled and answered.
         """
-        observations, settings = fitted_to(observations, preset)
-        final, labels = settings.recalibration, settings.labels(observations)
-        kept = np.zeros(len(observations), bool) if apart is None else apart
-        fitted = learned_from(observations.select(~kept), settings)
-        rows, data = fitted_rows(fitted, settings, labels, "nuts", partial=partial, seed=seed)
-        sites = parameter_sites(model_of(settings), data)
-        drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_raw})
-        n_chains, n_draws = next(iter(drawn.raw.values())).shape[:2]
-        runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
-        of_draws = evaluated_draws(model_of(settings), drawn.raw, data)
-        about: dict[str, Any] = {"labels": labels, "preset": settings, "sampling": runs, "seed": seed}
-        tree = nuts_posterior(drawn, fitted, data, of_draws, **about, partial=partial)
-        n_reports = rows.usable.sum(axis=1) if partial else None
-        of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
-        removed = (of_rows * rows.weight).reshape(n_chains, n_draws, -1, len(fitted)).sum(axis=2)
-        parameters, reports = sampled_parameters(tree, fitted.slots), Reports.of(rows, settings.eps, labels)
-        left_out = leave_one_out(sampled, of_rows, parameters, reports, removed)
-        if final.method == "none":
-            calibration = Recalibration.identity((n_chains, n_draws), final.eps)
-        else:
-            outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
-            if kept.any():
-                outcomes = _outcomes_apart(observations.select(kept), tree, settings, partial=partial, seed=seed)
-            rng = np.random.default_rng([seed, 2])
-            calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
-        tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
-        tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-        if kept.any():
-            record_apart(tree, observations.select(observations.informative), observations.select(kept))
-        return cls(tree)
+        settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
+        return cls(drawn_tree(draws, observations, settings, apart))
 
     @classmethod
     def load(cls, path: str | Path) -> "Fit":
@@ -577,21 +563,12 @@ class Fit:
 
     def _require_usable(self) -> None:
         """Raise an error unless this is a fit whose predictions are probabilities."""
-        data, names = self.tree["constant_data"], {"levels": self.level_names, "labels": label_names(self.tree)}
-        parameters, signals = sampled_parameters(self.tree), signal_names(self.tree)
-        require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)
-        require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
+        names = {"levels": self.level_names, "labels": label_names(self.tree), "signals": signal_names(self.tree)}
+        require_usable(sampled_parameters(self.tree), self.recalibration, eps=self.preset.eps, **names)
+        data = self.tree["constant_data"]
+        candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
+        exists = (candidate >= -1) & (candidate < n_candidates[:, None])
+        if not exists.all() or (n_candidates > candidate.shape[1]).any():
+            raise ValueError("saw reports of candidates that there are not")
         _ = self.fitted, self.columns, self.calibrated_on, self.fingerprint
-        _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"], self.tree["unconstrained_posterior"]
-
-
-def _outcomes_apart(
-    questions: Observations, tree: xr.DataTree, preset: Preset, *, partial: bool, seed: int
-) -> recalibration.Outcomes:
-    """Return the data of the final calibration of draws that have not seen these questions."""
-    rows = thinned(questions, "nuts", seed) if partial else questions
-    reports = Reports.of(rows, preset.eps, label_names(tree))
-    support = distribution(reports, sampled_parameters(tree, rows.slots))[None]
-    selected, n_reports = support[..., :-1].argmax(axis=2), rows.usable.sum(axis=1) if partial else None
-    weight = rows.weight[None]
-    return recalibration.Outcomes.of_selected(support, rows.right_state, weight, selected, n_reports=n_reports)
+        _ = self.tree.attrs["versions"], self.tree["unconstrained_posterior"]

@@ -1,7 +1,6 @@
 """Fit the model: by MAP, for one choice of questions or several; by NUTS; and by folds."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -11,18 +10,16 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import dealt_folds, kept_apart
-from bayes_direag.fits.map_trees import map_trees
-from bayes_direag.fits.sources import takes_observations
-from bayes_direag.fits.thinning import fitted_rows
+from bayes_direag.fits.sources import require_observations
+from bayes_direag.fits.trees import drawn_tree, fitted_rows, map_trees
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import fitted_to, learned_from
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike
-from bayes_direag.model.settings import FitMethod, SamplingSettings
+from bayes_direag.model.settings import FitMethod, FitSettings, SamplingSettings
 
 
-@takes_observations
 def fit_map(
     observations: Observations,
     *,
@@ -45,7 +42,7 @@ def fit_map(
         Further questions of the same levels. If they have labels, these are not looked at.
     partial
         Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
-        fewer reports (:mod:`bayes_direag.fits.thinning`), and the share of its reports enters the final calibration.
+        fewer reports (:mod:`bayes_direag.fits.trees`), and the share of its reports enters the final calibration.
     seed
         Seed of the folds of an out-of-fold recalibration, and of the reports of copies; nothing else is random.
 
@@ -56,9 +53,10 @@ def fit_map(
     ConvergenceError
         If the optimum is not reached.
     """
-    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
-    observations = _with_unlabelled(observations, unlabelled, preset)
-    return fit_map_batch(observations, np.ones((1, len(observations)), bool), **settings)[0]
+    require_observations("fit_map", observations, unlabelled)
+    settings = FitSettings(presets.preset(preset), partial=partial, seed=seed)
+    observations = _with_unlabelled(observations, unlabelled, settings)
+    return Fit(*map_trees(observations, np.ones((1, len(observations)), bool), settings))
 
 
 def fit_map_batch(
@@ -73,11 +71,9 @@ def fit_map_batch(
 
     A question that a row of ``chosen`` leaves out has no influence on that row's fit.
     """
-    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
-    return [Fit(tree) for tree in map_trees(observations, chosen, **settings)]
+    return _fits(observations, chosen, FitSettings(presets.preset(preset), partial=partial, seed=seed))
 
 
-@takes_observations
 def fit_nuts(
     observations: Observations,
     *,
@@ -116,28 +112,34 @@ def fit_nuts(
     DirEAGError
         If no question is both labelled and answered, or the unlabelled ones cannot be used.
     """
-    observations = _with_unlabelled(observations, unlabelled, preset)
-    observations, settings = fitted_to(observations, preset)
-    runs, labels = sampling or SamplingSettings(), settings.labels(observations)
-    apart = kept_apart(observations, np.ones(len(observations), bool), settings, seed)
-    learned = learned_from(observations.select(~apart), settings)
-    _, data = fitted_rows(learned, settings, labels, "nuts", partial=partial, seed=seed)
-    draws = nuts_draws(model_of(settings), data.counted(), sampling=runs, seed=seed, progress=progress)
-    about: dict[str, Any] = {"preset": settings, "sampling": runs, "partial": partial, "seed": seed}
-    return Fit.from_draws(draws, observations, apart=apart, **about)
+    require_observations("fit_nuts", observations, unlabelled)
+    settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
+    return _sampled(_with_unlabelled(observations, unlabelled, settings), settings, progress=progress)
 
 
-def _with_unlabelled(observations: Observations, unlabelled: Observations | None, preset: PresetLike) -> Observations:
+def _sampled(observations: Observations, settings: FitSettings, *, progress: bool = False) -> Fit:
+    runs = settings.sampling or SamplingSettings()
+    observations, preset = fitted_to(observations, settings.preset)
+    apart = kept_apart(observations, np.ones(len(observations), bool), preset, settings.seed)
+    learned, labels = learned_from(observations.select(~apart), preset), preset.labels(observations)
+    _, data = fitted_rows(learned, settings, labels)
+    draws = nuts_draws(model_of(preset), data.counted(), sampling=runs, seed=settings.seed, progress=progress)
+    return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), apart))
+
+
+def _with_unlabelled(
+    observations: Observations, unlabelled: Observations | None, settings: FitSettings
+) -> Observations:
     """Return the questions, with the agreement of levels in both sets.
 
     Raises DirEAGError if the preset does not look at unlabelled questions, or the sets cannot be used together.
     """
-    settings = presets.preset(preset)
     if unlabelled is None:
         return observations
-    if not settings.uses_agreement:
+    if not settings.preset.uses_agreement:
         raise DirEAGError(
-            f"preset {settings.name} learns nothing from unlabelled questions. Leave them out, or take preset bayes."
+            f"preset {settings.preset.name} learns nothing from unlabelled questions. Leave them out, or take preset "
+            "bayes."
         )
     return observations.with_agreement(unlabelled)
 
@@ -186,8 +188,8 @@ def train_test(
         As :func:`check_apart` and the fit do.
     """
     check_apart(train, test)
-    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
-    fit = _fits(train, np.ones((1, len(train)), bool), method, sampling, **settings)[0]
+    settings = FitSettings(presets.preset(preset), method, sampling, partial, seed)
+    (fit,) = _fits(train, np.ones((1, len(train)), bool), settings)
     index = np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
 
@@ -210,7 +212,6 @@ def check_apart(train: Observations, test: Observations) -> None:
         )
 
 
-@takes_observations
 def cross_fit(
     observations: Observations,
     *,
@@ -232,11 +233,16 @@ def cross_fit(
     DirEAGError
         If there are too few questions for the folds, or no labelled question outside one of them.
     """
-    fold = fold_of_question(observations, n_folds, seed)
+    require_observations("cross_fit", observations)
+    return cross_fitted(observations, n_folds, FitSettings(presets.preset(preset), method, sampling, partial, seed))
+
+
+def cross_fitted(observations: Observations, n_folds: int, settings: FitSettings) -> list[HeldOut]:
+    """Do what :func:`cross_fit` does, with the settings of a fit."""
+    fold = fold_of_question(observations, n_folds, settings.seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
-    settings: dict[str, Any] = {"preset": preset, "partial": partial, "seed": seed}
     held_out = []
-    for number, fit in enumerate(_fits(observations, kept, method, sampling, **settings)):
+    for number, fit in enumerate(_fits(observations, kept, settings)):
         index = np.flatnonzero(fold == number)
         held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index), warn=False)))
     return held_out
@@ -247,15 +253,8 @@ def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int
     return dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
 
 
-def _fits(
-    observations: Observations,
-    kept: Bool[np.ndarray, "batch problem"],
-    method: FitMethod,
-    sampling: SamplingSettings | None,
-    **settings: Any,
-) -> list[Fit]:
-    if method == "map":
-        return fit_map_batch(observations, kept, **settings)
+def _fits(observations: Observations, kept: Bool[np.ndarray, "batch problem"], settings: FitSettings) -> list[Fit]:
+    if settings.method == "map":
+        return [Fit(tree) for tree in map_trees(observations, kept, replace(settings, sampling=None))]
     observations = observations.with_agreement()
-    selected = (observations.select(np.flatnonzero(row)) for row in kept)
-    return [fit_nuts(part, sampling=sampling, **settings) for part in selected]
+    return [_sampled(observations.select(np.flatnonzero(row)), settings) for row in kept]

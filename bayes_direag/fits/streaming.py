@@ -1,5 +1,10 @@
-"""From a file of observations to a table of predictions: Parquet with a row a question in batches, others at once."""
+"""From files of observations to tables of predictions: Parquet with a row a question in batches, here or on a cluster.
 
+Other files are read at once.
+"""
+
+import logging
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -11,10 +16,12 @@ import pyarrow
 from jaxtyping import Int
 from pyarrow import dataset, parquet
 
+from bayes_direag.data.atomic import folder_beside
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_table, write_parts, write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.tables import table_of_arrow
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 
 #: How many questions are predicted at once, and how many are looked at together.
@@ -90,3 +97,42 @@ def _drawn(n: int) -> Int[np.ndarray, "drawn"]:
     """Return the places of some questions at random, ascending; all of them if there are few."""
     order = np.random.default_rng(0).permutation(n) if n > LARGEST_SAMPLE else np.arange(n)
     return np.sort(order[:LARGEST_SAMPLE])
+
+
+def predict_on_ray(predict_batch: Callable[[pyarrow.Table], pyarrow.Table], source: Path, target: Path) -> None:
+    """Map a function of questions over files that all workers can read; write a folder, in order and completely.
+
+    Ray joins the cluster that it knows of, or starts one on this machine, and repeats the batches of a worker that
+    dies. Raises DirEAGError as ``predict_batch`` does, if Ray is not installed, or if files have a row for each report.
+    """
+    try:
+        import ray
+        import ray.data
+    except ModuleNotFoundError as error:
+        raise DirEAGError(
+            f"--engine ray: there is no module {error.name!r}; expected Ray Data. Install it: "
+            "pip install '.[ray]' in the checkout of bayes-direag"
+        ) from error
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    if not ray.is_initialized():
+        with warnings.catch_warnings():  # JAX warns of forks; this one is safe, as it runs another program at once
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = context.raise_original_map_exception = True
+    context.enable_progress_bars = False
+    questions = ray.data.read_parquet(str(source))
+    if "observations" not in questions.schema().names:
+        raise DirEAGError(
+            f"--engine ray: saw {source} with the columns {', '.join(questions.schema().names)}; expected a row for "
+            "each question, with its reports in the column observations. Write it with Observations.write."
+        )
+    predicted = questions.map_batches(predict_batch, batch_format="pyarrow", zero_copy_batch=True)
+    with folder_beside(target) as folder:
+        try:
+            predicted.write_parquet(str(folder / target.name))
+        except ray.exceptions.RayTaskError as error:
+            if not isinstance(error.cause, DirEAGError):
+                raise
+            raise DirEAGError(str(error.cause).partition("\n")[0]) from error  # Ray adds lines of its own
+        (folder / target.name).rename(target)

@@ -49,7 +49,7 @@ from bayes_direag.model.equations import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.real_line import Evaluated, Model, Raw, RawDraws, Site, evaluated, parameter_sites
-from bayes_direag.model.settings import Preset, SamplingSettings
+from bayes_direag.model.settings import FitSettings
 
 _AGREEMENT = tuple(f"agreement_{name}" for name in Agreement._fields)
 #: The dimensions of the arrays of questions, beyond chain and draw.
@@ -75,14 +75,9 @@ def map_posterior(
     data: LikelihoodData,
     *,
     labels: Sequence[str],
-    preset: Preset,
-    seed: int,
-    partial: bool,
+    settings: FitSettings,
 ) -> xr.DataTree:
-    """Put one member of a batch of MAP fits into the container; the data are of the observations.
-
-    The seed is only recorded, since a MAP draws nothing.
-    """
+    """Put one member of a batch of MAP fits into the container; the data are of the observations."""
     drawn = {
         group: {name: np.asarray(value)[member][None, None] for name, value in values.items()}
         for group, values in (("unconstrained_posterior", optimum.raw), ("posterior", optimum.natural))
@@ -90,12 +85,7 @@ def map_posterior(
     found = {"loss": optimum.loss, "projected_gradient": optimum.gradient}
     found |= {"n_steps": optimum.n_steps, "n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
     stats = {name: np.asarray(values[member])[None, None] for name, values in found.items()}
-    about: dict[str, Any] = {
-        "labels": labels,
-        "preset": preset,
-        "attributes": {"method": "map", "seed": seed, "partial": int(partial)},
-    }
-    return _container(drawn | {"sample_stats": stats}, observations, data, **about)
+    return _container(drawn | {"sample_stats": stats}, observations, data, labels=labels, settings=settings)
 
 
 def record_apart(tree: xr.DataTree, learned: Observations, apart: Observations) -> None:
@@ -111,10 +101,7 @@ def nuts_posterior(
     of_draws: Evaluated,
     *,
     labels: Sequence[str],
-    preset: Preset,
-    sampling: SamplingSettings,
-    seed: int,
-    partial: bool,
+    settings: FitSettings,
 ) -> xr.DataTree:
     """Put NUTS draws into the container.
 
@@ -132,13 +119,7 @@ def nuts_posterior(
         "log_prior": of_draws.log_prior,
         "log_likelihood": {"target": of_draws.log_likelihood[..., :n]},
     }
-    attributes: dict[str, str | int] = {
-        "method": "nuts",
-        "seed": seed,
-        "sampling": sampling.model_dump_json(),
-        "partial": int(partial),
-    }
-    return _container(drawn, observations, data, labels=labels, preset=preset, attributes=attributes)
+    return _container(drawn, observations, data, labels=labels, settings=settings)
 
 
 def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.DataTree:
@@ -282,9 +263,9 @@ def _container(
     data: LikelihoodData,
     *,
     labels: Sequence[str],
-    preset: Preset,
-    attributes: dict[str, str | int],
+    settings: FitSettings,
 ) -> xr.DataTree:
+    preset = settings.preset
     right, weight = observations.correct_candidate, np.asarray(data.weight)[: len(observations)]
     columns = _columns(observations, weight, labels)
     if preset.uses_agreement and observations.agreement is not None:
@@ -307,7 +288,6 @@ def _container(
         "columns": json.dumps(names and names.pairs),
         "scale": (names and names.scale) or "",
         "groups": (names and names.groups) or "",
-        "preset": preset.model_dump_json(),
         "answers": observations.kind,
         "signals": json.dumps(observations.signal_names),
         "labels": json.dumps(labels),
@@ -315,7 +295,7 @@ def _container(
         "model": ", ".join(observations.models) or _NOT_STATED,
         "observations_sha256": observations.fingerprint,
         "versions": _versions(),
-        **attributes,
+        **settings.attributes,
     }
     return tree
 

@@ -1,9 +1,11 @@
 """What a fit records beside its model: frozen settings, checked for misspelt names."""
 
 import itertools
+import json
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -145,3 +147,48 @@ class SamplingSettings(Settings):
     n_warmup: int = Field(default=250, ge=1)
     n_draws: int = Field(default=1000, ge=25)
     target_accept: float = Field(default=0.98, gt=0, lt=1)
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How a fit is made from its data, which it records.
+
+    Attributes
+    ----------
+    preset
+        The model, and the final calibration.
+    method
+        ``map`` or ``nuts``.
+    sampling
+        How NUTS is run; None for a MAP.
+    partial
+        Whether the fit learns from copies with fewer reports too, and so holds for questions that lack some.
+    seed
+        Seed of all that is random.
+    """
+
+    preset: Preset
+    method: FitMethod = "map"
+    sampling: SamplingSettings | None = None
+    partial: bool = False
+    seed: int = 0
+
+    @property
+    def attributes(self) -> dict[str, str | int]:
+        """The attributes of a container that record them."""
+        found: dict[str, str | int] = {"method": self.method, "preset": self.preset.model_dump_json()}
+        if self.sampling is not None:
+            found["sampling"] = self.sampling.model_dump_json()
+        return {**found, "partial": int(self.partial), "seed": self.seed}
+
+    @classmethod
+    def of_attributes(cls, attributes: Mapping[Any, Any]) -> "FitSettings":
+        """Read them; the settings of the sampler unchecked, since draws may come from any sampler."""
+        recorded = attributes.get("sampling")
+        return cls(
+            preset=Preset.model_validate_json(attributes["preset"]),
+            method=attributes["method"],
+            sampling=None if recorded is None else SamplingSettings.model_construct(**json.loads(recorded)),
+            partial=bool(attributes.get("partial", 0)),
+            seed=int(attributes["seed"]),
+        )

@@ -22,8 +22,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag import Fit, Observations
-from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.replay import Replay
+from bayes_direag.decisions.policy import Replay
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from tests.benchmarks.common import kept_rows, parser, shuffled
@@ -73,14 +72,15 @@ def measured(path: Path, n_labels: int, n_splits: int) -> Iterator[dict[str, obj
 def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[float, float]]]:
     """Return the shares of calls and benefits of fixed levels, and of stopping above a threshold."""
     labelled, price = fit._replay, np.ones(len(fit.level_names))
-    asking = Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
-    tried = Replay(new, fit.reports(new), np.zeros(len(new), int), [asking], price)
+    tried = Replay(new, fit.reports(new), np.zeros(len(new), int), [fit.asking], price)
     steps = [numbers for _, numbers in labelled.by_number(np.inf, np.ones(len(labelled.questions), bool))]
     n_all, fixed, threshold = tried.questions.usable.sum(), [], []
     for numbers in steps:
         asked = tried.fixed(numbers)
-        fixed.append((asked.sum() / n_all, tried.answers(asked)["benefit"].mean()))
-    prefixes = [[each.answers(each.fixed(numbers)) for numbers in steps] for each in (labelled, tried)]
+        fixed.append((asked.sum() / n_all, tried.answers(asked).benefit.mean()))
+    prefixes = [
+        [pd.DataFrame(each.answers(each.fixed(numbers))._asdict()) for numbers in steps] for each in (labelled, tried)
+    ]
     for above in THRESHOLDS:
         on, stopped = (stopped_above(answers, above) for answers in prefixes)
         weight = (on["reports"] > 0).to_numpy(float)[None]

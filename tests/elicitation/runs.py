@@ -21,7 +21,7 @@ from elicitation.run import elicit
 from tests.elicitation.stub_server import Stub, solve
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy
 
 PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
 PARAPHRASED = {name: load_protocol(name, wording="paraphrased") for name in get_args(ProtocolName)}
@@ -102,7 +102,7 @@ def wait_for_generations(folder: Path, n: int) -> None:
 
 def policy() -> "Policy":
     """Return the recorded policy, which a slow test makes anew."""
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy
 
     return Policy.load(Path(__file__).with_name("policy.json"))
 

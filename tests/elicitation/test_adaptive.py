@@ -10,9 +10,9 @@ import pytest
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.policy import Policy
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.policy import Policy
 from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Key
@@ -51,7 +51,7 @@ def test_the_recorded_policy_is_that_of_a_fit_to_the_full_run(policy: Policy, fu
     made = replace(fit.policy(prices=prices, person=20.0), factor=1 / 60)
     made.save(tmp_path / "policy.json")  # to be recorded where the form of policies changes
     assert made.predictor.parameters.weight == pytest.approx(policy.predictor.parameters.weight, rel=1e-3)
-    assert made.typical == pytest.approx(policy.typical, abs=1e-3)
+    assert made.asking.typical == pytest.approx(policy.asking.typical, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +157,9 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
     policy = replace(
         policy,
         predictor=replace(policy.predictor, levels=("runs",), parameters=parameters),
+        asking=replace(policy.asking, parameters=parameters, typical=policy.asking.typical[of_level]),
         prices=policy.prices[of_level],
         most=np.array([4]),
-        typical=policy.typical[of_level],
     )
     summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]

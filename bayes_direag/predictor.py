@@ -16,21 +16,68 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_percentage, percentage, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
-from bayes_direag.fits.checked import require_usable
-from bayes_direag.fits.few_reports import EnoughReports
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
-from bayes_direag.model.selection import (
-    IDENTITY,
-    Recalibration,
-    predict,
-)
+from bayes_direag.model.selection import IDENTITY, Recalibration, distribution, predict
 
 PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 2
+
+#: Larger than any parameter of a fit.
+_LARGEST = 1e12
+_NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
+
+#: Of fewer reports: at least this share of the fitted questions have enough, and below this nothing is said.
+_SHARE, _LEAST = 0.95, 0.02
+#: At most this many fitted questions are looked at, fewer if there are many draws.
+_QUESTIONS, _EVALUATIONS = 300, 200_000
+
+
+class EnoughReports(NamedTuple):
+    """What fewer reports do, told from the fitted questions themselves."""
+
+    #: By how much the probability of an answer after one, two, ... reports is above that of the same answer after all
+    #: reports of the question, in mean; not less with fewer reports. It ends before what 95 % of the questions have.
+    too_high: tuple[float, ...]
+
+    @classmethod
+    def of(cls, reports: Reports, parameters: Parameters, final: Recalibration) -> "EnoughReports":
+        """Take random reports away from the fitted questions, and predict them again."""
+        rng, n = np.random.default_rng(0), len(reports.candidate)
+        n_looked_at = min(n, _QUESTIONS, max(_EVALUATIONS // len(parameters.weight), 1))
+        reports = reports.select(np.sort(rng.permutation(n)[:n_looked_at]))
+        usable = reports.candidate >= 0
+        enough = np.sort(usable.sum(axis=1))[int((1 - _SHARE) * len(usable))]
+        n_reports, order = usable.sum(axis=1), np.where(usable, rng.random(usable.shape), np.inf).argsort(axis=1)
+        rank, whole, too_high = order.argsort(axis=1), distribution(reports, parameters, final), list[float]()
+        for left in range(1, enough):
+            row = np.flatnonzero(n_reports > left)
+            fewer = reports.select(row)
+            fewer = fewer._replace(candidate=np.where(rank[row] < left, fewer.candidate, -1))
+            found = predict(fewer, parameters, final, 0.5)
+            too_high.append(float(np.mean(found["probability"] - whole[row, found["candidate"]])))
+        return cls(tuple(np.maximum.accumulate(too_high[::-1])[::-1].tolist()))
+
+    def few(self, n_reports: Int[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
+        """Tell which questions have so few usable reports, but some, that probabilities are too high by two points."""
+        enough = 1 + sum(excess >= _LEAST for excess in self.too_high)
+        return (n_reports > 0) & (n_reports < enough)
+
+    def remark(self, n_reports: Int[np.ndarray, " problem"]) -> str | None:
+        """Say how many questions with such numbers of usable reports have too few, and what it does; None if none."""
+        few, n = n_reports[self.few(n_reports)], len(n_reports)
+        if not len(few):
+            return None
+        points = 100 * np.mean([self.too_high[number - 1] for number in few.tolist()])
+        return (
+            f"Too few reports in {len(few):,} of {n:,} questions: {_range(few)} usable, where the fitted ones had "
+            f"at least {len(self.too_high) + 1}. With so few, probabilities of the fitted questions are too high by "
+            f"about {points:.0f} points. Fit with partial=True (on the command line --partial)."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,100 +227,100 @@ class Predictor:
     def read(self, reports: Sequence[Mapping[str, object]]) -> "Read":
         """Read the reports on one question; raise LevelError or ObservationError as :meth:`predict` does."""
         if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
-            raise _report_error(
-                "this value cannot be used", "reports", reports, "a list of reports", "Make a list of them."
-            )
+            raise _unusable("reports", reports, "a list of reports", "Make a list of them.")
         read = [self._read(place, report) for place, report in enumerate(reports)]
-        self._check_levels(reports, [level for level, *_ in read])
-        by_signal = zip(*(percents for _, _, percents, *_ in read), strict=True)
-        for column in by_signal if self.scale is None else ():
+        self._check_levels(reports, read)
+        for column in zip(*(report.percents for report in read), strict=True) if self.scale is None else ():
             stated = [percent for percent in column if percent is not None]
             if stated and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
                 problem = "all confidences are at most 1, so they look like fractions"
-                raise _report_error(
-                    problem, "confidence", max(stated), "percentages, 0 to 100", "Multiply them by 100."
-                )
-        no_signals = (None,) * len(self.signals)
-        usable = [
-            (level, text, no_signals if self.levels[level] in self.voting else percents, given)
-            for level, text, percents, is_stated, given in read
-            if text is not None and (self.levels[level] in self.voting or is_stated)
-        ]
-        used = sorted(usable, key=lambda report: report[0])
-        candidates = sorted({text for _, text, *_ in used})
-        number = {text: place for place, text in enumerate(candidates)}
-        percent = np.array([percents for _, _, percents, _ in used], float).reshape(-1, len(self.signals))
-        confidence = logit_signals([*percent.T / 100], self.eps)
-        label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, *_ in used], int)
-        candidate = np.array([number[text] for _, text, *_ in used], int)
-        texts = [(text, given) for _, text, *_, given in read if text is not None]
-        arrays = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
-        return Read(arrays, [level for level, *_ in used], candidates, texts, [level for level, *_ in read])
+                expected, remedy = "percentages, 0 to 100", "Multiply them by 100."
+                raise _unusable("confidence", max(stated), expected, remedy, problem)
+        used = sorted((report for report in read if report.is_usable), key=lambda report: report.level)
+        candidates = sorted({report.text for report in used if report.text is not None})
+        votes = (None,) * len(self.signals)
+        percents = [votes if self.levels[report.level] in self.voting else report.percents for report in used]
+        percent = np.array(percents, float).reshape(-1, len(self.signals))
+        label = [self.labels.index(report.text) if report.text in self.labels else -1 for report in used]
+        candidate = [candidates.index(report.text or "") for report in used]
+        arrays = Reports(
+            logit_signals([*percent.T / 100], self.eps)[None],
+            np.array([candidate], int),
+            np.array([len(candidates)]),
+            np.array([label], int),
+        )
+        texts = [(report.text, report.given) for report in read if report.text is not None]
+        return Read(arrays, [report.level for report in used], candidates, texts, [report.level for report in read])
 
-    def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
+    def _check_levels(self, reports: Sequence[Mapping[str, object]], read: Sequence["_Report"]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
-        alone = {level for level, report in zip(levels, reports, strict=True) if not self._group(report)}
+        alone = {own.level for own, report in zip(read, reports, strict=True) if not self._group(report)}
         seen: set[tuple[int, object]] = set()
-        for place, (level, report) in enumerate(zip(levels, reports, strict=True)):
+        for place, (own, report) in enumerate(zip(read, reports, strict=True)):
             names = (report.get("level"), report.get("level_name"), (place,))
-            key = level, None if level in alone else next(name for name in names if name is not None)
+            key = own.level, None if own.level in alone else next(name for name in names if name is not None)
             if key in seen:
-                expected, remedy = "every level once", "Remove one of the two."
-                raise _report_error("a level occurs twice", f"reports[{place}]", self.levels[level], expected, remedy)
+                field, problem = f"reports[{place}]", "a level occurs twice"
+                raise _unusable(field, self.levels[own.level], "every level once", "Remove one of the two.", problem)
             seen.add(key)
 
-    def _read(
-        self, place: int, report: Mapping[str, object]
-    ) -> tuple[int, str | None, tuple[float | None, ...], bool, str]:
-        """Return a report's level number, canonical answer, signals, whether any is stated, and its answer as given."""
-
-        def unusable(field: str, seen: object, expected: str, remedy: str) -> ObservationError:
-            return _report_error("this value cannot be used", f"reports[{place}]{field}", seen, expected, remedy)
-
+    def _read(self, place: int, report: Mapping[str, object]) -> "_Report":
+        field = f"reports[{place}]"
         if not isinstance(report, Mapping):
-            raise unusable("", report, "an object with level, answer and confidence", "Write one for each report.")
-        for field in ("level", "level_name", "group"):
-            if not isinstance(report.get(field), str | int | None):
-                raise unusable(f".{field}", report[field], "a name or a number", "Write the level's name.")
-        name = self._group(report) or _name(report)
-        if name not in self.levels:
+            raise _unusable(field, report, "an object with level, answer and confidence", "Write one for each report.")
+        for name in ("level", "level_name", "group"):
+            if not isinstance(report.get(name), str | int | None):
+                raise _unusable(f"{field}.{name}", report[name], "a name or a number", "Write the level's name.")
+        level = self._group(report) or _name(report)
+        if level not in self.levels:
             raise LevelError(
-                f"reports[{place}]: this level is unknown to the fit; saw {str(name)[:60]!r}; expected one of "
+                f"{field}: this level is unknown to the fit; saw {str(level)[:60]!r}; expected one of "
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
         answer, given = plain(report.get("answer")), report.get("confidences") or {}
         if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
-            raise unusable(".answer", answer, "text, a number or null", "Write it as text.")
+            raise _unusable(f"{field}.answer", answer, "text, a number or null", "Write it as text.")
         if not isinstance(given, Mapping):
-            raise unusable(".confidences", given, "numbers by name", "Name the signals.")
+            raise _unusable(f"{field}.confidences", given, "numbers by name", "Name the signals.")
         signals = {name: plain(value) for name, value in given.items()}
         if (stated := plain(report.get("confidence"))) is not None:
             signals["number"] = stated
-        percents = []
-        for signal in self.signals:
-            stated = percentage(signals.get(signal))
-            scale = "percent" if is_percentage(signals.get(signal)) else self.scale or "percent"
-            low, high = SCALES[scale]
-            if stated is not None and (
-                isinstance(stated, bool) or not isinstance(stated, int | float) or not low <= stated <= high
-            ):
-                field = ".confidence" if signal == "number" else f".confidences.{signal}"
-                remedy = "Write it in percent." if scale == "percent" else f"Write it on the scale {scale}."
-                raise unusable(field, stated, f"a number from {low} to {high}, or null", remedy)
-            if stated is not None:
-                stated = float(stated) if scale == "percent" else round(100 * (stated - low) / (high - low), 12)
-            percents.append(stated)
+        percents = tuple(self._percent(field, signal, signals.get(signal)) for signal in self.signals)
         try:
             text = None if answer is None else canonical(str(answer), self.answers)
             (text or "").encode()
         except ValueError:  # of an integer of thousands of digits, or half a character
-            raise unusable(".answer", answer, "text that can be written", "Correct it.") from None
-        is_stated = any(value is not None for value in signals.values())
-        return self.levels.index(str(name)), text, tuple(percents), is_stated, str(answer)
+            raise _unusable(f"{field}.answer", answer, "text that can be written", "Correct it.") from None
+        is_stated = level in self.voting or any(value is not None for value in signals.values())
+        is_usable = text is not None and is_stated
+        return _Report(self.levels.index(str(level)), text, percents, is_usable, str(answer))
+
+    def _percent(self, report: str, signal: str, given: object) -> float | None:
+        """Return a stated confidence in percent; None if it is missing."""
+        stated = percentage(given)
+        if stated is None:
+            return None
+        scale = "percent" if is_percentage(given) else self.scale or "percent"
+        low, high = SCALES[scale]
+        if isinstance(stated, bool) or not isinstance(stated, int | float) or not low <= stated <= high:
+            field = "confidence" if signal == "number" else f"confidences.{signal}"
+            remedy = "Write it in percent." if scale == "percent" else f"Write it on the scale {scale}."
+            raise _unusable(f"{report}.{field}", stated, f"a number from {low} to {high}, or null", remedy)
+        return float(stated) if scale == "percent" else round(100 * (stated - low) / (high - low), 12)
 
     def _group(self, report: Mapping[str, object]) -> object:
         """Return the group of a report, if it has one."""
         return report.get("group") or group_of(self.groups, str(_name(report)))
+
+
+class _Report(NamedTuple):
+    """A report: its level, canonical answer, stated signals, whether it is usable, and its answer as given."""
+
+    level: int
+    text: str | None
+    percents: tuple[float | None, ...]
+    is_usable: bool
+    given: str
 
 
 class Read(NamedTuple):
@@ -289,6 +336,50 @@ class Read(NamedTuple):
     texts: list[tuple[str, str]]
     #: The level of every report, usable or not.
     asked: list[int]
+
+
+def require_usable(
+    parameters: Parameters,
+    final: Recalibration,
+    *,
+    eps: float,
+    levels: Sequence[object],
+    labels: Sequence[object],
+    signals: Sequence[object],
+) -> None:
+    """Raise ValueError unless parameters and final calibration are numbers, as many as there are draws and levels."""
+    for name in (*levels, *labels, *signals):
+        if not isinstance(name, str):
+            raise ValueError(f"saw {name!r} for the name of a level, label or signal")
+    n = len(parameters.weight)
+    shapes: dict[str, tuple[int, ...]] = {
+        **dict.fromkeys(Parameters._fields, ()),
+        **dict.fromkeys(("weight", "bias", "vote"), (len(levels),)),
+        **dict.fromkeys(("slope", "vote_slope"), (len(levels), len(signals))),
+        "label": (len(labels),),
+    }
+    given = {name: draws for name, draws in parameters._asdict().items() if draws is not None}
+    wrong = [
+        name
+        for name, draws in given.items()
+        if draws.shape != (n, *shapes[name])
+        or not (np.abs(draws) <= _LARGEST).all()
+        or (name in _NOT_NEGATIVE and (draws < 0).any())
+        or (name == "prior_strength" and not draws.all())
+    ]
+    if wrong or not n or not levels or not signals:
+        raise ValueError(f"parameters {', '.join(wrong or given)} are not {n} draws of {len(levels)} levels")
+    if final.method not in Recalibration.METHODS:
+        methods = ", ".join(Recalibration.METHODS)
+        raise ValueError(f"saw a final calibration by {final.method}; expected one of {methods}")
+    values = [*final.coefficients.values()]
+    is_whole = final.coefficients.keys() - {"share"} == {"intercept", "slope"}
+    is_whole &= final.most_reports > 0 and all(value.size == n for value in values)
+    if not is_whole or not (np.abs(values) <= _LARGEST).all():
+        raise ValueError(f"the final calibration by {final.method} has other values than numbers")
+    for limit in (eps, final.eps):
+        if not 0 < limit < 0.5:
+            raise ValueError(f"saw eps {limit}; expected a number between 0 and 0.5")
 
 
 def recalibration_content(final: Recalibration) -> dict[str, Any]:
@@ -331,5 +422,11 @@ def _name(report: Mapping[str, object]) -> object:
     return level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
 
 
-def _report_error(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:
+def _unusable(
+    field: str, seen: object, expected: str, remedy: str, problem: str = "this value cannot be used"
+) -> ObservationError:
     return ObservationError(problem, field=field, seen=seen, expected=expected, remedy=remedy)
+
+
+def _range(numbers: Int[np.ndarray, " problem"]) -> str:
+    return f"{numbers.min()}" if numbers.min() == numbers.max() else f"{numbers.min()} to {numbers.max()}"
