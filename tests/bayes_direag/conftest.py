@@ -1,28 +1,37 @@
-"""Small sets of reports, and a NUTS fit of one level, for the tests of the model."""
-
-from functools import partial
+"""Small sets of reports, a partial fit, and a NUTS fit of one level, for the tests of the core."""
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
 from tests.made_fits import made_once
 
 
 @pytest.fixture(scope="session")
+def panel() -> Observations:
+    return simulate_observations(144, seed=4)
+
+
+@pytest.fixture(scope="session")
+def partial(panel: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    """A partial fit to the first 64; their copies have the shape of every small fit, whose program is compiled once."""
+    return made_once(tmp_path_factory, "partial", lambda _: fit_map(panel.select(slice(64)), partial=True))
+
+
+@pytest.fixture(scope="session")
 def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    sampling, observations = (
-        SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000, target_accept=0.9),
-        one_level.observations(),
-    )
-    make = partial(fit_nuts, observations, preset=one_level.PRESET, sampling=sampling, seed=1)
-    return made_once(tmp_path_factory, "one_level_nuts", lambda _: make())
+    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000, target_accept=0.9)
+    questions, preset = one_level.observations(), one_level.PRESET
+    fit = lambda _: fit_nuts(questions, preset=preset, sampling=sampling, seed=1)  # noqa: E731
+    return made_once(tmp_path_factory, "one_level_nuts", fit)
 
 
 #: Where :func:`reports` clips confidences.

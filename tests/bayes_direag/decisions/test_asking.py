@@ -4,83 +4,67 @@ import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.asking import Asking
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.selection import supports
-from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.fits.test_groups import grouped
 
-QUESTIONS = simulate_observations(60, seed=4)
+
+@pytest.fixture(params=["bayes", "paper", "groups"])
+def fit(request: pytest.FixtureRequest, partial: Fit, panel: Observations) -> Fit:
+    if request.param == "bayes":
+        return partial
+    some = panel.select(slice(64))
+    return (
+        fit_map(grouped(some), partial=True)
+        if request.param == "groups"
+        else fit_map(some, preset="paper", partial=True)
+    )
 
 
-def asking_of(fit: Fit) -> Asking:
-    return Asking.of(fit.fitted, fit.predictor.parameters, fit.recalibration, fit.preset.eps)
-
-
-def probability(predictor: Predictor, reports: list[dict[str, object]]) -> float:
-    return float(predictor.predict(reports)["probability"])
-
-
-@pytest.mark.parametrize(
-    ("preset", "observations"), [("bayes", QUESTIONS), ("paper", QUESTIONS), ("bayes", grouped(QUESTIONS))]
-)
-def test_the_gain_is_that_of_its_definition(preset, observations: Observations) -> None:
+def test_the_gain_is_that_of_its_definition(fit: Fit) -> None:
     """By the exported predictor, which is asked about every report that may come."""
-    fit = fit_map(observations, preset=preset, partial=True)
-    asking, predictor = asking_of(fit), fit.predictor
-    levels = fit.fitted.slots or range(fit.fitted.n_levels)
+    asking, predictor = fit.asking, fit.predictor
+    levels = np.array(fit.fitted.slots or range(fit.fitted.n_levels))
+    typical = [100 * np.nanmean(fit.fitted.confidence[:, levels == level]) for level in range(len(fit.level_names))]
     for row in range(6):
         question = fit.fitted.select(slice(row, row + 1))
         asked = np.arange(question.n_levels)[None] < row
         reports = [
             {"group": predictor.levels[level], "answer": answer, "confidence": 100 * stated}
-            for level, answer, stated, chosen in zip(
-                levels, question.candidate[0].tolist(), question.confidence[0].tolist(), asked[0], strict=True
+            for level, answer, stated in zip(
+                levels, question.candidate[0].tolist(), question.confidence[0], strict=True
             )
-            if chosen and answer >= 0
         ]
-        standing = asking.standing(fit.reports(question), np.array(levels), asked)
-        said = predictor.predict(reports)
-        p = said["probability"] or 0.0
+        reports = [one for one, chosen in zip(reports, asked[0], strict=True) if chosen and one["answer"] >= 0]
+        standing = asking.standing(fit.reports(question), levels, asked)
+        said = predictor.predict(reports, interval_level=0.5)
+        p, answer = said["probability"] or 0.0, said["answer"] or "0"
         assert standing.probability[0] == pytest.approx(p, rel=1e-9)
         assert str(standing.leader[0]) == (said["answer"] or "-1")
         for level, name in enumerate(predictor.levels):
-            of_level = np.array(levels) == level
-            mean = np.nanmean(fit.fitted.confidence[:, of_level])
-            one = {"group": name, "answer": said["answer"] or "0", "confidence": 100 * mean}
-            alone = probability(predictor, [one])
-            if not reports:
-                assert standing.gain[0, level] == pytest.approx(alone**2, rel=1e-9)
-                continue
-            more = probability(predictor, [*reports, one])
+            one = {"group": name, "answer": answer, "confidence": typical[level]}
+            alone, more = (predictor.predict(given)["probability"] for given in ([one], [*reports, one]))
             chance = p * alone + (1 - p) * asking.coincidence
             less = (p - chance * more) / (1 - chance)
-            assert standing.gain[0, level] == pytest.approx(
-                chance * more**2 + (1 - chance) * less**2 - p**2, rel=1e-6, abs=1e-12
-            )
+            gain = chance * more**2 + (1 - chance) * less**2 - p**2 if reports else alone**2
+            assert standing.gain[0, level] == pytest.approx(gain, rel=1e-6, abs=1e-12)
 
 
-def test_where_questions_stand_is_what_the_forward_evaluation_says() -> None:
-    fit = fit_map(QUESTIONS, partial=True)
-    asked = np.random.default_rng(0).random(QUESTIONS.shape) < 0.5
-    standing = asking_of(fit).standing(fit.reports(QUESTIONS), np.arange(QUESTIONS.n_levels), asked)
-    left = QUESTIONS.without(~asked)
-    support = supports(fit.reports(left), fit.predictor.parameters)[0, :, :-1]
-    answered = left.answered
+def test_where_questions_stand_is_what_the_forward_evaluation_says(partial: Fit, panel: Observations) -> None:
+    asked = np.random.default_rng(0).random(panel.shape) < 0.5
+    standing = partial.asking.standing(partial.reports(panel), np.arange(panel.n_levels), asked)
+    left = panel.without(~asked)
+    support, answered = supports(partial.reports(left), partial.predictor.parameters)[0, :, :-1], left.answered
     np.testing.assert_array_equal(standing.leader >= 0, answered)
     np.testing.assert_array_equal(standing.n_reports, left.usable.sum(axis=1))
     np.testing.assert_allclose(standing.support[answered], support.max(axis=1)[answered], rtol=1e-9)
-    np.testing.assert_allclose(standing.probability, fit.predict(left)["probability"].fillna(0.0), rtol=1e-9)
+    np.testing.assert_allclose(standing.probability, partial.predict(left)["probability"].fillna(0.0), rtol=1e-9)
 
 
-def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong() -> None:
-    fit = fit_map(QUESTIONS, partial=True)
-    n_same = n_pairs = 0
-    for candidate, correct in zip(fit.fitted.candidate, fit.fitted.correct, strict=True):
-        for i in np.flatnonzero((candidate >= 0) & ~correct):
-            for j in np.flatnonzero(candidate >= 0):
-                n_pairs += i != j
-                n_same += i != j and candidate[i] == candidate[j]
-    assert asking_of(fit).coincidence == pytest.approx((n_same + 1) / (n_pairs + 2))
+def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong(partial: Fit) -> None:
+    same = []
+    for said, correct in zip(partial.fitted.candidate, partial.fitted.correct, strict=True):
+        given = np.flatnonzero(said >= 0)
+        same += [said[i] == said[j] for i in given for j in given if i != j and not correct[i]]
+    assert partial.asking.coincidence == pytest.approx((sum(same) + 1) / (len(same) + 2))

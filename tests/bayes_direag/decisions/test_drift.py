@@ -38,15 +38,6 @@ def exchanged(questions: Observations, one: int, other: int) -> Observations:
     )
 
 
-def alone(questions: Observations) -> Observations:
-    """Return the questions with one level, which states no confidence."""
-    records = [
-        {"problem_id": name, "level": "only", "answer": texts[row[0]] if row[0] >= 0 else None, "confidence": None}
-        for name, texts, row in zip(questions.problem_id, questions.candidates, questions.candidate, strict=True)
-    ]
-    return Observations.from_records(records, "text")
-
-
 def scores(candidate: np.ndarray, confidence: np.ndarray, is_new: np.ndarray) -> np.ndarray:
     """Return the score of each level by loops."""
 
@@ -91,40 +82,42 @@ def test_the_table_has_means_of_what_is_there(pool):
     levels = Drift.between(labelled, new).levels.set_index("level")
     for side, questions in (("before", labelled), ("after", new)):
         for a, name in enumerate(pool.level_names):
-            others = [b for b in range(5) if b != a]
-            equal = [
-                (questions.candidate[both, a] == questions.candidate[both, b]).mean()
-                for b in others
-                for both in [questions.usable[:, a] & questions.usable[:, b]]
-            ]
-            assert levels.loc[name, f"agreement_{side}"] == pytest.approx(np.mean(equal))
+            both = [questions.usable[:, a] & questions.usable[:, b] for b in range(5)]
+            equal = [(questions.candidate[both[b], a] == questions.candidate[both[b], b]).mean() for b in range(5)]
+            assert levels.loc[name, f"agreement_{side}"] == pytest.approx(np.mean(np.delete(equal, a)))
             assert levels.loc[name, f"confidence_{side}"] == pytest.approx(np.nanmean(questions.confidence[:, a]))
+    groups = ("run",) * 5
+    fewer = new.without(np.isin(np.arange(5), [2, 4])[None] & new.usable)
+    (row,) = Drift.between(replace(labelled, groups=groups), replace(fewer, groups=groups)).levels.to_dict("records")
+    of_pairs = [[a == b for a, b in combinations(said, 2) if -1 not in (a, b)] for said in labelled.candidate.tolist()]
+    assert row["agreement_before"] == pytest.approx(np.mean([np.mean(own) for own in of_pairs if own]))
 
 
 def test_neither_the_order_of_questions_nor_that_of_levels_counts(pool):
     labelled, new = halves(pool, 60)
     found = Drift.between(labelled, new, seed=7)
     back = [side.select(slice(None, None, -1)) for side in (labelled, new)]
-    again = Drift.between(*back, seed=7)
-    pd.testing.assert_frame_equal(again.levels, found.levels, check_exact=True)
-    levels = pool.level_names[::-1]
-    turned = Drift.between(labelled.align(levels), new.align(levels), seed=7)
+    pd.testing.assert_frame_equal(Drift.between(*back, seed=7).levels, found.levels, check_exact=True)
+    turned = Drift.between(*(side.align(pool.level_names[::-1]) for side in (labelled, new)), seed=7)
     assert turned.p_value == found.p_value
     assert turned.unnoticed == pytest.approx(found.unnoticed)
 
 
-def test_exchanged_levels_are_found_and_named(pool):
+def test_exchanged_levels_are_found_and_named_and_every_signal_is_compared(pool):
     labelled, new = halves(pool, 150)
-    found = Drift.between(labelled, exchanged(new, 0, 4))
+    same, found = Drift.between(labelled, new), Drift.between(labelled, exchanged(new, 0, 4))
+    assert (same.differs, same.changed) == (False, ())
     assert found.differs
     assert set(found.changed[:2]) == {pool.level_names[0], pool.level_names[4]}
-    same = Drift.between(labelled, new)
-    assert (same.differs, same.changed) == (False, ())
+    before, after = ({**side.signals, "logprob": np.full(side.shape, p)} for side, p in ((labelled, 0.2), (new, 0.8)))
+    assert Drift.between(labelled, replace(new, signals=after)).p_value == same.p_value
+    both = Drift.between(replace(labelled, signals=before), replace(new, signals=after))
+    assert (both.differs, len(both.changed)) == (True, 5)
 
 
 def test_half_of_what_would_go_unnoticed_mostly_does_and_twice_as_much_seldom(pool):
     found = {0.5: 0, 2.0: 0}
-    for seed in range(20):
+    for seed in range(12):
         labelled, new = halves(pool, 100, seed)
         alike, rng = Drift.between(labelled, new), np.random.default_rng(seed)
         agreement = alike.levels.set_index("level").loc[pool.level_names[0], "agreement_after"]
@@ -133,37 +126,23 @@ def test_half_of_what_would_go_unnoticed_mostly_does_and_twice_as_much_seldom(po
             candidate = new.candidate.copy()
             candidate[changed & new.usable[:, 0], 0] = 99  # an answer that no other level gives
             found[times] += Drift.between(labelled, replace(new, candidate=candidate)).differs
-    assert found[0.5] <= 6
-    assert found[2.0] >= 18
+    assert found[0.5] <= 4
+    assert found[2.0] >= 10
 
 
 def test_clusters_are_divided_as_a_whole(pool):
     def eightfold(questions: Observations, side: str) -> Observations:
         rows = np.repeat(np.arange(len(questions)), 8)
-        repeated = questions.select(rows)
         names = tuple(f"{side} {number}" for number in range(len(rows)))
-        return replace(repeated, problem_id=names, cluster=tuple(str(row) for row in rows))
+        return replace(questions.select(rows), problem_id=names, cluster=tuple(str(row) for row in rows))
 
     alarms = {"clusters": 0, "questions": 0}
-    for seed in range(20):
+    for seed in range(12):
         labelled, new = (eightfold(half, side) for half, side in zip(halves(pool, 15, seed), "ab", strict=True))
         alarms["clusters"] += Drift.between(labelled, new).differs
         alarms["questions"] += Drift.between(replace(labelled, cluster=None), replace(new, cluster=None)).differs
-    assert alarms["clusters"] <= 4
-    assert alarms["questions"] >= 10
-
-
-def test_reports_of_a_group_count_by_their_shares(pool):
-    groups = ("run", "run", "run", "run", "run")
-    labelled, new = halves(pool, 100)
-    grouped, fewer = (replace(side, groups=groups) for side in (labelled, new))
-    fewer = fewer.without(np.isin(np.arange(5), [2, 4])[None] & fewer.usable)
-    (row,) = Drift.between(grouped, fewer).levels.to_dict("records")
-    shares = []
-    for answers in labelled.candidate.tolist():
-        pairs = [a == b for a, b in combinations(answers, 2) if -1 not in (a, b)]
-        shares += [np.mean(pairs)] if pairs else []
-    assert row["agreement_before"] == pytest.approx(np.mean(shares))
+    assert alarms["clusters"] <= 3
+    assert alarms["questions"] >= 6
 
 
 def test_levels_and_confidences_that_are_missing(pool):
@@ -172,28 +151,13 @@ def test_levels_and_confidences_that_are_missing(pool):
     (row,) = absent.levels[absent.levels["level"] == pool.level_names[2]].to_dict("records")
     assert np.isnan([row["p_value"], row["agreement_after"], row["confidence_after"]]).all()
     assert absent.levels["p_value"].notna().sum() == 4
-    nothing = {"number": np.full((80, 5), np.nan)}
-    votes = Drift.between(*(replace(side, signals=nothing) for side in (labelled, new)))
+    silent = [replace(side, signals={"number": np.full((80, 5), np.nan)}) for side in (labelled, new)]
+    votes = Drift.between(*silent)
     assert 0 < votes.p_value <= 1
-    assert votes.levels["confidence_before"].isna().all()
     assert votes.record()["levels"][0]["confidence_before"] is None
-
-
-def test_every_signal_of_the_fit_is_compared(pool):
-    labelled, new = halves(pool, 80)
-    signals = [{**side.signals, "logprob": np.full(side.shape, share)} for side, share in ((labelled, 0.2), (new, 0.8))]
-    same = Drift.between(labelled, replace(new, signals=signals[1]))
-    assert same.p_value == Drift.between(labelled, new).p_value
-    both = Drift.between(replace(labelled, signals=signals[0]), replace(new, signals=signals[1]))
-    assert (both.differs, len(both.changed)) == (True, 5)
-
-
-def test_without_anything_to_compare_nothing_is_said(pool):
-    labelled, new = halves(pool, 60)
-    found = Drift.between(*(alone(side) for side in (labelled, new)))
-    assert np.isnan(found.p_value)
-    assert not found.differs
-    assert found.record()["p_value"] is None
+    one = [side.without((np.arange(5) > 0)[None] & side.usable) for side in silent]
+    nothing = Drift.between(*one)
+    assert (nothing.differs, nothing.record()["p_value"]) == (False, None)
 
 
 def test_a_remark_takes_many_questions_with_as_many_reports(pool):
@@ -204,7 +168,6 @@ def test_a_remark_takes_many_questions_with_as_many_reports(pool):
         lacking = np.arange(100)[:, None] < n_lacking
         one_less = new.without(lacking & (np.cumsum(new.usable, axis=1) == 1))
         assert (Drift.unasked(labelled, one_less) is not None) == is_compared
-    assert Drift.unasked(labelled, new.select(slice(0))) is None
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, np.nan, 1e-5])

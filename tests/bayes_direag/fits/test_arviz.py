@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "diagnostics.md").read_text()
 WORKS, SENSELESS = PAGE.partition("\n## ArviZ\n")[2].partition("These make no sense")[::2]
@@ -35,28 +34,32 @@ def az() -> ModuleType:
     return arviz
 
 
-@pytest.mark.slow
-class TestArviz:
-    def test_no_function_goes_unmentioned(self, az) -> None:
-        public = {name for name in dir(az) if TABLES.match(name) and callable(getattr(az, name))}
-        assert names(WORKS) | names(SENSELESS) == public
-        assert names(WORKS) & names(SENSELESS) == set()
+pytestmark = pytest.mark.slow
 
-    @pytest.mark.parametrize("call", CALLS)
-    def test_it_takes_the_container(self, az, nuts: Fit, call: str) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # short chains, and what the picture itself has to say
-            eval(call, {"az": az, "tree": nuts.with_predictive().tree})  # noqa: S307 - our own page
-        plt.close("all")
 
-    @pytest.mark.parametrize("call", ["az.loo(tree)", "az.psense(tree)"])
-    def test_of_a_map_it_says_what_is_missing(self, az, simulated, call: str) -> None:
-        with pytest.raises(TypeError, match=r"log (likelihood|prior) not found"):
-            eval(call, {"az": az, "tree": fit_map(simulated).tree})  # noqa: S307 - ours
+def test_no_function_goes_unmentioned(az) -> None:
+    public = {name for name in dir(az) if TABLES.match(name) and callable(getattr(az, name))}
+    assert names(WORKS) | names(SENSELESS) == public
+    assert names(WORKS) & names(SENSELESS) == set()
 
-    def test_a_summary_is_of_what_was_learned(self, az, nuts: Fit) -> None:
-        table = az.summary(nuts.tree, kind="stats_median", round_to="none")
-        learned = nuts.parameters().query("parameter != 'prior_strength' and not parameter.str.startswith('recal')")
-        labels = learned["parameter"] + ("[" + learned["level"] + "]").fillna("")
-        assert sorted(table.index) == sorted(labels)
-        np.testing.assert_allclose(table.loc[labels, "median"].astype(float), learned["median"], rtol=1e-9)
+
+@pytest.mark.parametrize("call", CALLS)
+def test_it_takes_the_container(az, nuts: Fit, call: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # short chains, and what the picture itself has to say
+        eval(call, {"az": az, "tree": nuts.with_predictive().tree})  # noqa: S307 - our own page
+    plt.close("all")
+
+
+@pytest.mark.parametrize("call", ["az.loo(tree)", "az.psense(tree)"])
+def test_of_a_map_it_says_what_is_missing(az, point: Fit, call: str) -> None:
+    with pytest.raises(TypeError, match=r"log (likelihood|prior) not found"):
+        eval(call, {"az": az, "tree": point.tree})  # noqa: S307 - ours
+
+
+def test_a_summary_is_of_what_was_learned(az, nuts: Fit) -> None:
+    table = az.summary(nuts.tree, kind="stats_median", round_to="none")
+    learned = nuts.parameters().query("parameter != 'prior_strength' and not parameter.str.startswith('recal')")
+    labels = learned["parameter"] + ("[" + learned["level"] + "]").fillna("")
+    assert sorted(table.index) == sorted(labels)
+    np.testing.assert_allclose(table.loc[labels, "median"].astype(float), learned["median"], rtol=1e-9)

@@ -15,9 +15,12 @@ from sklearn.utils.validation import validate_data
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, DirEAGError
+from bayes_direag.fits import estimator
 from bayes_direag.fits.estimator import DirEAG
+from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model import presets
+from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 
 PAPER = presets.preset("paper", "count", recalibration={"split": 0})
@@ -41,10 +44,15 @@ def test_it_is_a_fit(simulated: Observations) -> None:
         COUNT.predict(test)
 
 
-@pytest.mark.slow
-def test_it_samples(labelled: Observations) -> None:
+def test_it_samples(labelled: Observations, nuts: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+    monkeypatch.setattr(estimator, "fit_nuts", lambda given, **settings: seen.update(settings, given=given) or nuts)
     sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=25)
-    assert DirEAG("nuts", sampling=sampling).fit(labelled).fit_.n_samples == 50
+    model = DirEAG("nuts", sampling=sampling, seed=4).fit(labelled)
+    assert (model.fit_, seen) == (
+        nuts,
+        {"given": labelled, "preset": PRESETS["bayes"], "sampling": sampling, "seed": 4},
+    )
     with pytest.raises(DirEAGError, match="there is no method 'MAP'; expected map or nuts"):
         DirEAG().set_params(method="MAP").fit(labelled)
 
@@ -81,9 +89,8 @@ def test_scores_count_weights_only_if_asked(simulated: Observations) -> None:
 def test_a_row_must_be_a_question(simulated: Observations) -> None:
     """In long form scikit-learn would split questions, or wait for a prediction of each row."""
     frame = simulated[:40].to_frame()
-    with pytest.raises(
-        DirEAGError, match=r"saw \d+ rows with the reports on \d+ questions; expected a row a .*GroupKFold"
-    ):
+    said = r"saw \d+ rows with the reports on \d+ questions; expected a row a .*GroupKFold"
+    with pytest.raises(DirEAGError, match=said):
         cross_val_predict(COUNT, frame, groups=frame["problem_id"], cv=GroupKFold(3))
     wide = frame.pivot(index="problem_id", columns="level_name", values=["answer", "confidence"])
     wide.columns = [f"{field}_{level}" for field, level in wide.columns]
@@ -93,31 +100,26 @@ def test_a_row_must_be_a_question(simulated: Observations) -> None:
 
 
 def test_it_is_searched_piped_and_cross_validated(simulated: Observations) -> None:
-    train = simulated[:60]
+    train, test = simulated[:60], simulated[60:]
     records = [one.model_dump(mode="json") for one in train.questions]
-    grid = {"direag__recalibration": ["none", "platt"]}
     pipeline = make_pipeline(FunctionTransformer(), COUNT)
-    search = GridSearchCV(pipeline, grid, cv=KFold(2)).fit(train)
-    by_hand = [
-        clone(search.best_estimator_).fit(train[own]).score(train[other]) for own, other in KFold(2).split(train)
-    ]
+    search = GridSearchCV(pipeline, {"direag__recalibration": ["none", "platt"]}, cv=KFold(2)).fit(train)
+    best = clone(search.best_estimator_)
+    by_hand = [best.fit(train[own]).score(train[other]) for own, other in KFold(2).split(train)]
     assert search.best_score_ == pytest.approx(np.mean(by_hand))
     assert np.ptp(search.cv_results_["mean_test_score"]) > 0
     of_records = cross_val_score(COUNT, records, [one["gold_answer"] for one in records], cv=KFold(2))
     np.testing.assert_allclose(cross_val_score(COUNT, train, cv=KFold(2)), of_records)
     assert cross_val_predict(COUNT, train, cv=2, method="predict_proba").shape == (60, 2)
-
-
-def test_scikit_learn_refuses_its_scorers_of_probabilities(simulated: Observations) -> None:
-    train, test = simulated[:60], simulated[60:]
-    model = make_pipeline(FunctionTransformer(), clone(COUNT)).fit(train)
-    gold = [question.gold_answer for question in test.questions]
+    own = {"surest": lambda *given: given[0].predict_proba(given[1]).max()}
+    assert cross_validate(pipeline, train, scoring=own, cv=KFold(2))["test_surest"].max() <= 1
+    model, gold = search.best_estimator_, [question.gold_answer for question in test.questions]
+    assert get_scorer("accuracy")(model, test, gold) == test.is_right(model.predict(test)).mean()
     for name in ("roc_auc", "roc_auc_ovr", "average_precision", "neg_log_loss", "neg_brier_score"):
         with pytest.raises(ValueError, match=r"classif|multi_class|[Nn]umber of classes|1d array|n_classes"):
             get_scorer(name)(model, test, gold)
-    own = {"surest": lambda *given: given[0].predict_proba(given[1]).max()}
-    assert cross_validate(model, train, scoring=own, cv=KFold(2))["test_surest"].max() <= 1
-    assert get_scorer("accuracy")(model, test, gold) == test.is_right(model.predict(test)).mean()
+    with pytest.raises(TypeError, match="y_true"):
+        cross_val_score(COUNT, train, scoring="accuracy", cv=KFold(2), error_score="raise")
 
 
 class OnNumbers(DirEAG):

@@ -1,6 +1,7 @@
 """Exchangeable levels share their parameters exactly: against equations with tied parameters, written one by one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,33 +23,21 @@ GROUPS = {"very_cautious": "careful", "cautious": "careful", "confident": "bold"
 
 def grouped(observations: Observations) -> Observations:
     """Return the observations with two groups of two levels, and one level for itself between them."""
-    questions = [
-        question.model_copy(
-            update={
-                "observations": tuple(
-                    report.model_copy(update={"group": GROUPS.get(report.level_name)})
-                    for report in question.observations
-                )
-            }
-        )
-        for question in observations.questions
-    ]
-    return Observations.from_questions(questions, answers=observations.kind)
+    frame = observations.to_frame()
+    frame["group"] = frame["level_name"].map(GROUPS)
+    return Observations.from_frame(frame, answers=observations.kind)
 
 
 def permuted(observations: Observations, seed: int) -> Observations:
     """Return the observations with the reports of each group shuffled, question by question."""
-    rng = np.random.default_rng(seed)
-    questions = []
-    for question in observations.questions:
-        reports = list(question.observations)
-        for group in set(GROUPS.values()):
-            own = [place for place, report in enumerate(reports) if report.group == group]
-            slots = [(reports[place].level, reports[place].level_name) for place in own]
-            for place, (level, name) in zip(own, rng.permutation(np.array(slots, object)).tolist(), strict=True):
-                reports[place] = reports[place].model_copy(update={"level": level, "level_name": name})
-        questions.append(question.model_copy(update={"observations": tuple(reports)}))
-    return Observations.from_questions(questions, answers=observations.kind)
+    order = np.tile(np.arange(5), (len(observations), 1))
+    for group in ("careful", "bold"):
+        own = np.array(observations.groups) == group
+        order[:, own] = np.random.default_rng(seed).permuted(order[:, own], axis=1)
+    arrays = {"candidate": observations.candidate, "status": observations.status, "correct": observations.correct}
+    moved = {name: np.take_along_axis(values, order, axis=1) for name, values in arrays.items()}
+    signals = {name: np.take_along_axis(values, order, axis=1) for name, values in observations.signals.items()}
+    return replace(observations, **moved, signals=signals)
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +51,13 @@ def fit(observations: Observations) -> Fit:
 
 
 def test_a_fit_names_groups_as_its_levels(fit: Fit, observations: Observations) -> None:
-    assert observations.groups == ("careful", "careful", "vanilla", "bold", "bold")
-    assert observations.slots == (0, 0, 1, 2, 2)
+    assert (observations.groups, observations.slots) == (
+        ("careful", "careful", "vanilla", "bold", "bold"),
+        (0, 0, 1, 2, 2),
+    )
     assert fit.level_names == observations.learned_levels == ("careful", "vanilla", "bold")
-    assert fit.tree["posterior"]["weight"].sizes["level"] == 3
     assert fit.fitted.groups == observations.groups
-    table = fit.parameters()
-    assert table.loc[table["parameter"] == "weight", "level"].tolist() == ["careful", "vanilla", "bold"]
+    assert fit.parameters().query("parameter == 'weight'")["level"].tolist() == ["careful", "vanilla", "bold"]
 
 
 def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observations: Observations) -> None:
@@ -91,24 +80,22 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     said = [[("1", 80.0)], [("1", 80.0), ("2", 60.0)] * 4, [("2", 90.0)] * 7, []]
     new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
     assert new.n_levels == 8
-    table = fit.predict(new)
-    values = brute_force.of_map(fit)
-    for own, (_, row) in zip(said[:-1], table.iterrows(), strict=False):
+    table, values = fit.predict(new), brute_force.of_map(fit)
+    for own, found in zip(said[:-1], table["support"], strict=False):
         reports = [(0, answer, confidence / 100) for answer, confidence in own]
         support = brute_force.support(brute_force.scores(reports, values, fit.preset.eps))
         del support["null"]
-        assert row["support"] == pytest.approx(max(support.values()))
+        assert found == pytest.approx(max(support.values()))
     assert table["n_used"].tolist() == [1, 8, 7, 0]
     for suffix in ("jsonl", "parquet", "csv"):
         new.write(tmp_path / f"new.{suffix}")
         pd.testing.assert_frame_equal(fit.predict(tmp_path / f"new.{suffix}"), table)
     done = predict_file(fit, tmp_path / "new.parquet", tmp_path / "p.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), table)
-    aligned = new.align(fit.level_names)
     assert (fit.drift(done.sample).n_new, fit.estimate(new).n_answers) == (3, 3)
+    aligned = new.align(fit.level_names)
     np.testing.assert_array_equal(fit.aligned(done.sample).usable.sum(axis=1), aligned.usable.sum(axis=1))
-    answers = after_calibration(fit, aligned)
-    np.testing.assert_allclose(answers.confidence, table["probability"])
+    np.testing.assert_allclose(after_calibration(fit, aligned).confidence, table["probability"])
 
 
 @pytest.mark.slow
@@ -117,9 +104,7 @@ def test_the_posterior_has_a_parameter_a_group(observations: Observations, tmp_p
     found = fit_nuts(observations.select(slice(0, 50)), sampling=sampling, seed=1)
     assert dict(found.tree["posterior"]["weight"].sizes) == {"chain": 2, "draw": 50, "level": 3}
     found.save(tmp_path / "fit.nc")
-    loaded = Fit.load(tmp_path / "fit.nc")
-    pd.testing.assert_frame_equal(loaded.predict(observations), found.predict(observations))
-    assert loaded.level_names == ("careful", "vanilla", "bold")
+    pd.testing.assert_frame_equal(Fit.load(tmp_path / "fit.nc").predict(observations), found.predict(observations))
     shuffled = permuted(observations, seed=1)
     pd.testing.assert_frame_equal(found.predict(shuffled), found.predict(observations), rtol=1e-9)
 
@@ -131,26 +116,22 @@ def test_rows_of_a_group_need_no_level() -> None:
     found = Observations.from_frame(table, question="id", group="model", answers="numeric")
     assert (found.level_names, found.groups) == (("a 1", "b 1", "a 2"), ("a", "b", "a"))
     np.testing.assert_array_equal(found.candidate, [[0, 0, 1], [0, 1, -1]])
-    back = Observations.from_frame(found.to_frame(), answers="numeric")
-    assert back.fingerprint == found.fingerprint
+    assert Observations.from_frame(found.to_frame(), answers="numeric").fingerprint == found.fingerprint
 
 
-class TestWhatIsWrong:
-    def test_a_level_of_two_groups(self) -> None:
-        questions = [runs("a", "x", [("1", 50)]), runs("b", "y", [("1", 50)])]
-        renamed = questions[1].observations[0].model_copy(update={"level_name": "x 0"})
-        second = questions[1].model_copy(update={"observations": (renamed,)})
-        with pytest.raises(ObservationError, match="level 'x 0' is in group 'x' before; saw 'y'; expected one group"):
-            Observations.from_questions([questions[0], second], "numeric")
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("x 0", "x"), ("x 0", "y")], "level 'x 0' is in group 'x' before; saw 'y'; expected one group"),
+        ([("x 0", "x"), ("x", None)], "this group has the name of a level that is not in it; saw 'x'"),
+    ],
+)
+def test_groups_that_cannot_be(rows: list[tuple[str, str | None]], said: str) -> None:
+    named = [{"problem_id": str(k), "level": level, "group": group} for k, (level, group) in enumerate(rows)]
+    with pytest.raises(ObservationError, match=said):
+        Observations.from_frame(pd.DataFrame(named).assign(answer=1, confidence=50), answers="numeric")
 
-    def test_a_group_called_like_another_level(self) -> None:
-        question = runs("a", "x", [("1", 50)])
-        other = Observation(level=3, level_name="x", answer="1", confidence=50)
-        with pytest.raises(ObservationError, match="this group has the name of a level that is not in it; saw 'x'"):
-            Observations.from_questions(
-                [question.model_copy(update={"observations": (*question.observations, other)})], "numeric"
-            )
 
-    def test_a_group_that_the_fit_does_not_know(self, fit: Fit) -> None:
-        with pytest.raises(LevelError, match="saw 'shy'; expected one of careful, vanilla, bold"):
-            fit.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))
+def test_a_group_that_the_fit_does_not_know(fit: Fit) -> None:
+    with pytest.raises(LevelError, match="saw 'shy'; expected one of careful, vanilla, bold"):
+        fit.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))

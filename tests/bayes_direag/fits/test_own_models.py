@@ -40,7 +40,8 @@ def fit(simulated: Observations) -> Fit:
     return fit_map(simulated.select(slice(0, 100)), preset=two_slopes)
 
 
-def test_its_mode_is_one_and_predicts_by_its_own_parameters(fit: Fit, simulated: Observations) -> None:
+def test_its_mode_is_one_and_predicts_by_its_own_parameters(fit: Fit, simulated: Observations, tmp_path) -> None:
+    """Also from its file, which records it by name and text."""
     values = brute_force.of_map(fit)
     assert len(set(values["slope"])) == 5
     values["slope"] = [[slope] for slope in values["slope"]]
@@ -52,12 +53,9 @@ def test_its_mode_is_one_and_predicts_by_its_own_parameters(fit: Fit, simulated:
         np.testing.assert_allclose(table["support"][row], best, rtol=1e-12)
     np.testing.assert_allclose(fit.tree["posterior"]["share"].sum("level"), 1.0)
     assert float(fit.tree["sample_stats"]["projected_gradient"].item()) < 1e-6
-
-
-def test_it_is_recorded_by_name_and_text_and_its_file_predicts(fit: Fit, simulated: Observations, tmp_path) -> None:
     fit.save(tmp_path / "own.nc")
     loaded = Fit.load(tmp_path / "own.nc")
-    np.testing.assert_array_equal(loaded.predict(simulated)["probability"], fit.predict(simulated)["probability"])
+    np.testing.assert_array_equal(loaded.predict(simulated)["probability"], table["probability"])
     record = json.loads(loaded.tree.attrs["preset"])
     assert record["name"] == "two_slopes"
     assert "def two_slopes" in record["source"]
@@ -65,9 +63,12 @@ def test_it_is_recorded_by_name_and_text_and_its_file_predicts(fit: Fit, simulat
         model_of(loaded.preset)
 
 
-def test_it_is_cross_fitted(simulated: Observations) -> None:
-    folds = cross_fit(simulated.select(slice(0, 100)), n_folds=2, preset=two_slopes)
-    assert sum(len(part.predictions) for part in folds) == 100
+def test_it_is_cross_fitted_and_its_data_are_a_pytree(simulated: Observations) -> None:
+    some = simulated.select(slice(0, 100))
+    assert sum(len(part.predictions) for part in cross_fit(some, n_folds=2, preset=two_slopes)) == 100
+    data = LikelihoodData.of(some, preset=two_slopes)
+    again = jax.tree.unflatten(jax.tree.structure(data), jax.tree.leaves(data))
+    assert (again.n_levels, again.n_signals, again.n_labels) == (5, 1, 0)
 
 
 def test_nuts_samples_it_and_numpyro_has_its_log_likelihood(simulated: Observations) -> None:
@@ -88,9 +89,3 @@ def test_a_model_without_weights_is_refused(simulated: Observations) -> None:
 
     with pytest.raises((DirEAGError, KeyError), match="weight"):
         fit_map(simulated, preset=nothing)
-
-
-def test_its_data_are_a_pytree(simulated: Observations) -> None:
-    data = LikelihoodData.of(simulated, preset=two_slopes)
-    again = jax.tree.unflatten(jax.tree.structure(data), jax.tree.leaves(data))
-    assert (again.n_levels, again.n_signals, again.n_labels) == (5, 1, 0)

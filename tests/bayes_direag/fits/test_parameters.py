@@ -15,38 +15,24 @@ def fit(nuts: Fit) -> Fit:
     return nuts
 
 
-def test_raw_draws_are_as_they_are_sampled(fit: Fit) -> None:
-    draws, raw = fit.draws("raw"), fit.tree["unconstrained_posterior"].to_dataset()
-    assert draws.index.names == ["chain", "draw"]
-    assert draws.columns.get_level_values("parameter").unique().tolist() == list(raw)
-    for name in raw:
-        values = raw[name].sel(chain=1, draw=7).to_numpy()
-        np.testing.assert_array_equal(draws.loc[1, 7][str(name)].to_numpy(), values.ravel())
-
-
-def test_only_parameters_of_levels_have_a_level(fit: Fit) -> None:
-    columns = fit.draws().columns.to_frame(index=False)
-    of_levels = columns[columns["level"].notna()]
+def test_each_scale_holds_its_draws_under_their_names(fit: Fit) -> None:
+    raw, natural, relative = (fit.draws(scale) for scale in ("raw", "natural", "relative"))
+    groups = {"raw": fit.tree["unconstrained_posterior"].to_dataset(), "natural": fit.tree["posterior"].to_dataset()}
+    assert raw.index.names == ["chain", "draw"]
+    assert raw.columns.get_level_values("parameter").unique().tolist() == list(groups["raw"])
+    for name, values in groups["raw"].items():
+        np.testing.assert_array_equal(raw.loc[1, 7][str(name)], values.sel(chain=1, draw=7).to_numpy().ravel())
+    of_levels = natural.columns.to_frame(index=False).dropna()
     assert of_levels["parameter"].unique().tolist() == ["share", "weight", "vote"]
     assert of_levels["level"].tolist() == [*fit.level_names] * 3
-
-
-def test_natural_draws_have_the_final_calibration(fit: Fit) -> None:
-    draws = fit.draws()
-    np.testing.assert_array_equal(
-        draws["vote", "cautious"], fit.tree["posterior"]["vote"].sel(level="cautious").to_numpy().ravel()
-    )
+    expected = groups["natural"]["vote"].sel(level="cautious").to_numpy().ravel()
+    np.testing.assert_array_equal(natural["vote", "cautious"], expected)
     for name in ("intercept", "slope"):
-        np.testing.assert_array_equal(
-            draws[f"recalibration_{name}"].squeeze(), fit.tree["recalibration"][name].to_numpy().ravel()
-        )
-
-
-def test_relative_draws_are_in_units_of_the_total_weight(fit: Fit) -> None:
-    natural, relative = fit.draws(), fit.draws("relative")
+        expected = fit.tree["recalibration"][name].to_numpy().ravel()
+        np.testing.assert_array_equal(natural[f"recalibration_{name}"].squeeze(), expected)
     np.testing.assert_allclose(relative["weight"].sum(axis=1), 1)
-    total = natural["weight"].sum(axis=1)
-    np.testing.assert_allclose(relative["null_base"].squeeze(), natural["null_base"].squeeze() / total)
+    of_null = natural["null_base"].squeeze() / natural["weight"].sum(axis=1)
+    np.testing.assert_allclose(relative["null_base"].squeeze(), of_null)
 
 
 def test_what_labels_identify_has_shares_first_and_does_not_change_with_the_scale_of_all_weights(fit: Fit) -> None:

@@ -13,78 +13,28 @@ import pytest
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
-from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.predictor import Predictor
-from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationMethod
+from bayes_direag.predictor import Predictor
 from tests.bayes_direag.fits.test_groups import grouped
-from tests.bayes_direag.fits.test_own_models import two_slopes
 from tests.made_fits import made_fit
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def fit(simulated: Observations) -> Fit:
+def exported(simulated: Observations, tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = {"weight": [0.5, 1, 1.5, 2, 2.5], "vote": [0.1, 0, -0.1, 0, 0.2]}
     shared = {"null_base": 0.5, "sharpness": 1.2, "prior_strength": 1.0}
-    return made_fit(simulated[:60], given | shared, preset="bayes")
-
-
-@pytest.fixture(scope="module")
-def exported(fit: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("exported") / "predictor.json"
-    fit.export(path)
+    made_fit(simulated[:60], given | shared, preset="bayes").export(path)
     return path
 
 
-EXACT = {"answer", "answer_as_given", "n_candidates", "n_used"}
-
-
-def agrees(fit: Fit, new: Observations, path: Path) -> None:
-    """Check what a predictor says of each question against what the fit says of all of them."""
-    fit.export(path)
-    predictor = Predictor.load(path)
-    assert len(predictor.parameters.weight) == fit.n_samples
-    table = fit.predict(new).drop(columns="problem_id").astype(object)
-    expected = table.where(table.notna(), None).to_dict("records")
-    for question, own in zip(new.questions, expected, strict=True):
-        said = predictor.predict([one.model_dump(mode="json") for one in question.observations])
-        assert said.keys() == own.keys()
-        assert {name: said[name] for name in EXACT} == {name: own[name] for name in EXACT}
-        assert [said[name] is None for name in said] == [value is None for value in own.values()]
-        pairs = [(said[name], own[name]) for name in said.keys() - EXACT if said[name] is not None]
-        np.testing.assert_allclose(*zip(*pairs, strict=True), rtol=0, atol=1e-9)
-
-
-CASES = [
-    preset("paper"),
-    preset("bayes"),
-    preset("paper", "count", recalibration={"method": "none", "split": 0}),
-    preset("release", "level"),
-    preset(two_slopes),
-]
-
-
-@pytest.mark.parametrize("settings", CASES, ids=lambda own: f"{own.name}-{own.variant}")
-def test_it_agrees_with_the_fit(settings, simulated, unlearnable, tmp_path) -> None:
-    new = Observations.from_questions([*simulated.questions[60:90], *unlearnable.questions], "numeric")
-    agrees(fit_map(simulated[:60], preset=settings), new, tmp_path / "predictor.json")
-
-
-def test_all_draws_of_a_posterior_agree(nuts: Fit, simulated, unlearnable, tmp_path) -> None:
-    new = Observations.from_questions([*simulated.questions[100:130], unlearnable.questions[0]], "numeric")
-    agrees(nuts, new, tmp_path / "predictor.json")
-
-
-def test_groups_agree_and_report_often_but_each_of_their_levels_once(simulated: Observations, tmp_path: Path) -> None:
-    observations = grouped(simulated)
-    fit = fit_map(observations[:60])
-    agrees(fit, observations[60:90], tmp_path / "predictor.json")
+def test_groups_report_often_but_each_of_their_levels_once(simulated: Observations) -> None:
+    predictor = fit_map(grouped(simulated)[:60]).predictor
     runs = [{"group": "bold", "answer": answer, "confidence": 90} for answer in (3, 3, "3.0", "no number")]
-    predictor = Predictor.load(tmp_path / "predictor.json")
     said = predictor.predict(runs)
     assert (said["answer"], said["n_used"]) == ("3", 3)
     report = {"group": "bold", "answer": 3, "confidence": 90}
@@ -93,13 +43,6 @@ def test_groups_agree_and_report_often_but_each_of_their_levels_once(simulated: 
     for twice in ([report | {"level": 1}] * 2, [report, {"level": "bold", "answer": 3, "confidence": 90}]):
         with pytest.raises(ObservationError, match="a level occurs twice; saw 'bold'"):
             predictor.predict(twice)
-
-
-def in_a_process(exported: Path, code: str) -> str:
-    """Run code with a predictor where nothing else has been loaded, and return what it prints."""
-    start = "import sys\nfrom bayes_direag import DirEAGError, Predictor\npredictor = Predictor.load(sys.argv[1])\n"
-    command = [sys.executable, "-c", start + code, str(exported)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
 
 
 def changed(**parts: object):
@@ -156,7 +99,7 @@ def test_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_of", [None, b"[" * 100_000, b"", b"\x89HDF\r\n\x1a\n"])
-def test_not_a_predictor(made_of: bytes | None, tmp_path: Path) -> None:
+def test_what_is_no_predictor(made_of: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "fit.nc"
     if made_of is not None:
         path.write_bytes(made_of)
@@ -192,16 +135,17 @@ def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) 
 
 
 def test_what_is_no_list_of_reports(exported: Path) -> None:
-    """Outside the tests nothing checks types but the predictor itself."""
-    output = in_a_process(
-        exported,
+    """In a process where nothing checks types but the predictor itself."""
+    code = (
+        "import sys\nfrom bayes_direag import DirEAGError, Predictor\npredictor = Predictor.load(sys.argv[1])\n"
         "for reports in (3, None, 'reports', {'level': 'vanilla'}, [3], [None], ['vanilla']):\n"
         "    try:\n"
         "        predictor.predict(reports)\n"
         "    except DirEAGError as error:\n"
-        "        print(error)",
+        "        print(error)"
     )
-    lines = output.splitlines()
+    command = [sys.executable, "-c", code, str(exported)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()  # noqa: S603
     assert [line.partition(":")[0] for line in lines] == ["field reports"] * 4 + ["field reports[0]"] * 3
     assert "saw 3; expected a list of reports" in lines[0]
     assert "saw 3; expected an object with level, answer and confidence" in lines[4]
@@ -218,17 +162,14 @@ def test_missing_values_are_missing_and_half_a_character_is_refused(exported: Pa
 
 def test_fractions_are_refused_and_intervals_are_probabilities(exported: Path) -> None:
     predictor = Predictor.load(exported)
-    for confidences in ([0.9], [0.9] * 5, [0.2, 0.7, 0.9, 0.95], [0.9, 1.0]):
-        pairs = zip(predictor.levels, confidences, strict=False)
+    for stated in ([0.9], [0.9] * 5, [0.2, 0.7, 0.9, 0.95], [0.9, 1.0]):
+        pairs = zip(predictor.levels, stated, strict=False)
         with pytest.raises(ObservationError, match=r"so they look like fractions; saw .*; expected percentages"):
-            predictor.predict([{"level": name, "answer": "5", "confidence": stated} for name, stated in pairs])
+            predictor.predict([{"level": name, "answer": "5", "confidence": own} for name, own in pairs])
     assert predictor.predict([{"level": "vanilla", "answer": "5", "confidence": 1}])["n_used"] == 1
     with pytest.raises(DirEAGError, match=r"interval level 90.0"):
         predictor.predict([], interval_level=90.0)
     assert repr(replace(predictor, levels=("a", "b"))) == "Predictor(MAP; levels a, b)"
     assert predictor.predict([])["answer"] is None
     assert np.isfinite(predictor.predict([])["null_probability"])
-
-
-def test_every_calibration_is_known() -> None:
     assert {*Recalibration.METHODS} == {*get_args(RecalibrationMethod)}

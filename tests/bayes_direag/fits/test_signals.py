@@ -1,7 +1,7 @@
 """Several signals a report: each has its own slope, one that is missing is skipped, one alone is the paper's model."""
 
-import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +16,25 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import default_parameters
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.doors import assert_every_door_says_the_same
 
 NAMES = ("number", "logprob", "words")
 BAYES = preset("bayes")
 IN_SAMPLE = presets.preset(BAYES, recalibration={"method": "none", "out_of_fold": 0})
 
 
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.fixture(scope="module")
-def observations() -> Observations:
+def simulated_signals() -> Observations:
     truth = default_parameters()._replace(slope=np.tile([0.9, 0.1, 1.5], (5, 1)))
     return simulate_observations(n=120, seed=5, parameters=truth, signals=("words", "logprob"))
 
 
 @pytest.fixture(scope="module")
-def records(observations: Observations, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
-    path = tmp_path_factory.mktemp("signals") / "all.jsonl"
-    observations.write(path)
-    return lines(path)
+def observations() -> Observations:
+    return simulated_signals()
+
+
+@pytest.fixture(scope="module")
+def records(observations: Observations) -> list[dict[str, object]]:
+    return [question.model_dump(mode="json", exclude_none=True) for question in observations.questions]
 
 
 @pytest.fixture(scope="module")
@@ -65,57 +62,31 @@ def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit, obser
     assert worst > 0.05  # two signals that change places are found out
 
 
-def test_every_door_takes_signals_and_says_the_same(fit: Fit, observations: Observations, tmp_path: Path) -> None:
-    assert observations.signal_names == NAMES
-    assert_every_door_says_the_same(fit, observations, tmp_path)
-    frame = observations.to_frame()
-    assert frame.columns[4:7].tolist() == ["confidence", "confidence_logprob", "confidence_words"]
-    for column in frame.columns[4:7]:
-        frame[column] /= 100
-    fractions = Observations.from_frame(frame, scale="fraction")
-    pd.testing.assert_frame_equal(fit.predict(fractions), fit.predict(observations))
-
-
 def test_questions_are_of_one_pattern_only_if_all_signals_are_equal(observations: Observations) -> None:
     rows = np.r_[0:60, 0:60, 20:60]
     counted = LikelihoodData.of(observations.select(rows), preset=IN_SAMPLE).counted()
     assert sorted(counted.weight[counted.weight > 0].tolist()) == [2] * 20 + [3] * 40
 
 
-def test_one_signal_is_the_stated_confidence_however_it_is_written(records: list[dict[str, object]]) -> None:
-    alone = [
-        dict(own, observations=[{k: v for k, v in one.items() if k != "confidences"} for one in own["observations"]])
-        for own in records
-    ]
-    inside = [
-        dict(
-            own,
-            observations=[
-                {k: v for k, v in one.items() if k != "confidence"} | {"confidences": {"number": one["confidence"]}}
-                for one in own["observations"]
-            ],
-        )
-        for own in alone
-    ]
-    first, second = Observations.from_records(alone), Observations.from_records(inside)
-    assert (
-        first.fingerprint == second.fingerprint == Observations.from_records(records).of_signals(NAMES[:1]).fingerprint
+def changed(records: list[dict[str, object]], change: Callable[[dict[str, object]], dict[str, object]]) -> Observations:
+    """Return the observations with each report changed."""
+    return Observations.from_records(
+        [dict(own, observations=[change(report) for report in own["observations"]]) for own in records]
     )
 
 
-def test_the_paper_uses_the_stated_confidence_alone(observations: Observations) -> None:
-    found, alone = (fit_map(one, preset="paper") for one in (observations, observations.of_signals(NAMES[:1])))
-    pd.testing.assert_frame_equal(found.parameters(), alone.parameters())
-    pd.testing.assert_frame_equal(found.predict(observations), alone.predict(observations))
-
-
-def test_where_no_number_is_stated_another_signal_takes_its_place(records: list[dict[str, object]]) -> None:
-    without = [
-        dict(own, observations=[dict(one, confidence=None) for one in own["observations"]]) for own in records[:80]
-    ]
-    found = Observations.from_records(without)
-    assert found.signal_names == ("logprob", "words")
-    assert LikelihoodData.of(found, preset=IN_SAMPLE).logit.shape[0] == 2
+def test_one_signal_is_the_stated_confidence_however_it_is_written(observations, records) -> None:
+    """Where no number is stated, another signal takes its place. The paper uses the first alone."""
+    alone = observations.of_signals(NAMES[:1])
+    first = changed(records, lambda own: own | {"confidences": None})
+    inside = changed(records, lambda own: own | {"confidence": None, "confidences": {"number": own["confidence"]}})
+    assert first.fingerprint == inside.fingerprint == alone.fingerprint
+    without = changed(records[:80], lambda own: own | {"confidence": None})
+    assert without.signal_names == ("logprob", "words")
+    assert LikelihoodData.of(without, preset=IN_SAMPLE).logit.shape[0] == 2
+    papers = [fit_map(one, preset="paper") for one in (observations, alone)]
+    pd.testing.assert_frame_equal(*(fit.parameters() for fit in papers))
+    pd.testing.assert_frame_equal(papers[0].predict(observations), papers[1].predict(alone))
 
 
 def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
@@ -136,32 +107,32 @@ def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
 @pytest.mark.parametrize(
     ("given", "field", "said"),
     [
-        (
-            {"confidences": {"words": 101}},
-            "observations[0].confidences.words",
-            "saw 101; expected a number from 0 to 100",
-        ),
-        ({"confidences": {"words": "sure"}}, "observations[0].confidences.words", "Write confidences in percent"),
-        ({"confidences": {"my words": 50}}, "observations[0].confidences", "names (a letter, then letters, digits"),
-        ({"confidences": {"number": 50}}, "observations[0].confidences", "stands here twice, and differs"),
+        ({"words": 101}, ".words", "saw 101; expected a number from 0 to 100"),
+        ({"words": "sure"}, ".words", "Write confidences in percent"),
+        ({"my words": 50}, "", "names (a letter, then letters, digits"),
+        ({"number": 50}, "", "stands here twice, and differs"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: str, said: str) -> None:
-    report = {"level": 0, "answer": "1", "confidence": 80, **given}
+    report = {"level": 0, "answer": "1", "confidence": 80, "confidences": given}
     with pytest.raises(ObservationError) as raised:
         Observations.from_records([{"problem_id": "a", "gold_answer": "1", "observations": [report]}])
-    assert raised.value.field.startswith(field)
+    assert raised.value.field.startswith(f"observations[0].confidences{field}")
     assert said in str(raised.value)
 
 
-def test_what_is_wrong_in_a_table_is_said_with_its_column_and_fractions_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "all.csv"
+def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(fit, observations, tmp_path) -> None:
+    assert observations.signal_names == NAMES
+    frame, path = observations.to_frame(), tmp_path / "all.csv"
+    columns = ["confidence", "confidence_logprob", "confidence_words"]
+    assert frame.columns[4:7].tolist() == columns
+    frame[columns] /= 100
+    fractions = Observations.from_frame(frame, scale="fraction")
+    pd.testing.assert_frame_equal(fit.predict(fractions), fit.predict(observations))
+    with pytest.raises(ObservationError, match="look like fractions"):
+        Observations.from_frame(frame)
     path.write_text("problem_id,level,answer,confidence,confidence_words,gold_answer\na,0,1,80,120,1\n")
     with pytest.raises(ObservationError, match=r"line 2, field confidence_words: .* saw 120"):
-        Observations.read(path)
-    rows = "".join(f"q{k},0,1,80,0.{k + 1},1\n" for k in range(6))
-    path.write_text(f"problem_id,level,answer,confidence,confidence_words,gold_answer\n{rows}")
-    with pytest.raises(ObservationError, match="look like fractions"):
         Observations.read(path)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from bayes_direag.inference.posterior import evaluated_draws
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.doors import assert_every_door_says_the_same
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
 JUDGES = {"good": (0.85, 0.1), "fair": (0.75, 0.3), "yes-sayer": (0.99, 0.75), "coin": (0.5, 0.5), "last": (0.8, 0.2)}
@@ -39,7 +37,13 @@ def fit() -> Fit:
     return fit_map(OBSERVATIONS, preset=preset("bayes", recalibration={"method": "none"}))
 
 
+def by_answer(found: pd.DataFrame) -> dict[str, float]:
+    return dict(zip(found["answer"].fillna(brute_force.NULL), found["probability"], strict=True))
+
+
 def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> None:
+    """A label that was not met before has no prior."""
+    assert OBSERVATIONS.voting == tuple(JUDGES)
     rows = fit.predict_candidates(OBSERVATIONS).groupby("problem_id", sort=False)
     raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
     reached = evaluated_draws(model_of(fit.preset), raw, fit.likelihood_data).log_likelihood[0, 0]
@@ -49,26 +53,14 @@ def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> No
     for row, (_, found) in enumerate(rows):
         reports = brute_force.reports_of(OBSERVATIONS, row)
         expected = brute_force.support(brute_force.scores(reports, values, fit.preset.eps))
-        by_answer = dict(zip(found["answer"].fillna(brute_force.NULL), found["probability"], strict=True))
-        assert by_answer == pytest.approx(expected, rel=1e-9)
+        assert by_answer(found) == pytest.approx(expected, rel=1e-9)
         gold = str(RECORDS[row]["gold_answer"])
         state = gold if gold in expected else brute_force.NULL
         assert math.exp(reached[row]) == pytest.approx(expected[state], rel=1e-6)
-
-
-def test_every_door_takes_votes_and_says_the_same(fit: Fit, tmp_path: Path) -> None:
-    assert OBSERVATIONS.voting == tuple(JUDGES)
-    assert_every_door_says_the_same(fit, OBSERVATIONS, tmp_path)
-
-
-def test_a_label_not_met_before_has_no_prior(fit: Fit) -> None:
     other = [{"problem_id": "a", "observations": [{"level": 0, "level_name": "good", "answer": "unsure"}]}]
+    expected = brute_force.support(brute_force.scores([(0, "unsure", float("nan"))], values, fit.preset.eps))
     found = fit.predict_candidates(Observations.from_records(other, "text"))
-    scores = brute_force.scores([(0, "unsure", float("nan"))], brute_force.of_map(fit), fit.preset.eps)
-    expected = brute_force.support(scores)
-    assert dict(zip(found["answer"].fillna(brute_force.NULL), found["probability"], strict=True)) == pytest.approx(
-        expected
-    )
+    assert by_answer(found) == pytest.approx(expected)
 
 
 def test_a_label_is_right_as_often_as_its_prior_learns() -> None:
@@ -82,15 +74,15 @@ def test_a_label_is_right_as_often_as_its_prior_learns() -> None:
 
 
 def test_a_level_without_confidences_votes_beside_others_that_state_them() -> None:
-    rows = [json.loads(json.dumps(record)) for record in RECORDS]
+    """The fit knows who states confidences, whatever another file holds of them."""
+    rows = json.loads(json.dumps(RECORDS))
     for number, row in enumerate(rows):
         for report in row["observations"]:
             if report["level_name"] != "coin":
                 report["confidence"] = 60 + (number % 4) * 10
     mixed = Observations.from_records(rows)
-    fit = fit_map(mixed)
     assert mixed.voting == ("coin",)
-    # the fit knows who states confidences, whatever another file holds of them
+    fit = fit_map(mixed)
     reports = next(row["observations"] for row in rows[1:] if said(row, "fair") != said(row, "coin"))
     for confidence, n_used in ((None, 1), (99, 5)):
         new = [{"problem_id": "a", "observations": [{**report, "confidence": confidence} for report in reports]}]
@@ -98,15 +90,14 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
         assert found.n_used.tolist() == [n_used]
         if confidence is None:
             assert found.answer.tolist() == [said({"observations": reports}, "coin")]
-    # nor does it matter of how many of its questions another file holds confidences of a level that only votes
     expected = fit.predict(Observations.from_records(rows[1:3]))
+    assert expected.n_used.tolist() == [5, 5]
     for stating in ((), ("q1",), ("q1", "q2")):
         new = json.loads(json.dumps(rows[1:3]))
         for row in new:
             coin = next(report for report in row["observations"] if report["level_name"] == "coin")
             coin["confidence"] = 70 if row["problem_id"] in stating else None
         pd.testing.assert_frame_equal(fit.predict(Observations.from_records(new)), expected)
-    assert expected.n_used.tolist() == [5, 5]
 
 
 def said(row: dict[str, object], judge: str) -> str:

@@ -1,0 +1,124 @@
+"""What the final calibration of a MAP is learned from: fits to other folds, or questions kept apart."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from bayes_direag import Fit, Observations, fit_map, fit_nuts, preset
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fitting import fit_map_batch
+from bayes_direag.fits.folds import assign_folds
+from bayes_direag.inference.recalibration import Outcomes
+from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.model.settings import RecalibrationSettings, SamplingSettings
+from tests.bayes_direag import brute_force
+
+#: Votes alone; calibrated in sample, on three folds, or on a fourth of the questions.
+COUNT = preset("paper", "count", recalibration={"split": 0})
+HONEST, SPLIT = (preset(COUNT, recalibration=own) for own in ({"out_of_fold": 3}, {"split": 4}))
+
+
+def states(fit: Fit, observations: Observations, row: int) -> dict[str, float]:
+    """Return the support of each answer to a question, by the equations in plain Python."""
+    reports = brute_force.reports_of(observations, row)
+    found = brute_force.support(brute_force.scores(reports, brute_force.of_map(fit), fit.preset.eps))
+    del found[brute_force.NULL]
+    return found
+
+
+def assert_optimal(fit: Fit, support: list[float], right: list[bool]) -> None:
+    """Check that the gradient of the penalised loss of these answers is 0."""
+    a, b = (fit.recalibration.coefficients[name].item() for name in ("intercept", "slope"))
+    logit = np.log(support) - np.log1p(-np.array(support))
+    residual = 1 / (1 + np.exp(-(a + b * logit))) - right
+    np.testing.assert_allclose(residual.mean() + 0.001 * a, 0, atol=1e-6)
+    np.testing.assert_allclose((residual * logit).mean() + 0.001 * (b - 1), 0, atol=1e-6)
+
+
+def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simulated: Observations) -> None:
+    fit = fit_map(simulated, preset=HONEST, seed=11)
+    hashed = [sha256(f"11 {name}".encode()).digest() for name in simulated.problem_id]
+    fold = np.argsort(np.argsort(np.array(hashed))) % 3
+    selected, support, right = fit.predict(simulated)["answer"], [], []
+    for number in range(3):
+        rest = fit_map(simulated.select(fold != number), preset=COUNT)
+        for row in np.flatnonzero(fold == number):
+            every = states(rest, simulated, row)
+            for answer in (max(sorted(every), key=every.get), selected[row]):  # each by half
+                support.append(every[answer])
+                right.append(answer == simulated.questions[row].gold_answer)
+    assert_optimal(fit, support, right)
+    in_sample = fit_map(simulated, preset=COUNT).recalibration.coefficients["slope"]
+    assert abs(in_sample - fit.recalibration.coefficients["slope"]).item() > 1e-4
+
+
+def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simulated: Observations) -> None:
+    one = np.arange(len(simulated)) == 5
+    fits = fit_map_batch(simulated, np.stack([~one, one]), preset=HONEST, seed=2)
+    alone = [fit_map(simulated.select(row), preset=HONEST, seed=2) for row in (~one, one)]
+    in_sample = fit_map(simulated.select(one), preset=COUNT)
+    for found, expected in zip([*fits, fits[1]], [*alone, in_sample], strict=True):
+        np.testing.assert_allclose(found.parameters()["mode"], expected.parameters()["mode"], rtol=1e-5)
+
+
+def test_it_is_learned_without_the_cluster(simulated: Observations) -> None:
+    some = simulated.select(slice(0, 60))
+    clusters = {"alone": None, "each": some.problem_id, "as one": ("all",) * 60}
+    fits = {name: fit_map(replace(some, cluster=own), preset=HONEST) for name, own in clusters.items()}
+    fits["in sample"] = fit_map(some, preset=COUNT)
+    found = {name: fit.recalibration.of_selected(np.array([[0.3, 0.8]])) for name, fit in fits.items()}
+    np.testing.assert_array_equal(found["alone"], found["each"])
+    np.testing.assert_allclose(found["as one"], found["in sample"], rtol=1e-6)
+    assert np.abs(found["alone"] - found["as one"]).max() > 1e-4
+
+
+def test_a_split_is_the_part_that_the_evidence_has_not_seen(simulated: Observations) -> None:
+    fit = fit_map(simulated, preset=SPLIT, seed=3)
+    learnable = np.flatnonzero(simulated.labelled & simulated.answered)
+    apart = learnable[assign_folds(len(learnable), 4, 3) == 0]
+    alone = fit_map(simulated.select(np.setdiff1d(learnable, apart)), preset=COUNT)
+    weights = [found.parameters().query("parameter == 'weight'")["mode"] for found in (fit, alone)]
+    np.testing.assert_allclose(*weights, rtol=1e-6)
+    every = [states(alone, simulated, row) for row in apart]
+    best = [max(sorted(own), key=own.get) for own in every]
+    right = [answer == simulated.questions[row].gold_answer for answer, row in zip(best, apart, strict=True)]
+    assert_optimal(fit, [own[answer] for own, answer in zip(every, best, strict=True)], right)
+    assert fit.has_seen(simulated)[learnable].all()
+    assert set(fit.calibrated_on) == set(np.array(simulated.problem_id)[apart])
+
+
+def test_nuts_keeps_the_same_questions_apart_as_a_map(simulated: Observations) -> None:
+    """Its evidence is that of a fit to the others, and its calibration learns from what that predicts of these."""
+    some, sampling = simulated.select(slice(0, 120)), SamplingSettings(n_chains=2, n_warmup=30, n_draws=40)
+    fit, point = fit_nuts(some, preset=SPLIT, sampling=sampling, seed=3), fit_map(some, preset=SPLIT, seed=3)
+    assert (fit.calibrated_on, fit.fingerprint) == (point.calibrated_on, point.fingerprint)
+    assert fit.fitted.problem_id == point.fitted.problem_id
+    assert fit.fingerprint == some.select(some.informative).fingerprint
+    apart = np.isin(some.problem_id, fit.calibrated_on)
+    bare = preset(COUNT, recalibration={"method": "none"})
+    alone = fit_nuts(some.select(~apart), preset=bare, sampling=sampling, seed=3)
+    np.testing.assert_array_equal(fit.tree["posterior"]["weight"], alone.tree["posterior"]["weight"])
+    predicted = alone.predict(some.select(apart), warn=False)
+    right = some.select(apart).is_right(predicted["answer"])
+    outcomes = Outcomes(predicted["support"].to_numpy()[None], right[None], np.ones((1, len(right))))
+    expected = draw_recalibration(outcomes, SPLIT.recalibration, (2, 40), np.random.default_rng([3, 2]))
+    for name, values in expected.coefficients.items():
+        np.testing.assert_allclose(fit.recalibration.coefficients[name], values)
+
+
+def test_clusters_are_split_whole(simulated: Observations) -> None:
+    whole = replace(simulated, cluster=tuple(f"c{row // 6}" for row in range(240)))
+    names = fit_map(whole, preset=SPLIT).calibrated_on
+    clusters = {simulated.problem_id.index(name) // 6 for name in names}
+    own = np.isin(np.arange(240) // 6, [*clusters]) & whole.informative
+    assert set(names) == set(np.array(simulated.problem_id)[own])
+
+
+def test_refusals(simulated: Observations) -> None:
+    for settings, said in (({"split": 5, "out_of_fold": 5}, "exclude each other"), ({"split": 1}, "at least 2 parts")):
+        with pytest.raises(ValueError, match=said):
+            RecalibrationSettings(**settings)
+    with pytest.raises(DirEAGError, match="cannot deal 3 usable questions into 4 folds"):
+        fit_map(simulated.select(np.flatnonzero(simulated.informative)[:3]), preset=SPLIT)
