@@ -38,13 +38,15 @@ def test_the_counts_are_those_of_the_replies() -> None:
     counts = tally()
     assert (counts.settled, counts.n_slots, counts.n_done) == (2, 4, 1)
     assert (counts.statuses, counts.n_unanswered) == ({"no_answer": 1, "repaired": 1}, 0)
-    assert counts.accuracy == 0.5
     unlabelled = Observation(level=0, level_name="low", answer="9", confidence=50)
     counts.add_reply(ParseStatus.OK, "stop", [unlabelled], None)
+    assert counts.accuracy == 0.5
     low, high = counts.levels.to_dict("records")
     assert [low[name] for name in ("name", "n", "parsed", "accuracy", "mean_confidence")] == ["low", 2, 1, 1, 0.65]
     assert (high["parsed"], high["accuracy"], math.isnan(high["mean_confidence"])) == (0, 0, True)
     assert counts.record()["levels"][1]["mean_confidence"] is None
+    counts.add_reply(ParseStatus.OK, "stop", [unlabelled], "9")
+    assert counts.accuracy == 2 / 3
 
 
 def test_without_gold_answers_accuracy_is_undefined_and_not_shown() -> None:

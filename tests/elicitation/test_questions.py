@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,14 @@ def test_a_larger_sample_goes_on_from_a_smaller_one() -> None:
     assert set(all_of_them) == set(questions.problems)
     assert questions.problems != all_of_them
     assert questions.sample(9, seed=4).problems != larger
+
+
+def test_the_digest_is_of_ids_texts_gold_answers_and_order() -> None:
+    first, second = load_questions(SUMS, limit=2).problems
+    changed = [replace(first, **{field: "7"}) for field in ("problem_id", "question", "gold_answer")]
+    sets = [(first, second), (second, first), *((one, second) for one in changed)]
+    assert len({QuestionSet("sums", problems, "numeric").digest for problems in sets}) == 5
+    assert QuestionSet("a", (replace(first, dataset="a"),), "text").digest == load_questions(SUMS, limit=1).digest
 
 
 def test_a_limit_reports_only_the_rows_it_reaches(tmp_path: Path) -> None:
