@@ -41,33 +41,26 @@ def test_every_prompt_is_what_the_code_returns(tmp_path: Path) -> None:
         )
 
 
+STEERED, AGAIN, _ = FILES
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "complaint"),
     [
-        ("direag_core/prompts.py", None, "", r"prompts\.py cannot be read \(No such file"),
-        ("direag_core/inference.py", "def", "de f", r"inference\.py cannot be read \(invalid syntax"),
-        ("direag_core/inference.py", "def", "\0", r"cannot be read \(source code"),
-        ("direag_core/prompts.py", "STEERING_LEVELS", "LEVELS", "STEERING_LEVELS: saw 'no such list'"),
-        ("direag_core/prompts.py", '"index": 2', '"index": 1', "STEERING_LEVELS: saw '.1, 0, 1.'; expected a list of"),
-        ("direag_core/prompts.py", '"shift": ""', '"shift": len("")', "STEERING_LEVELS: saw 'ValueError"),
-        ("direag_core/prompts.py", "def build_prompt", "def prompt", "build_prompt: saw 'no such function'"),
-        ("direag_core/prompts.py", 'how = "slowly, "', "print()", r"build_prompt: saw 'print\(\)'; expected assignm"),
-        ("direag_core/prompts.py", "{note}\\\\n", "{note.upper()}", "build_prompt: saw 'note.upper"),
-        ("direag_core/prompts.py", "{note}\\\\n", "{other}", "build_prompt: saw \"'other'\""),
-        (
-            "direag_core/prompts.py",
-            "\\\\n{question}",
-            "",
-            "build_prompt: saw 'Read .* expected a prompt with the question",
-        ),
-        (
-            "direag_core/prompts.py",
-            "{how}and",
-            "{level['name']} and",
-            "prompts that differ by the shift of the level alone",
-        ),
-        ("direag_core/prompts.py", '"name": "vanilla", ', "", "STEERING_LEVELS: saw \"KeyError 'name'"),
-        ("direag_core/inference.py", 'f"{prompt}\\\\n\\\\n"', "", "build_format_retry_prompt: saw 'Mind"),
+        (STEERED, None, "", r"prompts\.py cannot be read \(No such file"),
+        (AGAIN, "def", "de f", r"inference\.py cannot be read \(invalid syntax"),
+        (AGAIN, "def", "\0", r"cannot be read \(source code"),
+        (STEERED, "STEERING_LEVELS", "LEVELS", "STEERING_LEVELS: saw 'no such list'"),
+        (STEERED, '"index": 2', '"index": 1', "STEERING_LEVELS: saw '.1, 0, 1.'; expected a list of"),
+        (STEERED, '"shift": ""', '"shift": len("")', "STEERING_LEVELS: saw 'ValueError"),
+        (STEERED, "def build_prompt", "def prompt", "build_prompt: saw 'no such function'"),
+        (STEERED, 'how = "slowly, "', "print()", r"build_prompt: saw 'print\(\)'; expected assignm"),
+        (STEERED, "{note}\\\\n", "{note.upper()}", "build_prompt: saw 'note.upper"),
+        (STEERED, "{note}\\\\n", "{other}", "build_prompt: saw \"'other'\""),
+        (STEERED, "\\\\n{question}", "", "build_prompt: saw 'Read .* expected a prompt with the question"),
+        (STEERED, "{how}and", "{level['name']} and", "prompts that differ by the shift of the level alone"),
+        (STEERED, '"name": "vanilla", ', "", "STEERING_LEVELS: saw \"KeyError 'name'"),
+        (AGAIN, 'f"{prompt}\\\\n\\\\n"', "", "build_format_retry_prompt: saw 'Mind"),
     ],
 )
 def test_a_fault_is_named_with_file_and_name(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,21 +97,28 @@ class Machine:
         token: str | None = None,
         lost: str = "",
         free: float = 1e12,
+        broken: str = "",
     ) -> None:
         gpu = {"name": "Test GPU", "major": major, "minor": 0, "free": (gib or 0) * GIB}
         hub = self.folder / "modules" / "huggingface_hub"
         hub.mkdir(parents=True, exist_ok=True)
         (hub.parent / "torch.py").write_text(TORCH.format(said=gpu if gib else None, built=built))
         facts = {"folder": str(self.folder), "gated": gated, "token": token, "lost": lost, "revision": REVISION}
-        (hub / "__init__.py").write_text(HUB.format(free=free, **facts))
+        (hub / "__init__.py").write_text(broken or HUB.format(free=free, **facts))
         (hub / "errors.py").write_text(ERRORS)
         self._monkeypatch.setenv("PYTHONPATH", f"{hub.parent}{os.pathsep}{ROOT}")
         self._monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    def server(self, *arguments: str, revision: str | None = None) -> ServedEngine:
-        log = self.folder / "run" / "server.log"
-        settings: dict[str, Any] = {"launch": STUB, "arguments": arguments, "fetcher": sys.executable}
-        return ServedEngine("some/model", "stub", log, revision=revision, **settings)
+    def server(
+        self,
+        *,
+        source: str = "some/model",
+        arguments: Sequence[str] = ("--dtype", "bfloat16"),
+        fetcher: str = sys.executable,
+        revision: str | None = None,
+    ) -> ServedEngine:
+        log, own = self.folder / "run" / "server.log", {"fetcher": fetcher, "revision": revision}
+        return ServedEngine(source, "stub", log, launch=STUB, arguments=arguments, **own)
 
     def downloaded(self) -> list[str]:
         return [path.name for path in self.folder.iterdir() if len(path.name) == 40]
@@ -123,7 +131,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize("given", [None, "a" * 40])
 def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Machine, given: str | None) -> None:
-    server = machine.server("--dtype", "bfloat16", revision=given)
+    server = machine.server(revision=given)
     fetched = asyncio.run(server.fetch())
     assert fetched is not None
     assert fetched.device == "Test GPU"
@@ -139,29 +147,30 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
 
 
 @pytest.mark.parametrize(
-    ("state", "arguments", "message"),
+    ("state", "server", "message"),
     [
-        ({"major": 7}, (), r"Test GPU, of compute capability 7\.0; expected 8\.0 or higher"),
-        ({"gib": None, "built": "12.8"}, (), r"saw no GPU; expected one, because this PyTorch is built for CUDA 12\.8"),
-        (
-            {"gib": 14},
-            ("--load-format", "safetensors"),
-            r"saw 15\.0 GB free on Test GPU; expected more than the 15\.2 GB of the weights",
-        ),
-        ({"free": 15e9}, (), r"saw 15\.0 GB free on the disk of .*cache; expected 15\.2 GB for its files"),
-        ({"gated": True}, (), "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
-        ({"gated": True, "token": "bad"}, (), r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
-        ({"lost": "repository"}, (), "there is no such model, or HF_TOKEN does not open it"),
-        ({"lost": "revision"}, (), "there is no revision"),
-        ({"lost": "network"}, (), r"the hub cannot be reached \(OSError: lost\), and the model was not downloaded"),
+        ({"major": 7}, {}, r"Test GPU, of compute capability 7\.0; expected 8\.0 or higher"),
+        ({"gib": None, "built": "12.8"}, {}, r"saw no GPU; expected one, because this PyTorch is built for CUDA 12\.8"),
+        ({"gib": 14}, {}, r"saw 15\.0 GB free on Test GPU; expected more than the 15\.2 GB of the weights"),
+        ({"gib": 14}, {"arguments": ("--load-format", "safetensors")}, r"saw 15\.0 GB free on Test GPU"),
+        ({"free": 15e9}, {}, r"saw 15\.0 GB free on the disk of .*cache; expected 15\.2 GB for its files"),
+        ({"gated": True}, {}, "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
+        ({"gated": True, "token": "bad"}, {}, r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
+        ({"lost": "repository"}, {}, "there is no such model, or HF_TOKEN does not open it"),
+        ({"lost": "revision"}, {}, "there is no revision"),
+        ({"lost": "network"}, {}, r"the hub cannot be reached \(OSError: lost\), and the model was not downloaded"),
+        ({}, {"source": "./models/mine"}, r"--model \./models/mine: saw no such folder"),
+        ({}, {"fetcher": "/bin/echo"}, "of /bin/echo; expected where the model is"),
+        ({}, {"arguments": ("--tensor-parallel-size", "two")}, "--vllm-args --tensor-parallel-size: saw 'two'"),
+        ({"broken": "raise ValueError('broken')"}, {}, r"(?s)some/model could not be fetched.*ValueError: broken"),
     ],
 )
 def test_what_cannot_be_served_is_told_before_the_download(
-    machine: Machine, state: dict[str, Any], arguments: tuple[str, ...], message: str
+    machine: Machine, state: dict[str, Any], server: dict[str, Any], message: str
 ) -> None:
     machine.set(**state)
     with pytest.raises(EngineError, match=message):
-        asyncio.run(machine.server("--dtype", "bfloat16", *arguments).fetch())
+        asyncio.run(machine.server(**server).fetch())
     assert machine.downloaded() == []
 
 
@@ -176,41 +185,16 @@ def test_what_cannot_be_served_is_told_before_the_download(
         ({"gated": True, "token": "good"}, ()),
     ],
 )
-def test_what_can_be_served_is_fetched(machine: Machine, state: dict[str, Any], arguments: tuple[str, ...]) -> None:
+def test_what_can_be_served_is_fetched_once(
+    machine: Machine, state: dict[str, Any], arguments: tuple[str, ...]
+) -> None:
     machine.set(**state)
-    asyncio.run(machine.server(*arguments).fetch())
+    asyncio.run(machine.server(arguments=arguments).fetch())
     assert machine.downloaded() == [REVISION]
-
-
-def test_a_folder_that_is_not_there_is_no_name_on_the_hub(machine: Machine) -> None:
-    server = ServedEngine("./models/mine", "m", machine.folder / "server.log", launch=STUB, fetcher=sys.executable)
-    with pytest.raises(EngineError, match=r"--model \./models/mine: saw no such folder"):
-        asyncio.run(server.fetch())
-
-
-def test_without_a_connection_what_was_fetched_before_will_do(machine: Machine) -> None:
-    asyncio.run(machine.server().fetch())
-    machine.set(lost="network")
-    fetched = asyncio.run(machine.server(revision=REVISION).fetch())
+    machine.set(**state | {"lost": "network"})  # what was fetched before will do
+    fetched = asyncio.run(machine.server(arguments=arguments, revision=REVISION).fetch())
     assert fetched is not None
     assert fetched.revision == REVISION
-
-
-def test_a_program_that_fetches_nothing_and_a_number_that_is_none_are_told(machine: Machine) -> None:
-    for fetcher, arguments, message in (
-        ("/bin/echo", (), "of /bin/echo; expected where the model is"),
-        (sys.executable, ("--tensor-parallel-size", "two"), "--vllm-args --tensor-parallel-size: saw 'two'"),
-    ):
-        log = machine.folder / "server.log"
-        server = ServedEngine("some/model", "m", log, launch=STUB, fetcher=fetcher, arguments=arguments)
-        with pytest.raises(EngineError, match=message):
-            asyncio.run(server.fetch())
-
-
-def test_a_fetch_that_breaks_is_told_with_its_last_words(machine: Machine) -> None:
-    (machine.folder / "modules" / "huggingface_hub" / "__init__.py").write_text("raise ValueError('broken')")
-    with pytest.raises(EngineError, match=r"(?s)some/model could not be fetched.*ValueError: broken"):
-        asyncio.run(machine.server().fetch())
 
 
 def test_a_run_records_the_commit_and_goes_on_with_no_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

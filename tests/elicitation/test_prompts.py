@@ -37,15 +37,16 @@ def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, st
     prompts = [messages(protocol, level, "Q?")[0]["content"] for level in range(5)]
     notes = [" ".join(text.partition(start)[2].strip().partition(end)[0].split()) for text in prompts]
     assert all(re.match(r"\(1\) The confidence \w+ how likely you think .*\btrue\.", note) for note in notes)
-    assert [WARY in note for note in notes] == [True, True, False, False, False]
-    assert [BOLD in note for note in notes] == [False, False, False, True, True]
-    assert ["mportant decisions" in note for note in notes] == [True, True, False, True, True]
-    assert ["very cautious" in note and "low confidence on almost all" in note for note in notes] == [True] + [
-        False
-    ] * 4
-    assert ["very confident" in note and "high confidence on almost all" in note for note in notes] == [False] * 4 + [
-        True
-    ]
+    said = {
+        WARY: "11000",
+        BOLD: "00011",
+        "mportant decisions": "11011",
+        "very cautious": "10000",
+        "low confidence on almost all": "10000",
+        "very confident": "00001",
+        "high confidence on almost all": "00001",
+    }
+    assert {words: "".join(str(int(words in note)) for note in notes) for words in said} == said
     assert "(2)" not in notes[2]
     assert all("Answer and Confidence (0-100):" in text and "step by step" in text for text in prompts)
 
@@ -133,11 +134,13 @@ def test_own_levels_and_examples_from_a_file(tmp_path: Path) -> None:
         (f"{LEVELS}sampling = {{warmth = 1}}", "field levels.hurried.sampling: .*warmth"),
         (f"{LEVELS}model = ''", "field levels.hurried.model"),
         ("levels = [", "cannot be read .*expected a TOML file"),
+        (None, "cannot be read"),
     ],
 )
-def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str | None, complaint: str) -> None:
     path = tmp_path / "levels.toml"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(DirEAGError, match=complaint) as caught:
         load_protocol("steered", path)
     assert str(caught.value).startswith(str(path))
@@ -169,13 +172,6 @@ def test_a_level_may_name_its_model_and_how_it_is_sampled(tmp_path: Path) -> Non
     assert "secret" not in str(TypeAdapter(Protocol).dump_python(protocol))
 
 
-def test_missing_files_and_unknown_protocols(tmp_path: Path) -> None:
-    with pytest.raises(DirEAGError, match="cannot be read"):
-        load_protocol("steered", tmp_path / "none.toml")
-    with pytest.raises(DirEAGError, match="expected one of steered, samples, topk"):
-        load_protocol("steerd")
-
-
 def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
     known = prompt_hash(STEERED)
     assert re.fullmatch("[0-9a-f]{64}", known)
@@ -205,8 +201,8 @@ def test_a_reply_in_json_is_asked_for_at_the_same_levels() -> None:
         assert protocol.schema is not None
         assert text.schema is None
         assert prompt_hash(protocol) not in (prompt_hash(text), prompt_hash(dataclasses.replace(protocol, schema=None)))
-    with pytest.raises(DirEAGError, match="released code have no JSON form"):
-        load_protocol("steered", wording="paraphrased", form="json")
+    with pytest.raises(DirEAGError, match="expected one of steered, samples, topk"):
+        load_protocol("steerd")
 
 
 def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
