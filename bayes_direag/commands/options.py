@@ -106,7 +106,7 @@ def chosen_columns(
     groups: str | None,
     known: Columns | None = None,
 ) -> Columns | None:
-    """Return how a table is read: as ``known``, from a fit, but for the options that are given."""
+    """Combine the column names of a fit (``known``) with the options given; options win."""
     if not (column or scale or groups):
         return known
     base = known or Columns()

@@ -193,7 +193,7 @@ class Columns:
 
     @cached_property
     def _renamed(self) -> dict[str, str | None]:
-        """Our names by theirs where they differ; None for one of our names that is not theirs."""
+        """Map their names to ours; None hides a column of theirs that happens to have one of our names."""
         ours = {**dict.fromkeys(map(_our_name, NAMED)), **{their: our for our, their in self.spelling.items()}}
         return {their: our for their, our in ours.items() if their != our}
 

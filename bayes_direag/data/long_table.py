@@ -251,7 +251,7 @@ class LongTable:
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
 
     def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
-        """Return the table itself; raise ObservationError for the first question that is wrong or cannot be used."""
+        """Check every question, and return the table; ObservationError names the first bad one."""
         if not len(self):
             return self
         unusable = [is_bad for _, is_bad in self._columns.values()]
@@ -394,7 +394,7 @@ def _rules(name: str) -> Callable[[list[Any]], list[Any]]:
 
 
 def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]:
-    """Return a column as its field has it in a record, and in which rows the value cannot be used."""
+    """Convert a column to its field's type; also return the rows that cannot be converted."""
     check, values = _rules("confidence" if is_signal(name) else name), list(column.values)
     is_bad = np.zeros(len(values) + 1, bool)
     try:

@@ -44,7 +44,7 @@ class Recalibration:
     #: ``intercept`` and ``slope``; of a partial fit also ``share``.
     coefficients: dict[str, Float[np.ndarray, "chain draw"]]
     eps: float
-    #: The largest number of usable reports of a fitted question, of which ``share`` takes the share.
+    #: Most usable reports of any fitted question; ``share`` is relative to it.
     most_reports: int = 1
 
     @classmethod
