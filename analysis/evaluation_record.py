@@ -28,7 +28,7 @@ class EvaluationSettings(Settings):
 
 
 class Origin(Settings):
-    """Which observations were read."""
+    """Which observations were read; ``learned_sha256`` is that of the labelled, answered ones, as a fit has it."""
 
     questions: int
     answers: AnswerKind
@@ -36,6 +36,7 @@ class Origin(Settings):
     datasets: tuple[str, ...]
     models: tuple[str, ...]
     sha256: str
+    learned_sha256: str
     columns: tuple[str, ...] = ()
     scale: ConfidenceScale | None = None
     groups: str | None = None
@@ -51,6 +52,7 @@ class Origin(Settings):
             datasets=observations.datasets,
             models=observations.models,
             sha256=observations.fingerprint,
+            learned_sha256=observations.select(observations.labelled & observations.answered).fingerprint,
             columns=tuple(names.pairs),
             scale=names.scale,
             groups=names.groups,

@@ -155,7 +155,7 @@ class Explanation:
         axes.set_yticks(place, [without_formulas(_answer_or_null(answer, 22)) for answer in states["answer"]])
         axes.set(xlim=(0, 1.08), xlabel="support", xticks=np.linspace(0, 1, 6))
         axes.grid(visible=False, axis="y")
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
     def _colours(self) -> Iterator[object]:
         from matplotlib import colormaps

@@ -379,7 +379,7 @@ def _fit_blocks(
         )
         return
     yield fit_terms(fit, name)
-    if fit.fingerprint != evaluation.record.observations.sha256:
+    if fit.fingerprint != evaluation.record.observations.learned_sha256:
         yield Paragraph("These are not the questions of the evaluation, or the answers to them differ.", "warning")
     yield from learned_blocks(fit)
     yield from _drawn(fit_pictures(fit, level=evaluation.settings.interval_level), on_step)

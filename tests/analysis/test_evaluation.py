@@ -1,6 +1,7 @@
-"""Whole evaluations, against recorded ones and against their own parts."""
+"""Evaluations against their own parts, as they are made, written and read again."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,174 +13,123 @@ from analysis.evaluation import FITS, MANIFEST, TABLES, Evaluation, evaluate
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.methods.registry import EVALUATED_METHODS, SAMPLED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
-from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
+from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.folds import assign_folds
-from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import Preset, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.conftest import METHODS
+from tests.analysis.made import made_evaluation, write_run
+from tests.bayes_direag.fits.test_groups import grouped
+from tests.command_line import contents
 
-RECORDED_SEED = 20260517
-RULES = ["majority", "mean_confidence", "steerconf"]
 FROM_ONE_ELICITATION = tuple(method for method in EVALUATED_METHODS if method not in SAMPLED_METHODS)
-CALIBRATED = (
-    ("count", "count_calibrated", "count"),
-    ("level", "level_calibrated", "level"),
-    ("confidence", "direag", "confidence"),
-)
-
-
-#: What learns nothing, what learns cheaply, and a fit before and after its calibration.
-METHODS = ("vanilla", "conditional_logit", "confidence", "direag")
+COLUMNS = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
+COLUMNS += ["null_probability", "state_probability", "cluster"]
 
 
 @pytest.fixture(scope="module")
-def questions() -> Observations:
+def few() -> Observations:
     return simulate_observations(n=80, seed=9)
 
 
-#: One fitting question of this fold has two candidates whose support differs by 3e-5 at the optimum. The recorded
-#: optimiser stopped short of it, on the other side of the tie; whether that answer is right moves the recalibration.
-TIED = {"set": "strong", "fold": "0", "method": "direag"}
+class TestWhole:
+    def test_every_method_has_a_row_for_every_question(self, evaluation: Evaluation) -> None:
+        assert tuple(evaluation.metrics["method"]) == METHODS
+        assert list(evaluation.predictions) == COLUMNS
+        for method, rows in evaluation.predictions.groupby("method"):
+            assert rows["problem_id"].is_unique
+            assert len(rows) == 82
+            assert rows["fold"].dropna().is_monotonic_increasing
+            stated = rows[["null_probability", "state_probability"]].notna().any(axis=None)
+            assert stated == (method in ("conditional_logit", "confidence", "direag"))
 
+    def test_unanswered_and_unlabelled_questions_are_kept_and_counted(self, evaluation: Evaluation) -> None:
+        rows = evaluation.own.set_index("problem_id")
+        for name in ("silent 0", "silent 1"):
+            assert rows.loc[name, ["fold", "answer", "probability"]].isna().all()
+            assert not rows.loc[name, "correct"]
+        hidden = rows.loc[list(evaluation.observations.problem_id[1:11])]
+        assert hidden["correct"].isna().all()
+        assert hidden["probability"].notna().all()
+        metrics = evaluation.metrics.set_index("method")
+        assert (metrics.loc["direag", "n"], metrics.loc["direag", "unanswered"]) == (70, 2)
+        vanilla = evaluation.predictions.query("method == 'vanilla' and correct.notna()")
+        assert metrics.loc["vanilla", "unanswered"] == vanilla["probability"].isna().sum() > 2
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["weak", "strong", "mid", "train"])
-def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) -> None:
-    observations = Observations.read(golden / f"{name}.parquet")
-    test = Observations.read(golden / "test.parquet") if name == "train" else None
-    recorded = pd.read_parquet(golden / f"{name}.predictions.parquet")
-    methods = tuple(dict.fromkeys(recorded["method"]))
-    found = evaluate(observations, test, preset="release", methods=methods, seed=RECORDED_SEED, n_resamples=1)
+    def test_metrics_are_those_of_the_predictions(self, evaluation: Evaluation) -> None:
+        rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()")
+        rows = rows.dropna(subset="probability")
+        found = evaluation.metrics.set_index("method").loc["conditional_logit"]
+        right = rows["correct"].astype(float)
+        np.testing.assert_allclose(found["accuracy"], right.mean())
+        loss = (rows["probability"] - right) ** 2
+        np.testing.assert_allclose(found["brier"], loss.mean(), atol=1e-5)
+        np.testing.assert_allclose(found["benefit"], (right - loss).sum() / (found["n"] + found["unanswered"]))
+        intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
+        assert evaluation.metrics.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
+        assert found["accuracy_low"] < found["accuracy"] < found["accuracy_high"]
+        assert evaluation.table["benefit"].is_monotonic_decreasing
 
-    if name == "train":
-        recorded["fold"] = "test"
-    both = found.predictions.merge(recorded, on=["problem_id", "fold", "method"], suffixes=("", "_recorded"))
-    assert len(both) == len(found.predictions) == len(recorded)
-    assert (both["answer"] == [canonical(answer, "numeric") for answer in both["answer_recorded"]]).all()
-    assert (both["correct"].astype(bool) == both["correct_recorded"].astype(bool)).all()
-    gap = (both["probability"].clip(1e-6, 1 - 1e-6) - both["confidence"]).abs()
-    assert (gap[both["method"].isin(RULES)] <= 1e-9).all()
-    tied = (both["fold"] == TIED["fold"]) & (both["method"] == TIED["method"]) & (name == TIED["set"])
-    assert (gap[~tied] <= 0.001).all()
-    assert (gap[tied] <= 0.04).all()
+    def test_parameters_and_predictions_are_those_of_its_fits(self, evaluation: Evaluation) -> None:
+        table = evaluation.parameters
+        assert table.groupby(["variant", "fold"]).size().to_dict() == {("confidence", "0"): 25, ("confidence", "1"): 25}
+        assert (table["projected_gradient"] <= 1e-6).all()
+        assert [*evaluation.fits] == [("confidence", "0"), ("confidence", "1")]
+        for (_, fold), fit in evaluation.fits.items():
+            assert (table.loc[table["fold"] == fold, "loss"] == fit.tree["sample_stats"]["loss"].item()).all()
+            rows = evaluation.own[evaluation.own["fold"] == fold].set_index("problem_id")
+            found = fit.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
+            np.testing.assert_allclose(rows["probability"], found["probability"], rtol=1e-12)
 
-    metrics = pd.read_csv(golden / f"{name}.metrics.csv").set_index("method").loc[list(methods)]
-    ours = found.metrics.set_index("method").loc[list(methods)]
-    assert (ours["n"] == metrics["n"]).all()
-    shared = [metric for metric in METRIC_NAMES if metric in metrics]
-    assert len(shared) == 8
-    difference = (ours[shared] - metrics[shared]).abs()
-    # the recorded bins are cut among equal confidences, in the order of the file
-    assert (difference.pop("adaptive_ece") <= 0.009).all()
-    assert (difference.loc[RULES] <= 1e-9).all(axis=None)
-    if name == TIED["set"]:
-        assert difference.loc[TIED["method"], "pr_negative"] <= 0.005
-        difference.loc[TIED["method"], "pr_negative"] = 0.0
-    assert (difference <= 0.003).all(axis=None)
+    def test_its_manifest_has_settings_origin_and_versions(self, evaluation: Evaluation, home: Path) -> None:
+        manifest = json.loads((home / "evaluation" / MANIFEST).read_text())
+        settings = manifest["settings"]
+        assert Preset.model_validate(settings.pop("preset")) == evaluation.settings.preset
+        assert settings == {
+            "fit_method": "map",
+            "sampling": None,
+            "methods": list(METHODS),
+            "vanilla_level": "vanilla",
+            "n_folds": 2,
+            "seed": 1,
+            "n_resamples": 50,
+            "interval_level": 0.95,
+        }
+        assert manifest["observations"] == {
+            "questions": 82,
+            "answers": "numeric",
+            "levels": list(evaluation.observations.level_names),
+            "datasets": ["simulated"],
+            "models": ["simulated"],
+            "sha256": evaluation.observations.fingerprint,
+            "learned_sha256": Fit.load(home / "fit.nc").fingerprint,
+            "columns": [],
+            "groups": None,
+            "scale": None,
+        }
+        assert manifest["test"] is None
+        assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("column", "name"), [*enumerate(("weak", "mid", "strong", "train"))])
-def test_raw_support_is_badly_calibrated_partly_by_the_null_weight_as_the_page_says(
-    column: int, name: str, golden: Path
-) -> None:
-    page = (golden.parents[1] / "docs" / "reproduce-the-paper.md").read_text().partition("| null weight |")[2]
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines()[2:6]]
-    said = {(weight, stage): float(cells[column]) for weight, stage, *cells in rows}
-    observations = Observations.read(golden / f"{name}.parquet")
-    test = Observations.read(golden / "test.parquet") if name == "train" else None
-    stages = {"raw": "confidence", "calibrated": "direag"}
-    for weight in ("balanced", 1):
-        settings = presets.preset("release", null_target_weight=weight)
-        found = evaluate(
-            observations, test, preset=settings, methods=list(stages.values()), seed=RECORDED_SEED, n_resamples=1
+    def test_written_again_it_is_the_same(self, evaluation: Evaluation, home: Path, tmp_path: Path) -> None:
+        evaluation.write(tmp_path / "again")
+        found, known = contents(tmp_path / "again"), contents(home / "evaluation")
+        assert (
+            found.keys()
+            == known.keys()
+            == {*(f"{name}.csv" for name in TABLES), MANIFEST} | {f"{FITS}/confidence-{fold}.nc" for fold in (0, 1)}
         )
-        for stage, method in stages.items():
-            ece = found.metrics.set_index("method").loc[method, "ece"]
-            assert ece == pytest.approx(said["balanced" if weight == "balanced" else "1", stage], abs=0.0015)
+        assert all(found[name] == known[name] for name in found if name.endswith(".csv"))
 
 
-def released_parameters(vector: np.ndarray, variant: str) -> Parameters:
-    """Return natural parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
-    (weight, rest), found = (np.logaddexp(vector[:5], 0), vector[5:]), {}
-    if variant != "count":
-        found["bias"], rest = rest[None, :5], rest[5:]
-    if variant == "confidence":
-        found["slope"], rest = np.full((1, 5, 1), rest[0]), rest[1:]
-    shared = [*np.logaddexp(rest, 0), 1.0][:3]
-    found |= dict(zip(("prior_strength", "null_base", "null_gain"), np.array(shared)[:, None], strict=True))
-    return Parameters(weight=weight[None], **found)
-
-
-@pytest.mark.parametrize(
-    "name", ["train", *(pytest.param(one, marks=pytest.mark.slow) for one in ("weak", "strong", "mid"))]
-)
-def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, golden: Path) -> None:
-    observations = Observations.read(golden / f"{name}.parquet")
-    evaluated = Observations.read(golden / "test.parquet") if name == "train" else observations
-    recorded = pd.read_parquet(golden / f"{name}.predictions.parquet").set_index(["method", "problem_id"])["confidence"]
-    fold = assign_folds(len(observations), 5, RECORDED_SEED)
-    release = PRESETS["release"]
-    before_and_after = {variant: (before, after) for before, after, variant in CALIBRATED}
-    for config in pd.read_csv(golden / f"{name}.configs.csv").itertuples():
-        vector = np.array(json.loads(config.raw_params_json))
-        parameters = released_parameters(vector, config.variant)
-        fitting = observations if name == "train" else observations.select(fold != int(config.fold))
-        mine = evaluated if name == "train" else observations.select(fold == int(config.fold))
-
-        learned, support = (distribution(Reports.of(one, release.eps), parameters) for one in (fitting, mine))
-        best = learned[None, :, :-1].argmax(axis=2)
-        outcomes = Outcomes.of_selected(learned[None], fitting.right_state, np.ones(best.shape), best)
-        (final,) = recalibrate(outcomes, release.recalibration)
-        before, after = before_and_after[config.variant]
-        best = support[:, :-1].max(axis=1)
-        for method, confidence in ((before, best), (after, final.of_selected(best[None])[0])):
-            expected = recorded.loc[method].loc[list(mine.problem_id)]
-            np.testing.assert_allclose(confidence, expected, atol=1e-6, rtol=0)
-
-
-@pytest.fixture(scope="module")
-def evaluation(questions: Observations) -> Evaluation:
-    silent = [Question(problem_id=f"silent {i}", gold_answer="1", observations=()) for i in range(2)]
-    hidden = [
-        question.model_copy(update={"problem_id": f"hidden {question.problem_id}", "gold_answer": None})
-        for question in questions.questions[:10]
-    ]
-    everything = Observations.from_questions([silent[0], *hidden, *questions.questions, silent[1]], answers="numeric")
-    return evaluate(everything, methods=METHODS, n_folds=2, seed=1, n_resamples=50)
-
-
-def test_every_method_has_a_row_for_every_question(evaluation: Evaluation) -> None:
-    assert tuple(evaluation.metrics["method"]) == METHODS
-    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
-    assert list(evaluation.predictions) == [*columns, "null_probability", "state_probability", "cluster"]
-    for method, rows in evaluation.predictions.groupby("method"):
-        assert rows["problem_id"].is_unique
-        assert len(rows) == 92
-        assert rows["fold"].dropna().is_monotonic_increasing
-        stated = rows[["null_probability", "state_probability"]].notna().any(axis=None)
-        assert stated == (method != "vanilla")
-
-
-def test_answers_stand_beside_their_spelling_in_the_reports() -> None:
+def test_answers_stand_beside_their_spelling_in_the_reports(few: Observations) -> None:
     """Those of the levels by all methods, and those of an elicitation of its own."""
-
-    def with_units(question: Question) -> Question:
-        reports = (
-            report if report.answer is None else report.model_copy(update={"answer": f"{report.answer}.0 eggs"})
-            for report in question.observations
-        )
-        return question.model_copy(update={"observations": tuple(reports)})
-
-    eggs = Observations.from_questions([*map(with_units, simulate_observations(n=40, seed=9).questions)], "numeric")
+    frame = few.select(slice(0, 40)).to_frame()
+    eggs = Observations.from_frame(frame.assign(answer=frame["answer"] + ".0 eggs"), answers="numeric")
     samples = Observations.from_questions(eggs.questions[:30], "numeric")
     methods = ["majority", "majority_platt", "self_consistency"]
     found = evaluate(eggs, elicited={"samples": samples}, methods=methods, n_folds=2, n_resamples=1).predictions
@@ -187,96 +137,6 @@ def test_answers_stand_beside_their_spelling_in_the_reports() -> None:
     assert (found["answer_as_given"] == found["answer"] + ".0 eggs")[answered].all()
     assert found["answer_as_given"].isna().equals(~answered)
     assert (~answered).groupby(found["method"]).sum().to_dict() == {**dict.fromkeys(methods[:2], 0), methods[2]: 10}
-
-
-def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Evaluation) -> None:
-    rows = evaluation.predictions.query("method == 'direag'").set_index("problem_id")
-    for name in ("silent 0", "silent 1"):
-        assert rows.loc[name, ["fold", "answer", "probability"]].isna().all()
-        assert rows.loc[name, "correct"] is np.False_ or rows.loc[name, "correct"] is False
-    hidden = rows[rows.index.str.startswith("hidden")]
-    assert hidden["correct"].isna().all()
-    assert hidden["probability"].notna().all()
-    metrics = evaluation.metrics.set_index("method")
-    assert (metrics.loc["direag", "n"], metrics.loc["direag", "unanswered"]) == (80, 2)
-    vanilla = evaluation.predictions.query("method == 'vanilla' and correct.notna()")
-    assert metrics.loc["vanilla", "unanswered"] == vanilla["probability"].isna().sum() > 2
-
-
-def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
-    rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()").dropna(
-        subset="probability"
-    )
-    found = evaluation.metrics.set_index("method").loc["conditional_logit"]
-    right = rows["correct"].astype(float)
-    np.testing.assert_allclose(found["accuracy"], right.mean())
-    loss = (rows["probability"] - right) ** 2
-    np.testing.assert_allclose(found["brier"], loss.mean(), atol=1e-5)
-    np.testing.assert_allclose(found["benefit"], (right - loss).sum() / (found["n"] + found["unanswered"]))
-    intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
-    assert evaluation.metrics.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
-    assert found["accuracy_low"] < found["accuracy"] < found["accuracy_high"]
-
-
-def test_parameters_have_a_row_for_each_fold_variant_and_parameter(evaluation: Evaluation) -> None:
-    table = evaluation.parameters
-    assert table.groupby(["variant", "fold"]).size().to_dict() == {("confidence", "0"): 25, ("confidence", "1"): 25}
-    assert (table["projected_gradient"] <= 1e-6).all()
-    fit = evaluation.fits["confidence", "1"]
-    own = table.query("fold == '1'")
-    assert (own["loss"] == fit.tree["sample_stats"]["loss"].item()).all()
-
-
-@pytest.fixture(scope="module")
-def folder(evaluation: Evaluation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("written") / "results"
-    evaluation.write(path)
-    return path
-
-
-def test_its_folder_holds_its_tables_and_fits(evaluation: Evaluation, folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {*(f"{name}.csv" for name in TABLES), MANIFEST, FITS}
-    names = ("problem_id", "fold", "method", "answer", "answer_as_given", "variant", "parameter", "level")
-    text = dict.fromkeys(names, "str")
-    for name in TABLES:
-        written = pd.read_csv(folder / f"{name}.csv", dtype=text | {"cluster": "Int64", "correct": "boolean"})
-        pd.testing.assert_frame_equal(written, getattr(evaluation, name), check_dtype=False, rtol=1e-14)
-    assert {path.stem for path in (folder / FITS).iterdir()} == {f"{v}-{f}" for v, f in evaluation.fits}
-    for (variant, fold), fit in evaluation.fits.items():
-        again = Fit.load(folder / FITS / f"{variant}-{fold}.nc")
-        pd.testing.assert_frame_equal(again.parameters(), fit.parameters(), check_exact=True)
-        rows = evaluation.predictions.query(f"method == 'direag' and fold == '{fold}'").set_index("problem_id")
-        found = again.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
-        np.testing.assert_allclose(rows["probability"], found["probability"], rtol=1e-12)
-
-
-def test_its_manifest_has_settings_origin_and_versions(evaluation: Evaluation, folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
-    settings = manifest["settings"]
-    assert Preset.model_validate(settings.pop("preset")) == evaluation.settings.preset
-    assert settings == {
-        "fit_method": "map",
-        "sampling": None,
-        "methods": list(METHODS),
-        "vanilla_level": "vanilla",
-        "n_folds": 2,
-        "seed": 1,
-        "n_resamples": 50,
-        "interval_level": 0.95,
-    }
-    assert manifest["observations"] == {
-        "questions": 92,
-        "answers": "numeric",
-        "levels": list(evaluation.observations.level_names),
-        "datasets": ["simulated"],
-        "models": ["simulated"],
-        "sha256": evaluation.observations.fingerprint,
-        "columns": [],
-        "groups": None,
-        "scale": None,
-    }
-    assert manifest["test"] is None
-    assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
 
 
 @pytest.mark.slow
@@ -302,20 +162,18 @@ def test_a_fit_by_sampling(tmp_path: Path) -> None:
     assert SamplingSettings.model_validate(settings["sampling"]) == sampling
 
 
-def test_without_a_vanilla_level_the_method_is_left_out(questions: Observations) -> None:
-    def renamed(one: Observation) -> Observation:
-        return one.model_copy(update={"level_name": "plain" if one.level_name == "vanilla" else one.level_name})
-
-    plain = [
-        question.model_copy(update={"observations": tuple(map(renamed, question.observations))})
-        for question in questions.questions
-    ]
-    observations = Observations.from_questions(plain, answers="numeric")
-    assert chosen_methods(None, observations, None, {}) == FROM_ONE_ELICITATION[1:]
+def test_methods_that_the_observations_do_not_allow_are_left_out(few: Observations) -> None:
+    frame = few.to_frame().drop(columns="level").replace({"level_name": {"vanilla": "plain"}})
+    plain = Observations.from_frame(frame, level="level_name", answers="numeric")
+    assert chosen_methods(None, plain, None, {}) == FROM_ONE_ELICITATION[1:]
+    assert chosen_methods(None, plain, "plain", {}) == FROM_ONE_ELICITATION
+    votes = chosen_methods(None, few.voting_as(few.level_names), None, {"samples": few})
+    assert {"self_consistency", "answer_entropy", "majority"} < {*votes}
+    assert {"mean_confidence", "steerconf", "topk"}.isdisjoint(votes)
 
 
-def test_a_test_set_may_have_its_levels_in_another_order(questions: Observations) -> None:
-    labelled, test = questions.select(slice(0, 60)), questions.select(slice(60, 80))
+def test_a_test_set_may_have_its_levels_in_another_order(few: Observations) -> None:
+    labelled, test = few.select(slice(0, 60)), few.select(slice(60, 80))
     turned = test.align(test.level_names[::-1])
     assert turned.level_names == test.level_names[::-1]
     found, expected = (
@@ -324,17 +182,13 @@ def test_a_test_set_may_have_its_levels_in_another_order(questions: Observations
     np.testing.assert_allclose(found["probability"], expected["probability"])
 
 
-def test_how_to_sample_is_recorded_with_its_defaults(questions: Observations) -> None:
-    found = evaluate(questions, methods=["majority"], fit_method="nuts", n_resamples=1).settings
-    assert (found.fit_method, found.sampling, found.preset) == ("nuts", SamplingSettings(), PRESETS["bayes"])
-    found = evaluate(questions, methods=["majority"], sampling=SamplingSettings(n_draws=50), n_resamples=1).settings
-    assert (found.fit_method, found.sampling, found.preset) == ("map", None, PRESETS["bayes"])
-
-
-@pytest.mark.parametrize(("method", "variant"), [("count", "count"), ("level_calibrated", "level")])
-def test_how_to_fit_reaches_the_fits(
-    method: str, variant: str, questions: Observations, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Observations, monkeypatch) -> None:
+    for fit_method, given, recorded in (
+        ("nuts", None, SamplingSettings()),
+        ("map", SamplingSettings(n_draws=50), None),
+    ):
+        found = evaluate(few, methods=["majority"], fit_method=fit_method, sampling=given, n_resamples=1).settings
+        assert (found.fit_method, found.sampling, found.preset) == (fit_method, recorded, PRESETS["bayes"])
     seen = []
 
     def record(_: Observations, **settings: object) -> None:
@@ -345,14 +199,14 @@ def test_how_to_fit_reaches_the_fits(
     sampling = SamplingSettings(n_chains=3, n_draws=50)
     options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "seed": 4}
     with pytest.raises(InterruptedError):
-        evaluate(questions, methods=[method], **options)
-    assert seen == [{"preset": presets.preset("paper", variant), "sampling": sampling, "partial": False, "seed": 4}]
+        evaluate(few, methods=["level_calibrated"], **options)
+    assert seen == [{"preset": presets.preset("paper", "level"), "sampling": sampling, "partial": False, "seed": 4}]
 
 
-def test_clusters_share_a_fold_and_widen_the_intervals(questions: Observations) -> None:
+def test_clusters_share_a_fold_and_widen_the_intervals(few: Observations) -> None:
     copied = [
         question.model_copy(update={"problem_id": f"{question.problem_id} {copy}", "cluster": question.problem_id})
-        for question in questions.questions[:60]
+        for question in few.questions[:60]
         for copy in range(5)
     ]
     observations = Observations.from_questions(copied, answers="numeric")
@@ -367,3 +221,116 @@ def test_clusters_share_a_fold_and_widen_the_intervals(questions: Observations) 
         (table["benefit_high"] - table["benefit_low"]).to_numpy() for table in (found.metrics, alone.metrics)
     )
     assert (wider > 1.5 * narrower).all()  # five copies of a question say as much as one: the square root of 5
+
+
+def test_levels_in_groups_and_a_test_set(simulated: Observations, tmp_path: Path) -> None:
+    observations = grouped(simulated)
+    labelled, test = observations.select(slice(0, 60)), observations.select(slice(60, 90))
+    found = evaluate(labelled, test, methods=["majority", "direag"], n_resamples=20)
+    rows = found.own.set_index("problem_id")
+    (fit,) = found.fits.values()
+    assert fit.level_names == ("careful", "vanilla", "bold")
+    expected = fit.predict(test).set_index("problem_id")["probability"]
+    np.testing.assert_allclose(rows["probability"], expected.loc[rows.index])
+    assert found.parameters.query("parameter == 'weight'")["level"].nunique() == 3
+    found.write(tmp_path / "run")
+    again = Evaluation.read(tmp_path / "run")
+    for name in TABLES:
+        pd.testing.assert_frame_equal(getattr(again, name), getattr(found, name), check_dtype=False, rtol=1e-14)
+    assert again.design == "30 questions, fitted to 60 others"
+
+
+SAID = {
+    "vanilla": [(0.9, True), (None, False), (0.25, False), (0.6, None)],
+    "direag": [(0.123456789012345, True), (0.5, True), (1.0, False), (0.0, None)],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", SAID)
+
+
+class TestReading:
+    def test_tables_are_as_written_and_texts_stay_texts(self, folder: Path) -> None:
+        table = pd.read_csv(folder / "predictions.csv", dtype=str)
+        table.iloc[:3, 0] = ["007", "NA", "1e3"]
+        table.to_csv(folder / "predictions.csv", index=False)
+        row = {"fold": ["0"], "variant": ["count"], "parameter": ["weight"], "level": ["NA"], "relative": [0.5]}
+        pd.DataFrame(row).to_csv(folder / "parameters.csv", index=False)
+        run, expected = Evaluation.read(str(folder)), made_evaluation(SAID).predictions
+        assert run.predictions.iloc[:3, 0].tolist() == ["007", "NA", "1e3"]
+        assert run.parameters["level"].tolist() == ["NA"]
+        pd.testing.assert_frame_equal(run.predictions.iloc[:, 1:], expected.iloc[:, 1:], check_dtype=False)
+        assert run.metrics.set_index("method")["n"].to_dict() == {"vanilla": 2, "direag": 3}
+        assert run.metrics.set_index("method")["unanswered"].to_dict() == {"vanilla": 1, "direag": 0}
+
+    @pytest.mark.parametrize(
+        ("dataset", "model", "about"), [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "run")]
+    )
+    def test_what_it_is_about(self, tmp_path: Path, dataset, model, about) -> None:
+        run = Evaluation.read(write_run(tmp_path / "run", SAID, dataset=dataset, model=model, n_fitted=7))
+        assert (run.name, run.folder) == (about, tmp_path / "run")
+        assert (run.how, run.design) == ("MAP, preset paper", "4 questions, fitted to 7 others")
+
+    @pytest.mark.parametrize(
+        ("file", "change", "says"),
+        [
+            (MANIFEST, lambda _: "{", "JSONDecodeError"),
+            (MANIFEST, lambda _: "{}", "ValidationError .*settings"),
+            (MANIFEST, lambda _: "[1]", "ValidationError"),
+            (MANIFEST, lambda _: '{"settings": 1}', "ValidationError"),
+            # a setting of another version
+            (MANIFEST, lambda text: text.replace('"preset": {', '"preset": {"new": 1,'), "ValidationError"),
+            ("metrics.csv", lambda text: text.replace("brier", "Brier", 1), "brier"),
+            ("metrics.csv", lambda text: text.replace("\nvanilla,2", "\nvanilla,much"), "much"),
+            ("predictions.csv", lambda text: text.replace("0.9,True", "much,True"), "much"),
+            ("predictions.csv", lambda text: text.replace("method", "way", 1), r"'vanilla'.*Evaluate again\."),
+            ("predictions.csv", None, "No such file"),
+        ],
+    )
+    def test_a_broken_file_is_named(self, folder: Path, file, change, says) -> None:
+        path = folder / file
+        text = path.read_text()
+        path.unlink() if change is None else path.write_text(change(text))
+        with pytest.raises(DirEAGError, match=rf"{file}: this cannot be read; saw .*{says}"):
+            Evaluation.read(folder)
+
+    def test_other_folders_and_other_observations(self, folder: Path, tmp_path: Path) -> None:
+        for other, seen in ((tmp_path / "nowhere", "no such folder"), (tmp_path, r"no evaluation\.json there")):
+            with pytest.raises(DirEAGError, match=f"saw {seen}; expected a folder written by direag evaluate"):
+                Evaluation.read(other)
+        simulate_observations(30, seed=4).write(tmp_path / "other.jsonl")
+        with pytest.raises(DirEAGError, match=r"saw other observations \(SHA-256 [0-9a-f]{16}\) than those that"):
+            Evaluation.read(folder, tmp_path / "other.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("gradient", "n_converged", "reached"), [(1e-9, 2, "1e-09"), (1.5e-6, 1, "2e-06"), (np.nan, 1, "nan")]
+)
+def test_a_map_is_judged_by_its_gradient(gradient, n_converged, reached) -> None:
+    parameters = pd.DataFrame(
+        {"variant": "level", "fold": ["0", "0", "1"], "projected_gradient": [1e-12, 1e-12, gradient]}
+    )
+    (found,) = replace(made_evaluation(SAID), parameters=parameters).convergence.itertuples()
+    assert (found.variant, found.n_fits, found.n_converged) == ("level", 2, n_converged)
+    assert found.worst == f"gradient {reached} (at most 1e-06 is fine)"
+
+
+def test_nuts_is_judged_by_its_chains(nuts: Fit) -> None:
+    short = Fit(nuts.tree.isel(draw=slice(0, 40)))
+    fits, made = {("confidence", "0"): nuts, ("confidence", "1"): short}, made_evaluation(SAID)
+    parameters = pd.DataFrame({"variant": "confidence", "fold": ["0", "0", "1"]})
+    settings = made.settings.model_copy(update={"fit_method": "nuts"})
+    record = made.record.model_copy(update={"settings": settings})
+    (found,) = replace(made, parameters=parameters, record=record, fits=fits).convergence.itertuples()
+    assert (found.n_fits, found.n_converged) == (2, 1)
+    worst = max(sampler_summary(fit).largest_rhat for fit in fits.values())
+    assert found.worst.startswith(f"R-hat at most {worst:.3f} (up to 1.02")
+    assert found.worst.endswith("0 divergences (none)")
+
+
+def test_a_copy_of_a_folder_is_a_folder(home: Path, tmp_path: Path) -> None:
+    """Fits are read when they are asked for, from where the folder is."""
+    again = Evaluation.read(shutil.copytree(home / "evaluation", tmp_path / "moved"))
+    assert sum(fit.n_questions for fit in again.fits.values()) == 70

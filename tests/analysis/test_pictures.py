@@ -1,86 +1,189 @@
-"""Which pictures there are of an evaluation and of a fit, and that they show the numbers that come with them."""
+"""All pictures: that each stands alone, and shows the numbers that come with it."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-from analysis.display.document import LeftOut
+from analysis.comparison import compare
+from analysis.display.document import LeftOut, Picture
+from analysis.display.reliability_figure import reliability_figure
+from analysis.display.style import figure_style
 from analysis.evaluation import Evaluation
-from analysis.learned import fit_pictures
+from analysis.explanation import explain
+from analysis.learned import calibration_curves, fit_pictures, recalibration_curve
+from analysis.parameters import compared_parameters, parameters_picture
 from analysis.pictures import benefit_picture, evaluation_pictures, reliability_picture, risk_coverage_picture
+from analysis.scores.reliability import binned_reliability
 from analysis.scores.selective import aurc
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone
-from tests.analysis.fits import random_fit
-from tests.analysis.made_runs import random_said, write_run
+from tests.analysis.made import made_evaluation, observe, random_said
+from tests.made_fits import made_fit, natural
+
+OBSERVATIONS = simulate_observations(30, seed=2)
 
 
 @pytest.fixture(scope="module")
-def evaluation(tmp_path_factory) -> Evaluation:
+def drawn() -> Evaluation:
     rng = np.random.default_rng(1)
-    said = {
-        name: random_said(rng, 50, sharpness=2) for name in ("majority", "mean_confidence_platt", "steerconf", "direag")
-    }
-    return Evaluation.read(write_run(tmp_path_factory.mktemp("run") / "run", said, level=0.9))
+    names = ("majority", "mean_confidence_platt", "steerconf", "direag")
+    return made_evaluation({name: random_said(rng, 50, sharpness=2) for name in names}, level=0.9)
 
 
-def test_each_stands_alone_and_says_what_was_held_out(evaluation):
-    pictures = list(evaluation_pictures(evaluation))
-    assert [picture.name for picture in pictures] == ["reliability", "risk_coverage", "benefit"]
+def many_levels() -> Fit:
+    rng = np.random.default_rng(0)
+    table = [[(str(rng.integers(1, 4)), float(rng.integers(0, 101))) for _ in range(15)] for _ in range(12)]
+    names = [f"some-provider/model-{level:02d}-instruct-turbo-2024 $x" for level in range(15)]
+    return made_fit(observe(*table, gold="1", names=names), natural(15))
+
+
+@pytest.mark.parametrize(
+    ("draw", "mentioned"),
+    [
+        (lambda one: evaluation_pictures(one("drawn")), ()),
+        (lambda one: fit_pictures(one("nuts"), level=0.8), ("Fitted to 80 questions",)),
+        (lambda one: fit_pictures(one("point")), ("Fitted to 80 questions",)),
+        (lambda _: fit_pictures(many_levels()), ("Fitted to 12 questions",)),
+        (lambda one: compare({"map": one("point"), "nuts": one("nuts")}, n_resamples=20).pictures(), ()),
+        (lambda one: [explain(one("nuts"), one("labelled"), one("labelled").problem_id[0]).figure()], ("Lines",)),
+    ],
+    ids=["evaluation", "draws", "map", "many long names", "comparison", "explanation"],
+)
+def test_each_stands_alone_with_its_numbers(draw, mentioned, request) -> None:
+    pictures = list(draw(request.getfixturevalue))
     for picture in pictures:
-        assert_stands_alone(picture.figure)
-        assert "svamp" in picture.caption
-        assert "5-fold cross-fit" in picture.caption
-        assert picture.tables.keys() == {picture.name}
+        figure = picture if isinstance(picture, Figure) else picture.figure
+        assert_stands_alone(figure, *mentioned)
+        if isinstance(picture, Picture):
+            assert all(isinstance(table, pd.DataFrame) and len(table) for table in picture.tables.values())
+    assert pictures
 
 
-def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(evaluation):
-    figure, table = benefit_picture(evaluation).figure, evaluation.ranked
+def test_pictures_of_an_evaluation_say_what_was_held_out_and_of_nothing_there_are_none(drawn: Evaluation) -> None:
+    pictures = list(evaluation_pictures(drawn))
+    assert [picture.name for picture in pictures] == ["reliability", "risk_coverage", "benefit"]
+    assert all("svamp" in one.caption and "5-fold cross-fit" in one.caption for one in pictures)
+    for said, n in ([(0.9, True), (0.9, True)], 3), ([(None, False)], 0):
+        assert len(list(evaluation_pictures(made_evaluation({"direag": said})))) == n
+
+
+def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(drawn: Evaluation) -> None:
+    figure, table = benefit_picture(drawn).figure, drawn.ranked
     for axes, name in zip(figure.axes, ("benefit", "accuracy_of_all"), strict=True):
         np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], table[name])
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert set(names) == {"DirEAG", "majority vote", "mean confidence with Platt scaling", "SteerConf"}
 
 
-def test_reliability_is_that_of_the_bins(evaluation):
-    picture = reliability_picture(evaluation)
-    bins = picture.tables["reliability"]
-    above, below = picture.figure.axes
-    np.testing.assert_array_equal(above.lines[1].get_xydata(), bins[["probability", "right"]])
-    ends = np.array([segment[:, 1] for segment in above.collections[0].get_segments()])
-    np.testing.assert_array_equal(ends, bins.loc[bins["n"] > 0, ["right_low", "right_high"]])
-    assert [bar.get_height() for bar in below.containers[0]] == bins["n"].tolist()
-    assert bins["n"].sum() == 50
+def test_reliability_is_that_of_the_bins_before_and_after_side_by_side(drawn: Evaluation) -> None:
+    answered = drawn.answered
+    results = {
+        "before": binned_reliability(answered.confidence**2, answered.correct),
+        "after": binned_reliability(answered.confidence, answered.correct),
+    }
+    picture = reliability_picture(drawn)
+    own = {"": picture.tables["reliability"]}
+    for figure, tables in ((reliability_figure(results, "Some set."), results), (picture.figure, own)):
+        for (above, below), bins in zip(np.reshape(figure.axes, (2, -1)).T, tables.values(), strict=True):
+            np.testing.assert_array_equal(above.lines[1].get_xydata(), bins[["probability", "right"]])
+            ends = np.array([segment[:, 1] for segment in above.collections[0].get_segments()])
+            np.testing.assert_array_equal(ends, bins.loc[bins["n"] > 0, ["right_low", "right_high"]])
+            assert [bar.get_height() for bar in below.containers[0]] == bins["n"].tolist()
+            assert bins["n"].sum() == 50
+    assert_stands_alone(reliability_figure(results, "Some set."), "Some set.")
 
 
-def test_error_curves_are_of_the_method_its_rival_and_the_vote(evaluation):
-    picture = risk_coverage_picture(evaluation)
+def test_error_curves_are_of_the_method_its_rival_and_the_vote(drawn: Evaluation) -> None:
+    picture = risk_coverage_picture(drawn)
     (axes,) = picture.figure.axes
     marked, *lines = axes.lines
     assert set(marked.get_ydata()) == {10}
     for name, line in zip(("direag", "mean_confidence_platt", "majority"), lines, strict=True):
-        table, rows = (
-            whole[whole["method"] == name] for whole in (picture.tables["risk_coverage"], evaluation.predictions)
-        )
+        table, rows = (whole[whole["method"] == name] for whole in (picture.tables["risk_coverage"], drawn.predictions))
         np.testing.assert_allclose(line.get_xydata(), 100 * table[["coverage", "risk"]])
         mean = aurc(rows["probability"].to_numpy(), rows["correct"].to_numpy(bool))[0]
         assert line.get_label().endswith(f": {100 * mean:.1f}% on average")
 
 
-@pytest.mark.parametrize("said", [[(0.9, True), (0.9, True)], [(None, False)]])
-def test_everything_right_and_nothing_answered(tmp_path, said):
-    found = list(evaluation_pictures(Evaluation.read(write_run(tmp_path / "run", {"direag": said}))))
-    assert len(found) == (3 if said[0][0] else 0)
-    for picture in found:
-        assert_stands_alone(picture.figure)
+def of_fit(fit: Fit, name: str, level: float = 0.8) -> Figure:
+    (picture,) = (one for one in fit_pictures(fit, level=level) if one.name == name)
+    assert not isinstance(picture, LeftOut)
+    return picture.figure
 
 
-def test_every_picture_of_a_fit_says_what_was_fitted():
-    pictures = list(fit_pictures(random_fit(simulate_observations(50, seed=4), n_draws=6), level=0.9))
-    assert [picture.name for picture in pictures] == ["parameters", "calibration_curves", "recalibration"]
-    for picture in pictures:
-        assert not isinstance(picture, LeftOut)
-        caption = " ".join(picture.figure.get_supxlabel().split())
-        assert "Fitted to 50 questions of handmade" in caption
-        assert "90% interval" in caption
-        assert all(isinstance(table, pd.DataFrame) and len(table) for table in picture.tables.values())
+def test_calibration_curves_and_bands(simulated: Observations, point: Fit) -> None:
+    """Levels differ under the paper's model; those of bayes may share one curve."""
+    fit = made_fit(simulated.select(slice(0, 80)), natural())
+    figure, table = of_fit(fit, "calibration_curves"), calibration_curves(fit)
+    above, below = figure.axes
+    assert len(above.lines) == 1 + 5
+    for line in above.lines[1:]:
+        rows = table[table["level"] == line.get_label()]
+        np.testing.assert_allclose(line.get_xydata(), 100 * rows[["stated", "calibrated"]])
+    assert sum(bar.get_height() for bar in below.containers[0]) == np.sum(~np.isnan(fit.fitted.confidence))
+    (shared, _) = of_fit(point, "calibration_curves").axes
+    assert (len(shared.lines), shared.get_legend()) == (2, None)
+
+
+def test_a_band_is_the_interval_of_the_draws(nuts: Fit) -> None:
+    table = calibration_curves(nuts, 0.8)
+    (above, _) = of_fit(nuts, "calibration_curves").axes
+    assert len(above.lines) == 2, "all levels share a curve"
+    rows = table[table["level"] == nuts.level_names[0]]
+    corners = above.collections[0].get_paths()[0].vertices[:, 1]
+    for bound in ("low", "high"):
+        assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
+
+
+def test_of_many_levels_the_highest_lowest_and_some_between_are_named() -> None:
+    fit = many_levels()
+    (above, _) = of_fit(fit, "calibration_curves").axes
+    mean = calibration_curves(fit).groupby("level")["calibrated"].mean()
+    assert len(above.lines) == 1 + 15
+    coloured = [100 * mean.max(), 100 * mean.min()]
+    np.testing.assert_allclose([above.lines[place].get_ydata().mean() for place in (-6, -1)], coloured)
+    assert len(above.get_legend().get_texts()) == 6
+
+
+def test_the_forest_has_a_row_for_each_level_and_a_panel_for_each_parameter(point: Fit, nuts: Fit) -> None:
+    table = compared_parameters({"one": point, "draws": nuts})
+    picture = parameters_picture(table, "About.")
+    assert_stands_alone(picture.figure, "About.", "Orange diamonds: one, the mode.", "draws, median and 90% interval")
+    for axes in picture.figure.axes:
+        rows = table[table["parameter"].str.replace("_", " ") == axes.get_title(loc="left")]
+        points, (dots, *_) = axes.lines[-1], axes.collections[1:]
+        assert points.get_xdata().tolist() == rows.query("model == 'one'")["value"].tolist()
+        assert dots.get_offsets()[:, 0].tolist() == rows.query("model == 'draws'")["value"].tolist()
+    shown = table.loc[table["identified"].astype(bool), "parameter"].unique()
+    assert len(picture.figure.axes) == len([one for one in shown if not one.endswith(("_centre", "_agreement"))])
+
+
+def test_the_recalibration_over_the_support(nuts: Fit) -> None:
+    figure, curve = of_fit(nuts, "recalibration"), recalibration_curve(nuts, 0.8)
+    assert_stands_alone(figure, "leave-one-out support of the selected answers, n = 80 fitted questions")
+    above, below = figure.axes
+    np.testing.assert_allclose(above.lines[-1].get_xydata(), curve[["support", "probability"]])
+    assert sum(bar.get_height() for bar in below.containers[0]) == 80
+
+
+def test_what_cannot_be_drawn_is_left_out_with_its_reason() -> None:
+    count = made_fit(OBSERVATIONS, natural(variant="count"), variant="count")
+    assert [picture.name for picture in fit_pictures(count) if isinstance(picture, LeftOut)] == ["calibration_curves"]
+
+
+def test_the_measure_sees_what_overlaps() -> None:
+    with figure_style():
+        figure = Figure((4, 1))
+        FigureCanvasAgg(figure)
+        figure.suptitle("Title")
+        axes = figure.subplots()
+        axes.set(xlabel="x", ylabel="y")
+        figure.supxlabel("Caption", y=0.9)
+    assert figure.findobj(Text)
+    with pytest.raises(AssertionError, match="lies over"):
+        assert_stands_alone(figure)

@@ -11,7 +11,7 @@ from analysis.display import page as rendering
 from analysis.display.document import Cell, Column, Document, Paragraph, Picture, Section, Table
 from analysis.display.page import render
 from analysis.display.style import figure_style, new_figure
-from tests.analysis.report.pages import Page
+from tests.analysis.pages import Page
 
 
 def page_of(*blocks: object) -> Page:

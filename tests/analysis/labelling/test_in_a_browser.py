@@ -10,8 +10,8 @@ from matplotlib.image import imread
 
 from bayes_direag import Observations, questions_to_label
 from bayes_direag.data.labels import read_labels
+from tests.analysis.browsers import DESK, PHONE, Tab, chromium, find_chromium
 from tests.analysis.labelling.pages import hostile, numbers, written
-from tests.analysis.report.browsers import DESK, PHONE, Tab, chromium, find_chromium
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from analysis.labelling import labelling_page
 from analysis.labelling.labelling_page import fingerprint
 from bayes_direag import Observations, questions_to_label
 from tests.analysis.labelling.pages import THEN, hostile, numbers, question, written
-from tests.analysis.report.pages import Page
+from tests.analysis.pages import Page
 
 
 def data_of(path: Path) -> dict:

@@ -21,7 +21,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import gaussian_draws, made_fit, made_posterior, natural
+from tests.made_fits import made_fit, natural
 
 ROOT = Path(__file__).parents[3]
 EVERYTHING = simulate_observations(160, seed=3)
@@ -29,7 +29,7 @@ LABELLED, TESTED = EVERYTHING.select(slice(0, 60)), EVERYTHING.select(slice(60, 
 
 
 def made() -> Fit:
-    return made_fit(LABELLED, natural(LABELLED.n_levels), intercept=0.3, slope=0.8)
+    return made_fit(LABELLED, natural(), intercept=0.3, slope=0.8)
 
 
 def said(method: Method, labelled: Observations, tested: Observations) -> Answers:
@@ -141,14 +141,13 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
     np.testing.assert_allclose(found.distribution[:, -1], table["null_probability"])
 
 
-def test_the_distribution_of_a_posterior_is_its_mean() -> None:
-    fit = made_posterior(LABELLED, gaussian_draws(1, n_draws=40), calibrated=(0.3, 0.8))
+def test_the_distribution_of_a_posterior_is_its_mean(nuts: Fit) -> None:
     for stage in (direag.before_calibration, direag.after_calibration):
-        found = stage(fit, TESTED)
+        found = stage(nuts, TESTED)
         own = found.distribution[np.arange(100), np.maximum(found.candidate, 0)]
         np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
         np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
-    np.testing.assert_allclose(found.null_probability, fit.predict(TESTED)["null_probability"])
+    np.testing.assert_allclose(found.null_probability, nuts.predict(TESTED)["null_probability"])
 
 
 def test_every_name_has_words_in_the_report() -> None:

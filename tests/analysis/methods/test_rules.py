@@ -1,22 +1,25 @@
-"""Baselines against the rules for one question in exact arithmetic, and the released predictions."""
+"""Rules and sampled methods against the rule for one question in exact arithmetic, and in an evaluation."""
 
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.evaluation import evaluate
 from analysis.methods.method import Answers
-from analysis.methods.rules import majority, mean_confidence, steerconf, vanilla
+from analysis.methods.rules import best_level, majority, mean_confidence, steerconf, vanilla
+from analysis.methods.sampled import answer_entropy, self_consistency, top_k
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError
-from tests.analysis.handmade_reports import Report, observe
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.made import Report, observe
 
-REFERENCE = Path(__file__).parents[4] / "shared" / "reference"
 ANSWERS = ("7", "300", "12", "-4")  # in string order -4, 12, 300, 7
+NAN = pytest.approx(math.nan, nan_ok=True)
 
 reports = st.none() | st.tuples(st.none() | st.sampled_from(ANSWERS), st.none() | st.sampled_from(range(0, 101, 10)))
 tables = st.integers(1, 7).flatmap(
@@ -24,13 +27,9 @@ tables = st.integers(1, 7).flatmap(
 )
 
 
-def selected(observations: Observations, selection: Answers) -> list[tuple[str | None, float]]:
-    return [
-        (candidates[index] if index >= 0 else None, confidence)
-        for candidates, index, confidence in zip(
-            observations.candidates, selection.candidate, selection.confidence, strict=True
-        )
-    ]
+def selected(observations: Observations, answers: Answers) -> list[tuple[str | None, float]]:
+    texts = [own[k] if k >= 0 else None for own, k in zip(observations.candidates, answers.candidate, strict=True)]
+    return list(zip(texts, answers.confidence.tolist(), strict=True))
 
 
 def usable(row: list[Report]) -> tuple[list[str], list[Fraction]]:
@@ -82,25 +81,89 @@ def test_agrees_with_the_rule_for_one_question(rule, expected, table):
             assert answer == expected_answer
             assert confidence == pytest.approx(float(expected_confidence), abs=1e-12)
         else:
-            assert answer is None
-            assert math.isnan(confidence)
+            assert (answer, confidence) == (None, NAN)
 
 
 def test_a_tie_goes_to_the_answer_seen_first_whatever_the_rounding():
     table = [[("7", 10), ("12", 30), ("7", 20)], [("12", 30), ("7", 10), ("7", 20)]]  # 0.1 + 0.2 > 0.3 in doubles
     observations = observe(*table)
     assert [answer for answer, _ in selected(observations, mean_confidence(observations))] == ["7", "12"]
-    observations = observe([("300", 40), ("12", 30), ("12", 60), ("300", 50)])
-    assert selected(observations, majority(observations)) == [("300", 0.5)]
-    observations = observe([("300", 40), ("12", 50), ("7", 100), ("12", 60), ("300", 50)])
-    assert selected(observations, majority(observations)) == [("12", 0.4)], "the higher mean confidence"
+    for row, expected in (
+        ([("300", 40), ("12", 30), ("12", 60), ("300", 50)], ("300", 0.5)),
+        ([("300", 40), ("12", 50), ("7", 100), ("12", 60), ("300", 50)], ("12", 0.4)),  # the higher mean confidence
+    ):
+        assert selected(one := observe(row), majority(one)) == [expected]
 
 
-def test_vanilla_is_one_level_with_its_confidence_clipped():
+def test_vanilla_is_one_level_clipped_and_the_best_level_the_one_right_most_often():
     observations = observe([("7", 20), ("12", 100)], [("7", 20), ("12", None)], [("7", 20), None])
-    answers = selected(observations, vanilla(observations, "level 1"))
-    assert answers[0] == ("12", 1 - 1e-6)
-    assert [answer for answer, _ in answers[1:]] == [None, None]
-    assert np.isnan([confidence for _, confidence in answers[1:]]).all()
+    assert selected(observations, vanilla(observations, "level 1")) == [("12", 1 - 1e-6), (None, NAN), (None, NAN)]
     with pytest.raises(LevelError, match=r"'vanila'\. Expected one of level 0, level 1"):
         vanilla(observations, "vanila")
+    labelled = observe([("1", 90), ("2", 30)], [("3", 90), ("2", 40)], [None, ("4", 60)], gold="2")
+    new = observe([("5", 80), ("6", 10)], [("5", 80), None])
+    assert selected(new, best_level(labelled, 0)(new)) == [("6", pytest.approx(0.1)), (None, NAN)]
+    equal = observe([("2", 90), ("2", 30)], gold="2")
+    assert best_level(equal, 0)(equal).confidence == 0.9, "of equals the first"
+
+
+SAMPLES = {
+    ("7", "7.0", "$7", "8", "9"): ("7", [3, 1, 1]),
+    ("8", "7", "8", "7", "9"): ("7", [2, 2, 1]),
+    ("10", "9", "8", None, None): ("10", [1] * 5),
+    (None, "no idea", "7", None, "7"): ("7", [2, 1, 1, 1]),
+    ("7",) * 5: ("7", [5]),
+    (None, "many", "3:4", None, None): (None, [1] * 5),
+}
+
+
+def test_the_commonest_sample_with_its_share_and_with_how_far_samples_agree() -> None:
+    asked = observe(*([(answer, None) for answer in row] for row in SAMPLES))
+    asked = asked.voting_as(asked.level_names)
+    shares, agreements = selected(asked, self_consistency(asked)), selected(asked, answer_entropy(asked))
+    for (answer, counts), share, agreement in zip(SAMPLES.values(), shares, agreements, strict=True):
+        share_of = np.array(counts) / 5
+        entropy = 1 + float(np.sum(share_of * np.log(share_of))) / np.log(5)
+        expected = (math.nan, math.nan) if answer is None else (max(counts) / 5, min(max(entropy, 0), 1))
+        assert share == (answer, pytest.approx(expected[0], nan_ok=True))
+        assert agreement == (answer, pytest.approx(expected[1], abs=1e-12, nan_ok=True))
+    one = observe([("7", None)])
+    one = one.voting_as(one.level_names)
+    assert selected(one, answer_entropy(one)) == [("7", 1.0)]
+
+
+def test_the_likeliest_guess_the_first_listed_of_equals() -> None:
+    listed = (
+        [("7", 30), ("8", 60), ("9", 10)],
+        [("7", 40), ("8", 40), ("9", 20)],
+        [("what", 90), ("8", None), ("9", 20)],
+    )
+    guesses = observe(*listed, [("7", 0), ("8", 0), (None, 90)], [(None, 50), ("many", 50), ("3:4", 50)])
+    assert selected(guesses, top_k(guesses)) == [("8", 0.6), ("7", 0.4), ("9", 0.2), ("7", 0.0), (None, NAN)]
+    silent = observe([("7", None), ("8", 20)], [("9", None), None])  # the first level only votes
+    assert selected(silent, top_k(silent)) == [("8", 0.2), (None, NAN)]
+
+
+def test_samples_are_joined_to_the_evaluated_questions_by_name() -> None:
+    steered = simulate_observations(n=60, seed=2)
+    golds = {one.problem_id: one.gold_answer for one in steered.questions}
+    repeated = [
+        Question(
+            problem_id=name,
+            gold_answer=golds[name],
+            observations=tuple(
+                Observation(level=i, level_name=f"sample_{i}", answer=golds[name] if i < n % 6 else f"{i}000000")
+                for i in range(5)
+            ),
+        )
+        for n, name in enumerate(reversed(list(golds)[:50]))
+    ]
+    samples = Observations.from_questions(repeated, answers="numeric")
+    found = evaluate(steered, elicited={"samples": samples}, methods=["self_consistency", "majority"], n_resamples=5)
+    row = found.metrics.set_index("method").loc["self_consistency"]
+    assert (row["n"], row["unanswered"]) == (50, 10)
+    rows = found.predictions.query("method == 'self_consistency'").dropna(subset="answer")
+    assert rows["correct"].tolist() == [
+        golds[name] == answer for name, answer in zip(rows.iloc[:, 0], rows["answer"], strict=True)
+    ]
+    assert 0.5 < row["accuracy"] < 1

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from bayes_direag.commands.quality import quality_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question, Status
-from tests.analysis.report.runs import small_observations
+from bayes_direag.model.simulate import simulate_observations
 
 
 def shown(table: RenderableType) -> str:
@@ -48,7 +48,7 @@ def test_counts_by_level_and_reason():
 
 
 def test_long_names_are_whole_at_80_columns():
-    observations = small_observations().select(np.arange(5 * 1234) % 60)
+    observations = simulate_observations(60, seed=6).select(np.arange(5 * 1234) % 60)
     names = ("claude-3-5-haiku-20241022_absolute", "x" * 70, "a", "b", "c")
     status = np.repeat(np.array(Status, np.int8), 1234 * 5).reshape(-1, 5)
     text = shown(quality_table(replace(observations, level_names=names, status=status), "simulated.jsonl"))

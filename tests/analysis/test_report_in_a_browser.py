@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.evaluation import Evaluation
-from analysis.report import with_parts, write_report
+from analysis.evaluation import Evaluation, evaluate
+from analysis.report import write_report
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import good_fit
-from tests.analysis.report.browsers import DESK, PHONE, Tab, chromium, find_chromium
-from tests.analysis.report.runs import attacking_observations, small_fit, small_observations, small_run
+from tests.analysis.browsers import DESK, PHONE, Tab, chromium, find_chromium
+from tests.analysis.made import attacking_observations
+from tests.made_fits import made_fit, natural
 
 pytestmark = pytest.mark.slow
 
@@ -51,21 +51,16 @@ def wide_observations() -> Observations:
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory) -> dict[str, Path]:
+def reports(tmp_path_factory, evaluation: Evaluation, point: Fit, nuts: Fit) -> dict[str, Path]:
     """Return reports, drawn in full: of a MAP, of a posterior, of attacks, and of names without end."""
     folder = tmp_path_factory.mktemp("reports")
-    observations = {"attacked": attacking_observations(), "wide": wide_observations()}
-    found = {}
-    for name in REPORTS:
-        own = observations.get(name, small_observations())
-        (folder / name).mkdir()
-        small_run(folder / name / "evaluation", own)
-        (good_fit() if name == "nuts" else small_fit(own)).save(folder / name / "fit.nc")
-        own.write(folder / name / "observations.jsonl")
-        found[name] = folder / f"{name}.html"
-        inner, fit, told = with_parts(folder / name, None, None)
-        write_report(Evaluation.read(inner, told), found[name], fit and Fit.load(fit), str(fit))
-    return found
+    parts = {"small": (evaluation, point), "nuts": (evaluation, nuts)}
+    for name, own in (("attacked", attacking_observations()), ("wide", wide_observations())):
+        run = evaluate(own, methods=["majority", "mean_confidence"], n_resamples=5)
+        parts[name] = run, made_fit(own, natural(own.n_levels))
+    for name, (run, fit) in parts.items():
+        write_report(run, folder / f"{name}.html", fit, name)
+    return {name: folder / f"{name}.html" for name in parts}
 
 
 @pytest.mark.parametrize("window", [PHONE, DESK], ids=["phone", "desk"])

@@ -1,0 +1,246 @@
+"""What the paper prints; its tables with one's own rows, and the numbers behind Figures 2 and 3, worked out here."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import analysis
+from analysis.display.text import UNDEFINED
+from analysis.evaluation import Evaluation, evaluate
+from analysis.methods.registry import EVALUATED_METHODS
+from analysis.paper.printed import (
+    METHODS_TABLE,
+    PRINTED_METRICS,
+    PRINTED_TABLES,
+    VARIANTS_TABLE,
+    printed_model,
+    printed_sizes,
+)
+from analysis.paper.results import base_rates, null_means, write_results
+from analysis.paper.tables import in_printed_order, paper_table, setting, styled
+from analysis.scores.scoring import METRIC_NAMES, score
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from tests.analysis.figure_checks import assert_stands_alone
+from tests.analysis.made import made_evaluation, predictions, random_said, write_run
+
+MODELS = ["Qwen2.5-7B", "Mistral-7B", "Gemma-2-9B-it"]
+DATASETS = ["GSM8K", "SVAMP", "GSM-Hard"]
+FOLDER = Path(analysis.__file__).with_name("paper")
+
+
+class TestPrinted:
+    @pytest.mark.parametrize("name", PRINTED_TABLES)
+    def test_every_cell_is_there_in_the_printed_order_as_a_fraction_of_four_decimals(self, name: str) -> None:
+        table = PRINTED_TABLES[name]
+        figures = table.figures()
+        assert figures.index.tolist() == pd.MultiIndex.from_product([MODELS, DATASETS, list(table.rows)]).tolist()
+        assert list(figures) == list(PRINTED_METRICS)
+        assert set(table.rows.values()) <= set(EVALUATED_METHODS)
+        values = figures.to_numpy()
+        assert ((values > 0) & (values < 1)).all()
+        np.testing.assert_array_equal(values.round(4), values)
+
+    def test_they_agree_where_they_must_and_with_the_text(self) -> None:
+        methods, variants = METHODS_TABLE.figures(), VARIANTS_TABLE.figures()
+        ours = methods.xs("DirEAG", level=2)
+        assert ours.equals(variants.xs("Full DirEAG", level=2))
+        # Both sampling methods give the same answer.
+        sampled = (methods.xs(name, level=2)["accuracy"] for name in ("Self-cons.", "Ans. entropy"))
+        assert next(sampled).equals(next(sampled))
+        # Figure 2: a Brier score lower by 0.021 to 0.086 than a constant's, and an AUROC higher by 0.229 to 0.362
+        brier, auroc = ours["accuracy"] * (1 - ours["accuracy"]) - ours["brier"], ours["auroc"] - 0.5
+        assert (brier.min(), brier.max()) == pytest.approx((0.021, 0.086), abs=1e-3)
+        assert (auroc.min(), auroc.max()) == pytest.approx((0.229, 0.362), abs=1e-3)
+        assert printed_sizes() == dict(zip(DATASETS, (1319, 1000, 1319), strict=True))
+
+    def test_the_readme_names_every_file_and_column(self) -> None:
+        text = (FOLDER / "README.md").read_text()
+        for path in FOLDER.glob("*.csv"):
+            assert f"`{path.name}`" in text
+            assert all(f"`{column}`" in text for column in pd.read_csv(path))
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("Qwen/Qwen2.5-7B-Instruct", "Qwen2.5-7B"),
+            ("qwen2.5-7b", "Qwen2.5-7B"),
+            ("/models/Qwen2.5_7B_Instruct/", "Qwen2.5-7B"),
+            (r"C:\models\Mistral-7B-Instruct-v0.3", "Mistral-7B"),
+            ("google/gemma-2-9b-it", "Gemma-2-9B-it"),
+            ("Gemma 2 9B it", "Gemma-2-9B-it"),
+            *((model, model) for model in MODELS),
+            # Another size, version, quantisation or training is another model.
+            ("Qwen/Qwen2-57B", None),
+            ("Qwen2.5-7B-Instruct-AWQ", None),
+            ("mistralai/Mistral-7B-Instruct-v0.2", None),
+            ("google/gemma-2-9b", None),
+            ("Qwen/Qwen2.5-7B", None),
+            ("/models/Qwen2.5-7B", None),
+            ("", None),
+        ],
+    )
+    def test_models(self, name: str, expected: str | None) -> None:
+        assert printed_model(name) == expected
+
+
+def run_with(metrics: dict[str, dict[str, float]], presets: str = "paper", **changes: object) -> Evaluation:
+    """Return a run whose metrics are these by method, 0.5 where none is given."""
+    ends = {f"{name}{end}": 0.5 for name in METRIC_NAMES for end in ("", "_low", "_high")}
+    rows = [{"method": method, "n": 100, "unanswered": 2} | ends | own for method, own in metrics.items()]
+    said = {name: [(0.5, True)] for name in metrics}
+    plain = made_evaluation(said, presets=presets, model="Mistral-7B-Instruct-v0.3", n_resamples=10)
+    record = plain.record.model_copy(update={"observations": plain.of.model_copy(update=changes)})
+    return replace(plain, metrics=pd.DataFrame(rows), record=record, folder=Path("run"))
+
+
+def marked(html: str, look: str) -> set[tuple[int, int]]:
+    """Return row and column of the figures that look so."""
+    rules = re.findall(r"([^{}]+)\{([^}]*)\}", html.partition("</style>")[0])
+    found = re.findall(r"row(\d+)_col(\d+)", " ".join(cells for cells, rule in rules if look in rule))
+    return {(int(row), int(column)) for row, column in found}
+
+
+class TestTables:
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            ({}, ("Mistral-7B", "SVAMP")),
+            ({"models": ("llama",)}, ("llama", "SVAMP")),
+            ({"datasets": ()}, ("Mistral-7B", "unnamed dataset")),
+            ({"datasets": ("svamp", "gsm8k")}, ("Mistral-7B", "svamp, gsm8k")),
+        ],
+    )
+    def test_names_of_the_paper_where_it_has_them(self, changes: dict[str, object], expected: tuple[str, str]) -> None:
+        assert setting(run_with({"direag": {}}, **changes)) == expected
+
+    def test_runs_come_in_the_papers_order_and_strangers_last(self) -> None:
+        names = [("other", "b"), ("google/gemma-2-9b-it", "svamp"), ("mistral-7b", "gsm-hard"), ("other", "a")]
+        names += [("qwen2.5-7b", "svamp"), ("mistral-7b", "gsm8k")]
+        runs = [run_with({"direag": {}}, models=(model,), datasets=(dataset,)) for model, dataset in names]
+        runs.append(run_with({"direag": {}}, "release", models=("qwen2.5-7b",), datasets=("svamp",)))
+        assert [runs.index(run) for run in in_printed_order(runs)] == [6, 4, 5, 2, 1, 3, 0]
+        with pytest.raises(DirEAGError, match="saw other, a, paper, as in run; expected one evaluation of each"):
+            in_printed_order([runs[3], replace(runs[3])])
+
+    def test_a_row_is_printed_or_of_a_run(self) -> None:
+        ours, strange = run_with({"steerconf": {"ece": 0.3}, "direag": {}}), run_with({"direag": {}}, models=("llama",))
+        rows = paper_table(METHODS_TABLE, [run_with({"direag": {}}, "release"), ours, strange])
+        known, other = (rows[rows["model"] == model] for model in ("Mistral-7B", "llama"))
+        assert known.loc[known["source"] == "printed", "method"].tolist() == list(METHODS_TABLE.rows)
+        of_own = known[known["method"] == "DirEAG"]
+        assert of_own["source"].tolist() == ["printed", "release", "paper"]
+        assert of_own[["n", "unanswered"]].to_numpy(object).tolist() == [[1000, pd.NA], [100, 2], [100, 2]]
+        printed, own = known[known["method"] == "SteerConf"].to_dict("records")
+        # Mistral-7B, SVAMP, SteerConf as printed.
+        assert [printed[name] for name in PRINTED_METRICS] == [0.6460, 0.0789, 0.1487, 0.8516, 0.8940, 0.7551]
+        assert np.isnan([printed[f"{name}{end}"] for name in PRINTED_METRICS for end in ("_low", "_high")]).all()
+        assert (own["ece"], own["ece_low"], own["benefit"], own["run"]) == (0.3, 0.5, 0.5, "run")
+        assert other[["method", "source"]].to_numpy().tolist() == [["DirEAG", "paper"]]
+        variants = paper_table(VARIANTS_TABLE, [ours])
+        assert variants["method"].tolist() == [*list(VARIANTS_TABLE.rows), "Full DirEAG"]
+
+    def test_the_best_of_a_source_and_setting_is_underlined_and_the_papers_method_is_bold(self) -> None:
+        # 107/160 prints as .6687, though rounding its product with 10000 gives 6688.
+        values = {"vanilla": 0.66874, "mean_confidence": 107 / 160, "steerconf": 0.6, "direag": 0.3}
+        own = {name: {"accuracy": value, "ece": value, "auroc": np.nan} for name, value in values.items()}
+        html = styled(paper_table(METHODS_TABLE, [run_with(own, models=("llama",))]), "A caption").to_html()
+        expected = {(0, 1), (1, 1), (3, 2)} | {(k, c) for k in range(4) for c in (3, 5, 6)}
+        assert marked(html, "underline;") == expected
+        assert marked(html, "bold") == {(3, column) for column in range(1, 7)}
+        assert "<caption>A caption</caption>" in html
+        assert html.count(f">{UNDEFINED}</td>") == 4
+        runs = [run_with({"vanilla": {}, "direag": {"accuracy": 0.4}}, name) for name in ("release", "paper")]
+        html = styled(paper_table(METHODS_TABLE, runs), "").to_html()
+        # Rows 1 and 2: Vanilla, release and paper. Row 5: Mean conf. as printed, 0.7430.
+        assert {row for row, column in marked(html, "underline;") if column == 1} == {1, 2, 5}
+
+    def test_latex_and_html_escape_names_and_latex_has_marks_of_its_own(self) -> None:
+        metrics = {"vanilla": {}, "direag": {"ece": 0.1}}
+        rows = paper_table(METHODS_TABLE, [run_with(metrics, models=("50% & <more>",))])
+        latex = styled(rows, "A caption", latex=True).to_latex(convert_css=True, hrules=True)
+        for words in (r"50\% \& <more>", r"\underline{\bfseries 0.1000}", r"Acc $\uparrow$ & ECE $\downarrow$"):
+            assert words in latex
+        assert "50% &amp; &lt;more&gt;" in styled(rows, "").to_html()
+
+
+def run(model: str, method: str = "direag", n: int = 40) -> Evaluation:
+    """Return a run of n questions, half of them right; of the wrong ones a quarter has a right candidate."""
+    number = np.arange(n)
+    confidence, right = np.where(number % 4 == 0, 0.5, 0.2 + 0.6 * (number % 2)), number % 2 == 1
+    null = 0.1 + 0.2 * (~right)
+    state = np.where(right | (number % 8 == 0), 0.6, null)
+    rows = predictions({method: list(zip(confidence, right, strict=True))})
+    rows = rows.assign(null_probability=null, state_probability=state)
+    plain = run_with({method: {}}, models=(model,))
+    return replace(plain, predictions=rows, metrics=score(rows, seed=0, n_resamples=20))
+
+
+class TestFigures:
+    def test_the_base_rate_stands_beside_ours_and_beside_the_printed(self) -> None:
+        runs = [run("google/gemma-2-9b-it"), run("llama"), run("qwen2.5-7b", method="vanilla")]
+        figure = base_rates(runs, seed=0)
+        table = figure.rows
+        assert table["model"].tolist() == ["Gemma-2-9B-it", "llama"]
+        # 10 of 40 at .5, and 30 with an error of .2.
+        assert table["brier"].tolist() == pytest.approx([(10 * 0.25 + 30 * 0.04) / 40] * 2)
+        assert table["base_rate_brier"].tolist() == [0.25] * 2
+        printed = METHODS_TABLE.figures().loc[("Gemma-2-9B-it", "SVAMP", "DirEAG")]
+        gain = printed["accuracy"] * (1 - printed["accuracy"]) - printed["brier"]
+        known, stranger = table[["brier_gain_printed", "auroc_gain_printed"]].to_numpy()
+        np.testing.assert_allclose(known, [gain, printed["auroc"] - 0.5])
+        assert np.isnan(stranger).all()
+        drawn = figure.draw()
+        assert_stands_alone(drawn, "95%", "Table 1")
+        labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+        assert labels == ["Gemma-2-9B-it, SVAMP, paper", "llama, SVAMP, paper"]
+        for axes, name in zip(drawn.axes, ("brier_gain", "auroc_gain"), strict=True):
+            ends = table[[f"{name}_low", f"{name}_high"]].to_numpy()
+            np.testing.assert_allclose([bar[:, 0] for bar in axes.collections[0].get_segments()], ends)
+            diamonds = np.ma.filled(axes.collections[-1].get_offsets()[:, 0], np.nan)
+            np.testing.assert_allclose(diamonds, table[f"{name}_printed"])
+
+    def test_support_of_the_null_where_right_and_where_nothing_is(self) -> None:
+        runs = [run("llama", "confidence"), run("llama"), run("qwen2.5-7b", "confidence", n=1)]
+        figure = null_means(runs, seed=0)
+        assert figure.rows[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15], [0, 0]]
+        means = figure.rows.loc[0, ["correct", "absent", "difference"]].to_numpy(float)
+        np.testing.assert_allclose(means, [0.1, 0.3, 0.2])
+        assert_stands_alone(figure.draw(), "95%", "before the final calibration")
+
+    @pytest.mark.slow
+    def test_figure_3_is_that_of_the_released_code(self, golden: Path) -> None:
+        """The means of its own null probabilities of the set mid: see the README of the golden figures."""
+        observations = Observations.read(golden / "mid.parquet")
+        found = evaluate(observations, preset="release", methods=["confidence", "direag"], seed=20260517, n_resamples=1)
+        (row,) = null_means([found], seed=0).rows.to_dict("records")
+        assert (row["correct"], row["absent"]) == pytest.approx((0.1990, 0.7439), abs=0.001)
+
+
+def test_everything_is_written_and_again(tmp_path: Path) -> None:
+    rng, names = np.random.default_rng(0), ("mean_confidence", "confidence", "direag")
+    said = {name: random_said(rng, 30, sharpness=1) for name in names}
+    folders = [
+        write_run(tmp_path / "a_b", said, dataset="sums", model="50% & more"),
+        write_run(tmp_path / "b", said, dataset="SVAMP", model="google/gemma-2-9b-it"),
+    ]
+    target = tmp_path / "tables"
+    shown = write_results(folders, target, "Prompts: my own.", 0)
+    files = {f"table{k}.{end}" for k in (1, 2) for end in ("csv", "html", "tex")}
+    files |= {f"figure{k}.{end}" for k in (2, 3) for end in ("png", "csv")}
+    assert {path.name for path in target.iterdir()} == files
+    table = pd.read_csv(target / "table1.csv")
+    assert table["source"].value_counts().to_dict() == {"printed": 7, "paper": 4}
+    confidence, right = (np.array(column, float) for column in zip(*said["direag"], strict=True))
+    assert table["brier"].iloc[-1] == pytest.approx(((confidence - right) ** 2).mean())
+    for path in (target / "table1.html", target / "table1.tex"):
+        assert "Table 1. Prompts: my own. Bold: the paper's method." in path.read_text()
+    assert "50% & more, sums\n" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    write_results(folders, target, "Prompts: my own.", 0)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
