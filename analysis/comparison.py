@@ -29,10 +29,12 @@ from analysis.parameters import (
 )
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.streaming import named
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
@@ -95,11 +97,14 @@ class Comparison(Result):
         :func:`~analysis.parameters.compared_parameters`.
     record : dict
         All of it as JSON can hold it.
+    columns : Columns or None
+        How the questions were read: in tables that are written they are in a column that is called as there.
     """
 
     described: dict[str, str]
     tables: dict[str, pd.DataFrame]
     record: dict[str, object]
+    columns: Columns | None = None
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.described)}; tables {', '.join(self.tables)})"
@@ -156,7 +161,8 @@ class Comparison(Result):
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
         figures = {picture.name: picture.figure for picture in self.pictures()}
-        COMPARISON_FOLDER.write(folder, self.record, self.tables, figures)
+        tables = {name: named(table, self.columns) for name, table in self.tables.items()}
+        COMPARISON_FOLDER.write(folder, self.record, tables, figures)
 
 
 def compare(
@@ -229,7 +235,8 @@ def compare(
     record |= {"observations_sha256": None if observations is None else observations.fingerprint}
     record |= {name: as_records(table) for name, table in tables.items() if name != "predictions"}
     record |= {"versions": versions("numpyro", "jax", "numpy", "scipy")}
-    return Comparison(described, tables, record)
+    read_as = next((one.columns if isinstance(one, Fit) else one.of.read_as for one in compared.values()), None)
+    return Comparison(described, tables, record, read_as if observations is None else observations.table.names)
 
 
 def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd.DataFrame]:

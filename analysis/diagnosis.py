@@ -27,8 +27,7 @@ from analysis.display.reliability_figure import reliability_figure
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, row_labels
 from analysis.display.text import number
-from analysis.scores.calibration import Calibration, judge_calibration
-from analysis.scores.reliability import binned_reliability
+from analysis.scores.calibration import Calibration, binned_reliability, judge_calibration
 from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (

@@ -27,8 +27,7 @@ from analysis.methods.direag import (
 )
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
-from analysis.methods.rules import VANILLA, vanilla_method
-from analysis.methods.sampled import SAMPLED_METHODS
+from analysis.methods.rules import SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
@@ -40,6 +39,7 @@ from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
+from bayes_direag.fits.streaming import named
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
@@ -144,7 +144,10 @@ class Evaluation(Result):
             record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (ValueError, ValidationError) as error:
             raise _unreadable(folder / MANIFEST, error) from error
-        tables: dict[str, Any] = {name: _read_table(folder / f"{name}.csv", types) for name, types in TABLES.items()}
+        own = {(record.test or record.observations).question: "problem_id"}
+        tables: dict[str, Any] = {
+            name: _read_table(folder / f"{name}.csv", types, own) for name, types in TABLES.items()
+        }
         evaluation = cls(**tables, record=record, fits=StoredFits(folder / FITS), folder=folder)
         if observations is None:
             return evaluation
@@ -161,7 +164,8 @@ class Evaluation(Result):
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
 
         The files are ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc`` and
-        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations.
+        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations. Questions are in a column
+        that is called as in the file of the observations.
 
         Parameters
         ----------
@@ -178,7 +182,7 @@ class Evaluation(Result):
         with EVALUATION_FOLDER.replacing(folder) as whole:
             (whole / FITS).mkdir()
             for name in TABLES:
-                write_table(getattr(self, name), whole / f"{name}.csv")
+                write_table(named(getattr(self, name), self.of.read_as), whole / f"{name}.csv")
             for (variant, fold), fit in self.fits.items():
                 fit.save(whole / FITS / f"{variant}-{fold}.nc")
             write_record(self.record.model_dump(mode="json") | {"command": command}, whole / MANIFEST)
@@ -339,11 +343,11 @@ class Evaluation(Result):
         return axes
 
 
-def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
-    """Read a table of an evaluation; an empty cell is missing."""
+def _read_table(path: Path, types: Mapping[str, str], own: Mapping[str, str]) -> pd.DataFrame:
+    """Read a table of an evaluation, with our names for ``own`` columns; an empty cell is missing."""
     try:
-        dtype = defaultdict(lambda: "float64", types)
-        table = pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=[""])
+        dtype = defaultdict(lambda: "float64", {**types, **dict.fromkeys(own, "str")})
+        table = pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=[""]).rename(columns=own)
         return table.astype({name: types[name] for name in types})
     except (FileNotFoundError, KeyError, ValueError) as error:
         raise _unreadable(path, error) from error

@@ -52,7 +52,7 @@ class Origin(Settings):
             datasets=observations.datasets,
             models=observations.models,
             sha256=observations.fingerprint,
-            learned_sha256=observations.select(observations.labelled & observations.answered).fingerprint,
+            learned_sha256=observations.select(observations.informative).fingerprint,
             columns=tuple(names.pairs),
             scale=names.scale,
             groups=names.groups,
@@ -64,6 +64,11 @@ class Origin(Settings):
         if not (self.columns or self.scale or self.groups):
             return None
         return Columns.named(self.columns, scale=self.scale, groups=self.groups)
+
+    @property
+    def question(self) -> str:
+        """The column that names the questions in the file, and so in the tables of results."""
+        return (self.read_as or Columns()).question
 
 
 class EvaluationRecord(Settings):

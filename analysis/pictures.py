@@ -12,7 +12,7 @@ from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest
 from analysis.display.text import percent
 from analysis.evaluation import Evaluation
 from analysis.methods.registry import spoken
-from analysis.scores.reliability import binned_reliability
+from analysis.scores.calibration import binned_reliability
 from analysis.scores.scoring import scored_by_method
 from analysis.scores.selective import aurc, risk_coverage
 

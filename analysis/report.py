@@ -25,8 +25,7 @@ from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import write_page
 from analysis.display.text import counted, difference_in_words, interval, is_clear, number, percent, with_interval
 from analysis.evaluation import MANIFEST, Evaluation
-from analysis.fit_display import convergence_block, fit_terms, learned_blocks
-from analysis.learned import fit_pictures
+from analysis.learned import convergence_block, fit_pictures, fit_terms, learned_blocks
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words, spoken
 from analysis.pictures import benefit_picture, reliability_picture, risk_coverage_picture
@@ -335,7 +334,7 @@ def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) ->
     known = {question.problem_id: question for question in questions}
     verdicts = {True: "right", False: "wrong"}
     columns: dict[Column, Show] = {
-        Column("problem_id", holds="name"): lambda row: row["problem_id"],
+        Column(evaluation.of.question, holds="name"): lambda row: row["problem_id"],
         Column("probability"): lambda row: percent(row["probability"]),
         Column("answer", holds="name"): lambda row: Cell(
             _cut(row["answer"]), verdicts.get(row["correct"], "not labelled")

@@ -28,6 +28,6 @@ def show_command(fit: FitFile, plot: PlotOption = None, as_json: JsonOption = Fa
         out.print_json(data=fit_record(learned, fit), allow_nan=False)
         return
     from analysis.display.terminal import shown
-    from analysis.fit_display import convergence_block, fit_terms, learned_blocks
+    from analysis.learned import convergence_block, fit_terms, learned_blocks
 
     out.print(shown([fit_terms(learned, str(fit)), convergence_block(learned), *learned_blocks(learned)]))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def reliability_figure(results: Mapping[str, pd.DataFrame], about: str = "") -> "Figure":
     """Draw reliability diagrams side by side, each in the bins of the ECE over the numbers of answers in them.
 
-    ``results``: bins from :func:`~analysis.scores.reliability.binned_reliability` by what gives the probabilities.
+    ``results``: bins from :func:`~analysis.scores.calibration.binned_reliability` by what gives the probabilities.
     ``about``: a sentence below the figure.
     """
     ticks = np.linspace(0, 1, 6)

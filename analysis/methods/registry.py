@@ -12,8 +12,15 @@ from analysis.methods.calibrations import Calibrated
 from analysis.methods.conditional_logit import CONDITIONAL_LOGIT
 from analysis.methods.direag import FITTED_METHODS, FitLearner, after_calibration, before_calibration
 from analysis.methods.method import Method
-from analysis.methods.rules import BEST_LEVEL, MAJORITY, MEAN_CONFIDENCE, STEERCONF, VANILLA, vanilla_method
-from analysis.methods.sampled import SAMPLED_METHODS
+from analysis.methods.rules import (
+    BEST_LEVEL,
+    MAJORITY,
+    MEAN_CONFIDENCE,
+    SAMPLED_METHODS,
+    STEERCONF,
+    VANILLA,
+    vanilla_method,
+)
 from analysis.methods.votes import BOOSTED_STACK, VOTE_LOGISTIC
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 

@@ -15,16 +15,17 @@ With clusters, answers are not independent: the residuals of each cluster keep o
 random (the wild bootstrap), in place of independent draws.
 
 Source: Błasiok and Nakkiran (2023), arXiv:2309.12236, on smECE; Vaicenavicius et al. (2019), arXiv:1902.06977, on its
-distribution under calibration; Cameron, Gelbach and Miller (2008), doi:10.1162/rest.90.3.414, on clusters.
+distribution under calibration; Cameron, Gelbach and Miller (2008), doi:10.1162/rest.90.3.414, on clusters; Brown, Cai
+and DasGupta (2001), doi:10.1214/ss/1009213286, on the intervals of the bins.
 """
 
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Confidence, Correct, smece, smooth_error
-from analysis.scores.reliability import binned_reliability
+from analysis.scores.metrics import MIN_CONFIDENCE, N_BINS, Confidence, Correct, bin_of, smece, smooth_error
 
 #: The probability of a false "off", that of finding the smallest fault that is said to be found, and of the interval.
 FALSE_ALARM, POWER, INTERVAL = 0.05, 0.8, 0.9
@@ -166,3 +167,25 @@ def _simulated(
             residuals = (noise - np.minimum(by, stated) for by in shift)
         parts.append([smooth_error(stated, residual / n) for residual in residuals])
     return np.concatenate(parts, axis=1)
+
+
+def _share_right(correct: Correct, level: float) -> tuple[float, float, float]:
+    """Return the share of right answers and its Wilson interval; NaN without an answer."""
+    from scipy.stats import binomtest
+
+    if not len(correct):
+        return np.nan, np.nan, np.nan
+    low, high = binomtest(int(correct.sum()), len(correct)).proportion_ci(level, method="wilson")
+    return float(correct.mean()), low, high
+
+
+def binned_reliability(confidence: Confidence, correct: Correct, *, level: float = 0.95) -> pd.DataFrame:
+    """Return mean confidence and share of right answers in each bin of the ECE, with Wilson intervals; NaN if empty."""
+    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    edges, place = np.arange(N_BINS + 1) / N_BINS, bin_of(clipped)
+    rows = []
+    for number in range(N_BINS):
+        here = place == number
+        mean = clipped[here].mean() if here.any() else np.nan
+        rows.append((edges[number], edges[number + 1], int(here.sum()), mean, *_share_right(correct[here], level)))
+    return pd.DataFrame(rows, columns=["low", "high", "n", "probability", "right", "right_low", "right_high"])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.commands.evaluate import show_evaluation
-from analysis.comparison import moved, predicted
+from analysis.comparison import compare, moved, predicted
 from analysis.evaluation import EVALUATION_FOLDER, Evaluation, evaluate
 from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.report import sentences, title
@@ -22,6 +22,8 @@ from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.conftest import METHODS
 from tests.analysis.made import random_said, write_run
 from tests.analysis.pages import Page
+from tests.analysis.test_diagnosis import spoilt
+from tests.analysis.test_report import draw_nothing
 from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
 from tests.made_fits import made_once, replaced
 
@@ -32,7 +34,6 @@ def files(tmp_path_factory, home: Path, nuts: Fit, point: Fit, simulated: Observ
 
     def make(folder: Path) -> Path:
         shutil.copytree(home, folder / "home")
-        slope = nuts.tree["posterior"]["slope"].to_numpy()
         heavy = presets.preset("bayes", null_target_weight="balanced").model_dump_json()
         partial = Fit(point.tree.copy())
         partial.tree.attrs["partial"] = 1
@@ -40,7 +41,7 @@ def files(tmp_path_factory, home: Path, nuts: Fit, point: Fit, simulated: Observ
             "map": point,
             "nuts": nuts,
             "near": replaced(nuts, "loo", {"elpd": nuts.left_out["elpd"].to_numpy() - 0.1}),
-            "stuck": replaced(nuts, "posterior", {"slope": slope + np.array([[0], [1]])}),
+            "spoilt": spoilt(nuts),
             "heavy": replaced(nuts, "loo", preset=heavy),
             "partial": partial,
         }
@@ -79,8 +80,8 @@ DIAGNOSED = {"diagnosis.json", "parameters.csv", "ranks.png", "pareto_k.png", "l
         ("compare {f}/map.nc {f}/nuts.nc --obs {f}/new.jsonl --out {o}", 0, PREDICTED | MOVED, "map Fitted to 80 que"),
         ("compare {f}/nuts.nc {f}/near.nc --out {o}", 0, LEFT_OUT, "Leave-one-out on 80 questions"),
         ("compare {f}/plain {f}/changed --out {o}", 0, RUN, "changed (second) minus plain (first), 30 labelled"),
-        ("diagnose {f}/nuts.nc --out {o}", 0, DIAGNOSED, "Converged: R-hat"),
-        ("diagnose {f}/stuck.nc", 1, set(), "NOT converged: R-hat"),
+        ("diagnose {f}/nuts.nc", 0, set(), "Converged: R-hat"),
+        ("diagnose {f}/spoilt.nc --out {o}", 1, DIAGNOSED, "NOT converged: R-hat"),
         ("drift {f}/nuts.nc {f}/new.jsonl", 0, set(), "No difference was found"),
         ("drift {f}/nuts.nc {f}/exchanged.csv", 1, set(), "confident"),
         ("evaluate {f}/new.jsonl --methods majority --resamples 5 --out {o}", 0, EVALUATED, "simulated: 100 questions"),
@@ -97,6 +98,7 @@ def test_a_command(files: Path, tmp_path: Path, command: str, code: int, written
     assert found == written
     if "svg" in command:
         assert out.with_suffix(".svg").read_text().startswith("<?xml")
+    assert all(path.stat().st_size > 5000 for path in out.glob("*.png"))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_drift_and_diagnosis_as_json_are_those_of_the_library(files: Path) -> No
     assert set(found["changed"][:2]) == {"cautious", "confident"}
     said = succeed("drift", files / "nuts.nc", files / "new.jsonl")
     assert one_line(Fit.load(files / "nuts.nc").drift(files / "new.jsonl").text()) == one_line(said)
-    done = direag("diagnose", files / "stuck.nc", "--json")
+    done = direag("diagnose", files / "spoilt.nc", "--json")
     assert (done.exit_code, json.loads(done.output)["believable"]) == (1, False)
 
 
@@ -178,8 +180,13 @@ def test_tables_under_other_names_are_read_as_one_s_own(files: Path, tmp_path: P
         succeed("evaluate", files / table, "--out", tmp_path / name, *options)
     found, known = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("theirs", "ours"))
     pd.testing.assert_frame_equal(found, known)
-    theirs = Evaluation.read(tmp_path / "theirs", observations=files / "theirs.csv").observations
-    assert theirs.problem_id == Observations.read(files / "new.jsonl").problem_id
+    written = pd.read_csv(tmp_path / "theirs" / "predictions.csv", dtype=str)
+    assert next(iter(written)) == "id", "as direag predict names it"
+    theirs = Evaluation.read(tmp_path / "theirs", observations=files / "theirs.csv")
+    assert theirs.observations.problem_id == Observations.read(files / "new.jsonl").problem_id
+    assert theirs.predictions["problem_id"].tolist() == written["id"].tolist()
+    compare({"theirs": theirs, "again": theirs}, method="majority", n_resamples=5).write(tmp_path / "out")
+    assert pd.read_csv(tmp_path / "out" / "predictions.csv")["id"].nunique() == 100
     explained = [
         succeed("explain", files / "map.nc", files / table, FIRST, *pairs)
         for table, pairs in (("theirs.csv", PAIRS), ("new.jsonl", []))
@@ -187,19 +194,19 @@ def test_tables_under_other_names_are_read_as_one_s_own(files: Path, tmp_path: P
     assert explained[0] == explained[1]
 
 
-class TestReport:
-    def test_it_lies_in_the_folder_and_its_answer_is_printed(self, home: Path, tmp_path: Path) -> None:
-        folder = Path(shutil.copytree(home, tmp_path / "quickstart"))
-        output = one_line(succeed("report", folder))
-        assert output.endswith(f"{folder / 'report.html'}: open it in a browser.")
-        page = Page.read(folder / "report.html")
-        assert "Converged: gradient " in page.sections["fits"]
-        assert str(folder / "fit.nc") in page.sections["fits"]
-        first, rest = output.removesuffix(f" {folder / 'report.html'}: open it in a browser.").split(". ", 1)
-        assert first in page.text
-        assert rest in " ".join(page.sections["answer"].split())
-        shutil.copy(folder / "report.html", folder / "evaluation" / "report.html")
-        EVALUATION_FOLDER.check(folder / "evaluation")
+def test_a_report_lies_in_the_folder_and_its_answer_is_printed(home: Path, tmp_path: Path, monkeypatch) -> None:
+    draw_nothing(monkeypatch)
+    folder = Path(shutil.copytree(home, tmp_path / "quickstart"))
+    output = one_line(succeed("report", folder))
+    assert output.endswith(f"{folder / 'report.html'}: open it in a browser.")
+    page = Page.read(folder / "report.html")
+    assert "Converged: gradient " in page.sections["fits"]
+    assert str(folder / "fit.nc") in page.sections["fits"]
+    first, rest = output.removesuffix(f" {folder / 'report.html'}: open it in a browser.").split(". ", 1)
+    assert first in page.text
+    assert rest in " ".join(page.sections["answer"].split())
+    shutil.copy(folder / "report.html", folder / "evaluation" / "report.html")
+    EVALUATION_FOLDER.check(folder / "evaluation")
 
 
 class TestEvaluate:

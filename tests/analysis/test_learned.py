@@ -7,12 +7,14 @@ import xarray as xr
 from scipy.special import expit, logit
 
 from analysis.display.text import interval, number
-from analysis.fit_display import convergence_block, fit_terms, learned_blocks
 from analysis.learned import (
     GRID,
     LabelledReports,
     calibration_curves,
+    convergence_block,
+    fit_terms,
     fitted_support,
+    learned_blocks,
     recalibration_curve,
     stated_confidences,
 )

@@ -16,7 +16,7 @@ from analysis.explanation import explain
 from analysis.learned import calibration_curves, fit_pictures, recalibration_curve
 from analysis.parameters import compared_parameters, parameters_picture
 from analysis.pictures import benefit_picture, evaluation_pictures, reliability_picture, risk_coverage_picture
-from analysis.scores.reliability import binned_reliability
+from analysis.scores.calibration import binned_reliability
 from analysis.scores.selective import aurc
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit

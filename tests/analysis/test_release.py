@@ -44,9 +44,7 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
 
     if name == "train":
         recorded["fold"] = "test"
-    both = found.predictions.rename(columns={"question": "problem_id"}).merge(
-        recorded, on=["problem_id", "fold", "method"], suffixes=("", "_recorded")
-    )
+    both = found.predictions.merge(recorded, on=["problem_id", "fold", "method"], suffixes=("", "_recorded"))
     assert len(both) == len(found.predictions) == len(recorded)
     assert (both["answer"] == [canonical(answer, "numeric") for answer in both["answer_recorded"]]).all()
     assert (both["correct"].astype(bool) == both["correct_recorded"].astype(bool)).all()

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from analysis.display.document import Paragraph
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.evaluation import Evaluation, evaluate
-from analysis.fit_display import learned_blocks
+from analysis.learned import learned_blocks
 from analysis.report import sentences, title, with_parts, write_report
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model import presets

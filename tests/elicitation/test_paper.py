@@ -31,12 +31,7 @@ from elicitation.paper import (
 )
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
-<<<<<<< HEAD
-from tests.analysis.made_runs import write_run
-=======
-from elicitation.workload import PLANNED_RUNS, PlannedRun, estimate, planned_runs
 from tests.analysis.made import write_run
->>>>>>> 1072720 (Tests of the analysis read the fits and the evaluation that the whole run shares)
 from tests.command_line import contents, direag
 from tests.elicitation import runs
 from tests.elicitation.checkout import write_checkout

@@ -28,7 +28,7 @@ def results(evaluation: Evaluation, point: Fit, nuts: Fit, simulated: Observatio
 
 @pytest.mark.parametrize(
     "name",
-    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis")), "predictions", "metrics"],
+    ["metrics", *(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis", "predictions"))],
 )
 def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: str, tmp_path: Path) -> None:
     from matplotlib import pyplot as plt

@@ -1,6 +1,7 @@
 """What holds for every method, and what the names stand for."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,15 @@ def said(method: Method, labelled: Observations, tested: Observations) -> Answer
     return method.answer(method.learn(labelled, 0), tested)
 
 
-def with_answers_renamed(observations: Observations) -> Observations:
+@cache
+def with_other_labels() -> Observations:
+    """Return the tested questions with answers that nobody gave as the right ones."""
+    rows = [question.model_copy(update={"gold_answer": "-12345"}) for question in TESTED.questions]
+    return Observations.from_questions(rows, "numeric")
+
+
+@cache
+def with_answers_renamed() -> Observations:
     """Give other answers other names, so that what comes first in string order comes last."""
 
     def other(answer: str | None) -> str | None:
@@ -46,7 +55,7 @@ def with_answers_renamed(observations: Observations) -> Observations:
         reports = (report.model_copy(update={"answer": other(report.answer)}) for report in question.observations)
         return question.model_copy(update={"observations": tuple(reports), "gold_answer": other(question.gold_answer)})
 
-    return Observations.from_questions([renamed(question) for question in observations.questions], "numeric")
+    return Observations.from_questions([renamed(question) for question in EVERYTHING.questions], "numeric")
 
 
 def of_contributing() -> Method:
@@ -89,15 +98,14 @@ class TestEveryMethod:
         part = said(method, LABELLED, TESTED.select(few))
         np.testing.assert_array_equal(part.candidate, expected.candidate[few])
         np.testing.assert_allclose(part.confidence, expected.confidence[few])
-        rows = [question.model_copy(update={"gold_answer": "-12345"}) for question in TESTED.questions]
-        changed = Observations.from_questions(rows, "numeric")
+        changed = with_other_labels()
         blind = said(method, LABELLED, changed)
         np.testing.assert_array_equal(blind.confidence, expected.confidence)
         assert not blind.is_right(changed).any()
         shuffled = said(method, LABELLED.select(np.random.default_rng(0).permutation(60)), TESTED)
         np.testing.assert_array_equal(shuffled.candidate, expected.candidate)
         np.testing.assert_allclose(shuffled.confidence, expected.confidence, atol=1e-5)
-        renamed = with_answers_renamed(EVERYTHING)
+        renamed = with_answers_renamed()
         other = said(method, renamed.select(slice(0, 60)), renamed.select(slice(60, 160)))
         np.testing.assert_allclose(other.confidence, expected.confidence, atol=1e-5)
 

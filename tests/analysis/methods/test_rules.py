@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from analysis.evaluation import evaluate
 from analysis.methods.method import Answers
-from analysis.methods.rules import best_level, majority, mean_confidence, steerconf, vanilla
-from analysis.methods.sampled import answer_entropy, self_consistency, top_k
+from analysis.methods.rules import (
+    answer_entropy,
+    best_level,
+    majority,
+    mean_confidence,
+    self_consistency,
+    steerconf,
+    top_k,
+    vanilla,
+)
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError
@@ -92,7 +100,8 @@ def test_a_tie_goes_to_the_answer_seen_first_whatever_the_rounding():
         ([("300", 40), ("12", 30), ("12", 60), ("300", 50)], ("300", 0.5)),
         ([("300", 40), ("12", 50), ("7", 100), ("12", 60), ("300", 50)], ("12", 0.4)),  # the higher mean confidence
     ):
-        assert selected(one := observe(row), majority(one)) == [expected]
+        observations = observe(row)
+        assert selected(observations, majority(observations)) == [expected]
 
 
 def test_vanilla_is_one_level_clipped_and_the_best_level_the_one_right_most_often():

@@ -56,38 +56,29 @@ def test_few_answers_tell_too_little_and_more_tell_more():
     assert by_n[1000].sentence("support").startswith("The support look right: ")
 
 
-def test_a_smaller_error_than_by_chance_is_0_with_an_interval():
-    stated = np.repeat(0.5, 200)
-    found = judge_calibration(stated, np.arange(200) % 2 == 0, rng=0)
-    assert (found.smece, found.size, found.low) == (pytest.approx(0, abs=1e-3), 0, 0)
-    assert found.high > 0.02
-
-
 def test_clusters_count_for_less_than_their_questions():
-    """Ten copies of each answer are known no better than one, and are not off ten times as often."""
+    """Eight copies of each answer are known no better than one, and are not off eight times as often."""
     rng = np.random.default_rng(4)
-    cluster = np.repeat(np.arange(100), 10)
+    cluster = np.repeat(np.arange(40), 8)
     alone, off = [], 0
-    for _ in range(6):
-        stated = rng.beta(4, 1.5, 100)[cluster]
-        right = rng.random(100)[cluster] < stated
+    for _ in range(3):
+        stated = rng.beta(4, 1.5, 40)[cluster]
+        right = rng.random(40)[cluster] < stated
         alone.append(judge_calibration(stated, right, rng=rng).verdict == "off")
         off += judge_calibration(stated, right, rng=rng, cluster=cluster).verdict == "off"
     assert np.mean(alone) > 0.3
-    assert off <= 2
+    assert off <= 1
 
 
-def test_nothing_and_what_is_certain():
+def test_nothing_what_is_certain_and_luck():
     nothing = judge_calibration(np.empty(0), np.empty(0, bool), rng=0)
     assert (nothing.n, nothing.verdict, nothing.smallest_found) == (0, "too few", np.inf)
-    certain = np.ones(200)
+    certain, wrong = np.ones(200), np.arange(200) >= 20
     assert judge_calibration(certain, np.ones(200, bool), rng=0).low == 0
-    wrong = np.arange(200) >= 20
     found = judge_calibration(certain, wrong, rng=0)
     assert (found.verdict, found.smece) == ("off", smece(certain, wrong))
-
-
-def test_the_seed_decides():
-    stated = np.linspace(0.2, 0.9, 50)
-    first, again = (judge_calibration(stated, stated > 0.4, rng=7) for _ in range(2))
-    assert first == again
+    assert found == judge_calibration(certain, wrong, rng=0), "the seed decides"
+    stated = np.repeat(0.5, 200)
+    lucky = judge_calibration(stated, np.arange(200) % 2 == 0, rng=0)
+    assert (lucky.smece, lucky.size, lucky.low) == (pytest.approx(0, abs=1e-3), 0, 0)
+    assert lucky.high > 0.02

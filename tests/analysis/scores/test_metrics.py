@@ -1,8 +1,8 @@
-"""Metrics against scikit-learn, brute force, and the figures of the released implementation."""
+"""Metrics against scikit-learn, brute force, closed forms, and the figures of the released implementation."""
 
 import math
 import warnings
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.stats import norm
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 
 from analysis.scores import metrics
+from analysis.scores.calibration import binned_reliability
 from analysis.scores.metrics import (
     METRICS,
     MIN_CONFIDENCE,
@@ -26,17 +27,22 @@ from analysis.scores.metrics import (
     evaluate_metrics,
     smece,
 )
+from analysis.scores.selective import aurc, by_threshold, risk_coverage
 
 REFERENCE = Path(__file__).parents[4] / "shared" / "reference"
-STATED = st.integers(0, 100).map(lambda percent: percent / 100)
 RANKING = ("auroc", "pr_positive", "pr_negative")
+STATED = st.one_of(st.integers(0, 20).map(lambda step: step / 20), st.floats(0, 1))
+
+
+def clip(confidence: np.ndarray) -> np.ndarray:
+    return np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
 
 
 @st.composite
-def counted_questions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def counted_questions(draw: st.DrawFn, max_size: int = 40, stated: st.SearchStrategy[float] = STATED):
     """Draw confidences with many ties, correctness, and two replicates of counts."""
-    n = draw(st.integers(1, 40))
-    confidence = draw(arrays(float, n, elements=st.one_of(STATED, st.floats(0, 1))))
+    n = draw(st.integers(1, max_size))
+    confidence = draw(arrays(float, n, elements=stated))
     return confidence, draw(arrays(bool, n)), draw(arrays(int, (2, n), elements=st.integers(0, 3)))
 
 
@@ -44,8 +50,7 @@ def counted_questions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def test_agrees_with_scikit_learn(questions):
     confidence, correct, weight = questions
     assume(all(0 < row @ correct < row.sum() for row in weight))
-    ours = evaluate_metrics(confidence, correct, weight)
-    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    ours, clipped = evaluate_metrics(confidence, correct, weight), clip(confidence)
     for replicate, row in enumerate(weight):
         expected = {
             "accuracy": np.average(correct, weights=row),
@@ -60,27 +65,32 @@ def test_agrees_with_scikit_learn(questions):
             assert ours[name][replicate] == pytest.approx(value, abs=1e-12), name
 
 
-@given(counted_questions())
-def test_a_weight_is_a_number_of_repeats(questions):
+@given(counted_questions(), st.randoms(use_true_random=False))
+def test_a_weight_is_a_number_of_repeats_and_the_order_of_rows_does_not_matter(questions, random):
     confidence, correct, weight = questions
     weighted = evaluate_metrics(confidence, correct, weight)
-    for replicate, row in enumerate(weight):
-        repeated = evaluate_metrics(np.repeat(confidence, row), np.repeat(correct, row))
-        for name, (value,) in repeated.items():
-            tolerance = 1e-6 if name == "smece" else 1e-12
-            assert weighted[name][replicate] == pytest.approx(value, abs=tolerance, nan_ok=True), name
+    order = random.sample(range(len(correct)), len(correct))
+    shuffled = evaluate_metrics(confidence[order], correct[order], weight[:, order])
+    for name, value in weighted.items():
+        tolerance = 1e-6 if name == "smece" else 1e-12
+        np.testing.assert_allclose(shuffled[name], value, atol=tolerance, err_msg=name)
+        for replicate, row in enumerate(weight):
+            repeated = METRICS[name](np.repeat(confidence, row), np.repeat(correct, row))
+            assert value[replicate] == pytest.approx(repeated, abs=tolerance, nan_ok=True), name
 
 
 @given(counted_questions())
-def test_binned_errors_agree_with_a_loop_over_bins(questions):
+def test_binned_errors_agree_with_a_loop_over_bins_and_the_gaps_of_the_diagram(questions):
     confidence, correct, _ = questions
-    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    clipped = clip(confidence)
     residual = correct - clipped
     # No clipped confidence is on the left edge of the first bin.
     in_bins = [(clipped > b / N_BINS) & (clipped <= (b + 1) / N_BINS) for b in range(N_BINS)]
     by_width = sum(abs(residual[in_bin].sum()) for in_bin in in_bins) / len(residual)
     assert ece(confidence, correct) == pytest.approx(by_width, abs=1e-12)
-
+    bins = binned_reliability(confidence, correct)
+    gaps = bins["n"] * (bins["right"] - bins["probability"]).abs()
+    assert gaps.sum() / len(residual) == pytest.approx(by_width, abs=1e-12)
     mean_of_equals = np.array([residual[clipped == value].mean() for value in clipped])
     in_order = mean_of_equals[sorted(range(len(residual)), key=clipped.__getitem__)]
     cuts = [round(b * len(residual) / N_BINS) for b in range(N_BINS + 1)]
@@ -91,26 +101,25 @@ def test_binned_errors_agree_with_a_loop_over_bins(questions):
 def test_a_stated_confidence_on_an_edge_belongs_to_the_bin_below():
     for percent in range(101):
         own_bin = max(0, math.ceil(percent / 10) - 1)
-        confidence = np.clip(percent / 100, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+        confidence = clip(percent / 100)
         for other_bin in range(10):
             centre = (2 * other_bin + 1) / 20
             opposed = abs(1 - confidence - centre) if other_bin == own_bin else 1 - confidence + centre
             assert ece([percent / 100, centre], [True, False]) == pytest.approx(opposed / 2, abs=1e-12)
+    bins = binned_reliability(np.array([0.0, 0.1, 0.1000001, 0.3, 0.30001, 0.7, 1.0]), np.ones(7, bool))
+    assert bins["n"].tolist() == [2, 1, 1, 1, 0, 0, 1, 0, 0, 1]
+    assert bins["low"].tolist() == pytest.approx(np.arange(10) / 10)
+    assert bins["high"].tolist() == pytest.approx(np.arange(1, 11) / 10)
+    assert (bins.iloc[:, 3:].isna().all(axis=1) == (bins["n"] == 0)).all()
 
 
-@given(counted_questions(), st.randoms(use_true_random=False))
-def test_no_figure_depends_on_the_order_of_rows(questions, random):
-    confidence, correct, weight = questions
-    order = random.sample(range(len(correct)), len(correct))
-    values = evaluate_metrics(confidence, correct, weight)
-    shuffled = evaluate_metrics(confidence[order], correct[order], weight[:, order])
-    for name, value in values.items():
-        np.testing.assert_allclose(shuffled[name], value, atol=1e-6 if name == "smece" else 1e-12, err_msg=name)
-
-
-def test_0_and_1_are_clipped():
-    assert metrics.nll([1, 0], [False, True]) == pytest.approx(-math.log(MIN_CONFIDENCE))
-    assert metrics.auroc([1, 1 - MIN_CONFIDENCE / 2], [True, False]) == 0.5
+@pytest.mark.parametrize("k", [0, 3, 12])
+def test_intervals_of_bins_are_the_roots_of_wilsons_equation(k):
+    row = binned_reliability(np.full(12, 0.55), np.arange(12) < k, level=0.9).iloc[5]
+    share, z = k / 12, norm.ppf(0.95)
+    # |share - p| = z sqrt(p (1 - p) / n), squared, is a quadratic in p.
+    roots = sorted(np.roots([1 + z**2 / 12, -2 * share - z**2 / 12, share**2]).real)
+    assert (row["right"], row["right_low"], row["right_high"]) == pytest.approx((share, *roots), abs=1e-9)
 
 
 @pytest.mark.parametrize("outcome", [False, True])
@@ -121,29 +130,22 @@ def test_one_class_leaves_only_the_ranking_undefined_and_no_question_everything(
     uncounted = evaluate_metrics([0.2, 0.9], [outcome, True], [[0, 0], [1, 1]])
     for name, value in uncounted.items():
         np.testing.assert_array_equal(np.isnan(value), [True, name in RANKING and outcome], err_msg=name)
+    assert metrics.nll([1, 0], [False, True]) == pytest.approx(-math.log(MIN_CONFIDENCE))
+    assert metrics.auroc([1, 1 - MIN_CONFIDENCE / 2], [True, False]) == 0.5
 
 
-def test_memory_is_bounded_by_working_in_chunks(monkeypatch):
-    rng = np.random.default_rng(3)
-    arguments = rng.random(7), rng.random(7) < 0.6, rng.integers(0, 3, (5, 7))
-    whole = evaluate_metrics(*arguments)
-    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 14)
-    for name, value in evaluate_metrics(*arguments).items():
-        np.testing.assert_allclose(value, whole[name], atol=1e-6, err_msg=name)
-
-
-def test_a_metric_of_its_own_is_that_of_all():
+def test_a_metric_is_the_same_alone_among_all_and_in_chunks(monkeypatch):
     rng = np.random.default_rng(3)
     confidence, correct, weight = rng.random(7), rng.random(7) < 0.6, rng.integers(0, 3, (5, 7))
+    whole = evaluate_metrics(confidence, correct, weight)
     for name, metric in METRICS.items():
-        assert metric(confidence, correct) == evaluate_metrics(confidence, correct)[name]
-        np.testing.assert_array_equal(
-            metric.replicates(confidence, correct, weight), evaluate_metrics(confidence, correct, weight)[name]
-        )
+        np.testing.assert_array_equal(metric.replicates(confidence, correct, weight), whole[name])
         if metric.of_each is not None:
-            assert metric.of_each(confidence, correct.astype(float)).mean() == pytest.approx(
-                metric(confidence, correct)
-            )
+            mean = metric.of_each(confidence, correct.astype(float)).mean()
+            assert mean == pytest.approx(metric(confidence, correct))
+    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 14)
+    for name, value in evaluate_metrics(confidence, correct, weight).items():
+        np.testing.assert_allclose(value, whole[name], atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -176,22 +178,14 @@ def test_reproduces_the_released_figures(name):
         ours = {name: value.item() for name, value in evaluate_metrics(rows.confidence, rows.correct).items()}
         del ours["smece"]
         # the released code cuts equal confidences in their order in the file
-        in_order = rows.confidence.clip(MIN_CONFIDENCE, 1 - MIN_CONFIDENCE) - 1e-12 * np.arange(len(rows))[::-1]
+        in_order = clip(rows.confidence) - 1e-12 * np.arange(len(rows))[::-1]
         ours["adaptive_ece"] = adaptive_ece(in_order, rows.correct)
-        expected = figures.loc[method, list(ours)].to_dict()
-        assert ours == pytest.approx(expected, abs=1e-9), method
-
-
-@st.composite
-def questions(draw: st.DrawFn, max_size: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    n = draw(st.integers(1, max_size))
-    stated = st.integers(0, 20).map(lambda step: step / 20)
-    return draw(arrays(float, n, elements=st.one_of(stated, st.floats(0, 1)))), draw(arrays(bool, n))
+        assert ours == pytest.approx(figures.loc[method, list(ours)].to_dict(), abs=1e-9), method
 
 
 def integrated_smece(confidence: np.ndarray, correct: np.ndarray) -> float:
     """Find smECE from its definition, the reflections written out as mirror images."""
-    confidence = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    confidence = clip(confidence)
     residual = (correct - confidence) / len(confidence)
     position = (np.arange(4000) + 0.5) / 4000
     images = np.concatenate([2 * turn + sign * confidence for turn in range(-4, 5) for sign in (1, -1)])
@@ -204,51 +198,80 @@ def integrated_smece(confidence: np.ndarray, correct: np.ndarray) -> float:
     return float(brentq(excess, 1e-3, 1, xtol=1e-7))
 
 
-@given(confidence=st.floats(0, 1), n_correct=st.integers(0, 10))
-def test_one_stated_confidence_has_its_mean_residual(confidence, n_correct):
-    residual = n_correct / 10 - np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    assert smece(np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(abs(residual), abs=1e-12)
+class TestSmoothError:
+    @given(confidence=st.floats(0, 1), n_correct=st.integers(0, 10))
+    def test_one_stated_confidence_has_its_mean_residual(self, confidence, n_correct):
+        residual = n_correct / 10 - clip(confidence)
+        assert smece(np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(abs(residual), abs=1e-12)
+
+    @settings(max_examples=8)
+    @given(counted_questions(30))
+    def test_agrees_with_direct_integration(self, questions):
+        confidence, correct, _ = questions
+        value = smece(confidence, correct)
+        if value > 0.005:
+            assert value == pytest.approx(integrated_smece(confidence, correct), abs=2e-5)
+
+    @given(counted_questions(30))
+    def test_bounds_and_the_complement(self, questions):
+        confidence, correct, _ = questions
+        value, residual = smece(confidence, correct), correct - clip(confidence)
+        assert abs(residual.mean()) - 1e-9 <= value <= np.abs(residual).mean() + 1e-9
+        assert smece(1 - confidence, ~correct) == pytest.approx(value, abs=1e-6)
+
+    def test_opposite_residuals_closer_than_a_cell_keep_their_moment(self):
+        # A quarter and minus a quarter: a dipole of moment m, for which smECE_sigma = m sqrt(2/pi) / sigma.
+        gap = 0.02 / N_CELLS
+        expected = math.sqrt(gap / 4 * math.sqrt(2 / math.pi))
+        assert smece([0.5 - gap / 2, 0.5 + gap / 2], [True, False]) == pytest.approx(expected, abs=1e-5)
+
+    @pytest.mark.parametrize("n", [20, 1000])
+    @pytest.mark.parametrize("power", [1.0, 0.4, 2.5], ids=["calibrated", "under", "over"])
+    def test_agrees_with_the_package_of_its_authors(self, n, power):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            relplot = pytest.importorskip("relplot")
+        rng = np.random.default_rng(n)
+        high = 1 - np.minimum(rng.exponential(0.1, n), 0.9)
+        for confidence in map(clip, (rng.random(n), rng.integers(1, 10, n) / 10, high)):
+            correct = rng.random(n) < confidence**power
+            theirs = relplot.smECE(confidence, correct.astype(float))
+            # They search in steps of 1/1024, integrate on 200 points or more and cut the kernel off at 1/2.
+            assert smece(confidence, correct) == pytest.approx(theirs, abs=2e-3)
 
 
-@settings(max_examples=8)
-@given(questions())
-def test_agrees_with_direct_integration(sample):
-    confidence, correct = sample
-    value = smece(confidence, correct)
-    if value > 0.005:
-        assert value == pytest.approx(integrated_smece(confidence, correct), abs=2e-5)
+class TestSelective:
+    @settings(max_examples=40)
+    @given(counted_questions(6, st.sampled_from([0.0, 0.25, 0.5, 1.0])))
+    def test_ties_are_averaged_over_every_order(self, questions):
+        confidence, correct, _ = questions
+        risks = []
+        for order in permutations(range(len(confidence))):
+            if (np.diff(confidence[list(order)]) <= 0).all():
+                errors = np.cumsum(~correct[list(order)])
+                risks.append(errors / np.arange(1, len(errors) + 1))
+        np.testing.assert_allclose(risk_coverage(confidence, correct)["risk"], np.mean(risks, axis=0), atol=1e-12)
+        np.testing.assert_allclose(aurc(confidence, correct), np.mean(risks), atol=1e-12)
 
+    def test_the_curve(self):
+        curve = risk_coverage(np.array([0.5, 0.9, 0.5, 0.2]), np.array([False, True, True, False]))
+        assert curve["accepted"].tolist() == [1, 2, 3, 4]
+        assert curve["coverage"].tolist() == [0.25, 0.5, 0.75, 1]
+        assert curve["threshold"].tolist() == [0.9, 0.5, 0.5, 0.2]
+        assert curve["attainable"].tolist() == [True, False, True, True]
+        np.testing.assert_allclose(curve["risk"], [0, 0.5 / 2, 1 / 3, 2 / 4])
+        np.testing.assert_allclose(curve["accuracy"], 1 - curve["risk"])
+        # confidences beyond the clip are tied, and without questions nothing is defined
+        assert aurc(np.array([1.0, 1 - 1e-9]), np.array([True, False])) == pytest.approx((0.5 + 0.5) / 2)
+        empty, none = np.zeros(0), np.zeros(0, bool)
+        assert len(risk_coverage(empty, none)) == 0
+        assert np.isnan(aurc(empty, none)[0])
 
-@given(questions())
-def test_bounds_and_the_complement(sample):
-    confidence, correct = sample
-    value, residual = smece(confidence, correct), correct - np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    assert abs(residual.mean()) - 1e-9 <= value <= np.abs(residual).mean() + 1e-9
-    assert smece(1 - confidence, ~correct) == pytest.approx(value, abs=1e-6)
-
-
-def test_opposite_residuals_closer_than_a_cell_keep_their_moment():
-    # A quarter and minus a quarter: a dipole of moment m, for which smECE_sigma = m sqrt(2/pi) / sigma.
-    gap = 0.02 / N_CELLS
-    expected = math.sqrt(gap / 4 * math.sqrt(2 / math.pi))
-    assert smece([0.5 - gap / 2, 0.5 + gap / 2], [True, False]) == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("n", [20, 1000])
-@pytest.mark.parametrize("power", [1.0, 0.4, 2.5], ids=["calibrated", "under", "over"])
-@pytest.mark.parametrize("stated", ["any", "tied", "high"])
-def test_agrees_with_the_package_of_its_authors(n, power, stated):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        relplot = pytest.importorskip("relplot")
-    rng = np.random.default_rng(n)
-    draws = {
-        "any": rng.random(n),
-        "tied": rng.integers(1, 10, n) / 10,
-        "high": 1 - np.minimum(rng.exponential(0.1, n), 0.9),
-    }
-    confidence = np.clip(draws[stated], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    correct = rng.random(n) < confidence**power
-    theirs = relplot.smECE(confidence, correct.astype(float))
-    # They search in steps of 1/1024, integrate on 200 points or more and cut the kernel off at 1/2.
-    assert smece(confidence, correct) == pytest.approx(theirs, abs=2e-3)
+    def test_how_many_reach_a_threshold(self):
+        """Of nine right answers, an interval of probability .9 has ends with a tail of .05 each."""
+        confidence, correct = np.array([0.4, *9 * [0.8]]), np.array([False, *9 * [True]])
+        table = by_threshold(confidence, correct, 0.9).set_index("threshold")
+        assert table["labelled"].tolist() == [10, 9, 9, 9, 9, 0, 0]
+        assert table["right"][[0.0, 0.8]].tolist() == [0.9, 1.0]
+        assert (table.loc[0.8, "low"], table.loc[0.8, "high"]) == (pytest.approx(0.05 ** (1 / 9)), 1.0)
+        assert table.loc[0.95, ["right", "low", "high"]].isna().all()

@@ -73,10 +73,8 @@ class TestDifferences:
 
     def test_are_undefined_without_questions_and_for_one_class(self):
         empty = Scored(np.zeros(0), np.zeros(0, bool))
-        nothing = paired_differences(empty, empty, seed=0, n_resamples=9)
-        for one in nothing.values():
-            expected = PairedDifference(*[math.nan] * 5, 9, math.nan)
-            assert one == pytest.approx(expected, nan_ok=True)
+        for one in paired_differences(empty, empty, seed=0, n_resamples=9).values():
+            assert one == pytest.approx(PairedDifference(*[math.nan] * 5, 9, math.nan), nan_ok=True)
         pair = (Scored(np.array(stated), np.ones(2, bool)) for stated in ([0.4, 0.9], [0.7, 0.8]))
         right = paired_differences(*pair, seed=0, n_resamples=9)
         assert math.isnan(right["auroc"].difference)
@@ -103,20 +101,17 @@ class TestDifferences:
         kept = alone["metric"] != "adaptive_ece"  # whose cuts are rounded to whole questions
         pd.testing.assert_frame_equal(clustered[kept], alone[kept])
 
-    def test_unusable_input_is_named(self, two):
+    def test_the_table_holds_the_metrics_asked_for_and_unusable_input_is_named(self, two):
+        whole = paired_table(*two, seed=7, n_resamples=30)
+        assert whole["metric"].tolist() == [name for name in (*SELECTION_SCORES, *METRICS) if name != "mean_confidence"]
+        some = paired_table(*two, metrics=["nll", "auroc"], seed=7, n_resamples=30)
+        expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
+        pd.testing.assert_frame_equal(some, expected)
         for settings, message in (({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")):
             with pytest.raises(ValueError, match=message):
                 paired_differences(*two, seed=0, **settings)
         with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
             paired_differences(two[0], two[0].select(np.arange(1, N)), seed=0)
-
-    def test_the_table_holds_the_metrics_asked_for(self, two):
-        whole = paired_table(*two, seed=7, n_resamples=30)
-        compared = [name for name in (*SELECTION_SCORES, *METRICS) if name != "mean_confidence"]
-        assert whole["metric"].tolist() == compared
-        some = paired_table(*two, metrics=["nll", "auroc"], seed=7, n_resamples=30)
-        expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
-        pd.testing.assert_frame_equal(some, expected)
 
 
 class TestPermutation:

@@ -1,4 +1,4 @@
-"""Scoring method by method, beside whatever else goes on."""
+"""Scores of methods, their intervals, and the comparisons of the paper's figures: by hand and by plain loops."""
 
 import math
 import time
@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from sklearn.metrics import roc_auc_score
 
 from analysis.scores import scoring
 from analysis.scores.metrics import evaluate_metrics
+from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
 from analysis.scores.scoring import (
     Interval,
     Scored,
@@ -30,140 +32,184 @@ from analysis.scores.scoring import (
 def predictions(method: str, n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     confidence = rng.uniform(size=n)
+    columns = {"method": method, "probability": confidence, "correct": rng.uniform(size=n) < confidence}
+    return pd.DataFrame(columns | {"state_probability": rng.uniform(size=n), "cluster": pd.NA})
+
+
+class TestScores:
+    @given(st.floats(0, 1), st.booleans())
+    def test_benefit_is_twice_the_mean_gain_over_all_prices(self, confidence: float, correct: bool) -> None:
+        def gain(price: float) -> float:
+            return (1 - price if correct else -price) if confidence > price else 0.0
+
+        mean, _ = quad(gain, 0, 1, points=[confidence])
+        assert benefit(Scored(np.array([confidence]), np.array([correct])))[0] == pytest.approx(2 * mean, abs=1e-6)
+
+    def test_no_answer_is_worth_nothing_and_is_not_right(self) -> None:
+        right, state = np.array([True, True, False, False]), np.array([np.nan, 0.5, 0.0, 1.0])
+        scored = Scored(np.array([np.nan, 1.0, 0.0, 1.0]), right, state)
+        assert benefit(scored).tolist() == [0, 1, 0, -1]
+        assert accuracy_of_all(scored).tolist() == [0, 1, 0, 0]
+        np.testing.assert_allclose(log_score(scored), [np.nan, np.log(2), 6 * np.log(10), 0])
+        assert np.isnan(log_score(scored._replace(state_probability=None))).all()
+        value, weight = np.array([1.0, np.nan, 4.0]), np.array([[2, 5, 1], [0, 3, 0]])
+        np.testing.assert_allclose(mean_score(value), [2.5])
+        np.testing.assert_allclose(mean_score(value, weight), [2, np.nan])
+
+    def test_unanswered_questions_count_where_the_selected_answer_is_seen(self) -> None:
+        rows = predictions("a", 40, 1)
+        rows.loc[:9, ["probability", "state_probability"]] = np.nan
+        rows.loc[:9, "correct"] = False
+        found = score(rows, seed=5, n_resamples=50).iloc[0]
+        answered = rows.iloc[10:]
+        right, brier = answered["correct"].sum(), ((answered["probability"] - answered["correct"]) ** 2).sum()
+        assert (found["n"], found["unanswered"]) == (30, 10)
+        expected = {"benefit": (right - brier) / 40, "accuracy_of_all": right / 40}
+        expected["log_score"] = -np.log(answered["state_probability"]).mean()
+        for name, value in expected.items():
+            assert found[name] == pytest.approx(value)
+            assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+        assert found["accuracy"] == pytest.approx(right / 30)
+
+    def test_a_method_has_the_same_scores_alone_or_among_others_and_an_error_is_raised(self) -> None:
+        tables = [predictions("a", 40, 1), predictions("b", 30, 2), predictions("c", 40, 3)]
+        together = score(pd.concat(tables), seed=5, n_resamples=20)
+        assert together["method"].tolist() == ["a", "b", "c"]
+        alone = pd.concat([score(table, seed=5, n_resamples=20) for table in tables], ignore_index=True)
+        pd.testing.assert_frame_equal(together, alone)
+        with pytest.raises(ValueError, match="divide percentages by 100"):
+            score(tables[0].assign(probability=85.0), seed=0, n_resamples=5)
+
+    def test_clusters_are_resampled_whole(self) -> None:
+        one = predictions("a", 20, 1)
+        copied = pd.concat([one] * 5).assign(cluster=np.tile(np.arange(20), 5))
+        names = [f"{name}{end}" for name in ("benefit", "log_score", "brier", "auroc") for end in ("_low", "_high")]
+        alone, together = (score(rows, seed=5, n_resamples=50).iloc[0] for rows in (one, copied))
+        np.testing.assert_allclose(together[names].astype(float), alone[names].astype(float))
+
+    def test_whoever_is_interrupted_does_not_wait_for_all_scores(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        scored = []
+
+        def slow(*_: object, **__: object) -> None:
+            scored.append(1)
+            time.sleep(0.2)
+
+        def interrupted() -> None:
+            with Scorer(seed=0, n_resamples=5, interval_level=0.95) as scorer:
+                for number in range(5):
+                    scorer.add(predictions("a", 10, number))
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(scoring, "evaluate_metrics", slow)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert len(scored) < 5
+
+
+class TestIntervals:
+    def test_they_are_percentiles_over_the_resamples_that_are_defined(self) -> None:
+        confidence, correct = np.random.default_rng(11).integers(3, 10, 25) / 10, np.arange(25) >= 2
+        weight = resample_weights(25, 80, 5)
+        metrics = evaluate_metrics(confidence, correct, weight)
+        for name, values in metrics.items():
+            expected = *np.nanquantile(values, [0.1, 0.9]), np.isnan(values).sum()
+            assert percentile_interval(values, 0.8) == pytest.approx(expected, abs=1e-12), name
+        assert np.isnan(metrics["auroc"]).any()
+        assert mean_and_interval(weight[:1].astype(float), 0.8)[0].tolist() == weight[0].tolist()
+        assert np.isnan(mean_and_interval(weight[:1].astype(float), 0.8)[1:]).all()
+        assert percentile_interval(np.array([1.0, math.nan, 3.0]), 0.5) == Interval(1.5, 2.5, 1)
+        for values in evaluate_metrics([], [], resample_weights(0, 4, 0)).values():
+            assert percentile_interval(values) == pytest.approx((math.nan, math.nan, 4), nan_ok=True)
+        for level in (95.0, 0.0):
+            with pytest.raises(ValueError, match=f"level is {level}"):
+                percentile_interval(np.array([0.4, 0.9]), level)
+
+    def test_weights_count_draws_with_replacement_of_questions_or_whole_clusters(self) -> None:
+        weight = resample_weights(6, 3000, np.random.default_rng(1))
+        assert weight.shape == (3000, 6)
+        assert (weight.sum(axis=1) == 6).all()
+        # Each count is binomial (6, 1/6): mean 1, variance 5/6; five standard errors.
+        np.testing.assert_allclose(weight.mean(axis=0), 1, atol=5 * math.sqrt(5 / 6 / 3000))
+        np.testing.assert_allclose(weight.var(axis=0), 5 / 6, atol=0.12)
+        np.testing.assert_array_equal(weight, resample_weights(6, 3000, 1))
+        by_cluster = resample_weights(3, 30, 1)  # 2, 5, 7
+        cluster = np.array([7, 2, 7, 5, 2, 7])
+        np.testing.assert_array_equal(resample_weights(6, 30, 1, cluster), by_cluster[:, [2, 0, 2, 1, 0, 2]])
+        np.testing.assert_array_equal(resample_weights(6, 30, 1, np.arange(6)), resample_weights(6, 30, 1))
+        with pytest.raises(ValueError, match="n_resamples is 0"):
+            resample_weights(2, 0, 0)
+
+
+def gains(confidence: list[float], correct: list[bool], n_resamples: int = 20) -> pd.Series:
+    rows = {"method": "m", "probability": confidence, "correct": pd.array(correct, "boolean")}
+    return base_rate_gains(pd.DataFrame(rows), seed=0, n_resamples=n_resamples).iloc[0]
+
+
+def test_a_constant_gains_nothing_over_the_base_rate_and_certainty_that_is_right_everything() -> None:
+    correct = [True] * 7 + [False] * 3
+    constant, certain = gains([0.7] * 10, correct), gains([float(one) for one in correct], correct)
+    assert (constant["brier_gain"], constant["auroc_gain"]) == pytest.approx((0, 0))
+    # In a resample the base rate is its own, so the constant can only lose.
+    assert constant["brier_gain_high"] <= 1e-12
+    assert (certain["brier_gain"], certain["auroc_gain"]) == pytest.approx((0.21, 0.5), abs=1e-6)
+    assert certain["base_rate_brier"] == pytest.approx(0.21)
+    row = gains([0.4, np.nan, 0.9], [True, False, True])
+    assert np.isnan(row[["auroc", "auroc_gain_low"]].astype(float)).all()
+    assert row["auroc_undefined"] == 20
+    assert row["brier_gain"] == pytest.approx(-(0.6**2 + 0.1**2) / 2)
+    assert (row["n"], row["unanswered"]) == (2, 1)
+
+
+def null_rows(null: list[float], correct: list[bool | None], present: list[bool | None]) -> pd.DataFrame:
+    """Return rows whose distribution gives the state that occurred the null probability where no candidate is right."""
+    state = {True: lambda p: p / 2 + 0.01, False: lambda p: p, None: lambda _: np.nan}
     return pd.DataFrame(
         {
-            "method": method,
-            "probability": confidence,
-            "correct": rng.uniform(size=n) < confidence,
-            "state_probability": rng.uniform(size=n),
-            "cluster": pd.NA,
+            "problem_id": [f"q{number}" for number in range(len(null))],
+            "probability": 0.5,
+            "null_probability": null,
+            "state_probability": [state[there](p) for p, there in zip(null, present, strict=True)],
+            "correct": pd.array(correct, "boolean"),
         }
     )
 
 
-def test_a_method_has_the_same_scores_alone_or_among_others() -> None:
-    tables = [predictions("a", 40, 1), predictions("b", 30, 2), predictions("c", 40, 3)]
-    together = score(pd.concat(tables), seed=5, n_resamples=20)
-    assert together["method"].tolist() == ["a", "b", "c"]
-    alone = pd.concat([score(table, seed=5, n_resamples=20) for table in tables], ignore_index=True)
-    pd.testing.assert_frame_equal(together, alone)
+class TestNullState:
+    def test_by_hand(self) -> None:
+        present = [True, True, True, False, False]
+        rows = null_rows([0.1, 0.3, 0.2, 0.6, 0.3], [True, True, False, False, False], present)
+        found = null_state(rows, seed=0, n_resamples=20)
+        summary = found.summary.set_index("quantity")
+        expected = {"right answer there": (3, 0.2), "difference": (5, 0.25), "difference to selected": (5, 0.25)}
+        expected |= dict(zip(NULL_GROUPS, ((2, 0.2), (1, 0.2), (2, 0.45)), strict=True))
+        for name, pair in (expected | {"AUROC": (5, (3 + 3 - 0.5) / 6)}).items():
+            assert tuple(summary.loc[name, ["n", "value"]]) == pytest.approx(pair), name
+        assert found.questions["group"].tolist() == [NULL_GROUPS[g] for g in (0, 0, 1, 2, 2)]
 
+    def test_intervals_are_those_of_a_loop(self) -> None:
+        rng = np.random.default_rng(7)
+        null, absent = rng.integers(1, 10, 80) / 20, rng.random(80) < 0.3
+        right = ~absent & (rng.random(80) < 0.6)
+        rows = null_rows(null.tolist(), right.tolist(), (~absent).tolist())
+        found = null_state(rows, seed=5, n_resamples=40, level=0.8)
+        values: dict[str, list[float]] = {"difference": [], "difference to selected": [], "AUROC": []}
+        for weight in resample_weights(80, 40, 5):
+            p, away, picked = (np.repeat(values, weight) for values in (null, absent, right))
+            values["difference"].append(p[away].mean() - p[~away].mean())
+            values["difference to selected"].append(p[away].mean() - p[picked].mean())
+            values["AUROC"].append(roc_auc_score(away, p))
+        for name, replicates in values.items():
+            row = found.quantity(name)
+            expected = percentile_interval(np.array(replicates), 0.8)
+            assert (row["low"], row["high"], row["n_undefined"]) == pytest.approx(tuple(expected), abs=1e-9)
 
-def test_unanswered_questions_count_where_the_selected_answer_is_seen() -> None:
-    rows = predictions("a", 40, 1)
-    rows.loc[:9, ["probability", "state_probability"]] = np.nan
-    rows.loc[:9, "correct"] = False
-    found = score(rows, seed=5, n_resamples=50).iloc[0]
-    answered = rows.iloc[10:]
-    right, brier = answered["correct"].sum(), ((answered["probability"] - answered["correct"]) ** 2).sum()
-    assert (found["n"], found["unanswered"]) == (30, 10)
-    assert found["benefit"] == pytest.approx((right - brier) / 40)
-    assert found["accuracy_of_all"] == pytest.approx(right / 40)
-    assert found["accuracy"] == pytest.approx(right / 30)
-    assert found["log_score"] == pytest.approx(-np.log(answered["state_probability"]).mean())
-    for name in ("benefit", "accuracy_of_all", "log_score"):
-        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
-
-
-def test_clusters_are_resampled_whole() -> None:
-    one = predictions("a", 20, 1)
-    copied = pd.concat([one] * 5).assign(cluster=np.tile(np.arange(20), 5))
-    names = [f"{name}{end}" for name in ("benefit", "log_score", "brier", "auroc") for end in ("_low", "_high")]
-    alone, together = (score(rows, seed=5, n_resamples=50).iloc[0] for rows in (one, copied))
-    np.testing.assert_allclose(together[names].astype(float), alone[names].astype(float))
-
-
-def test_an_error_is_the_one_that_scoring_raised() -> None:
-    with pytest.raises(ValueError, match="divide percentages by 100"):
-        score(predictions("a", 10, 0).assign(probability=85.0), seed=0, n_resamples=5)
-
-
-def test_whoever_is_interrupted_does_not_wait_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    scored = []
-
-    def slow(*_: object, **__: object) -> None:
-        scored.append(1)
-        time.sleep(0.2)
-
-    monkeypatch.setattr(scoring, "evaluate_metrics", slow)
-
-    def interrupted() -> None:
-        with Scorer(seed=0, n_resamples=5, interval_level=0.95) as scorer:
-            for number in range(5):
-                scorer.add(predictions("a", 10, number))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert len(scored) < 5
-
-
-@given(st.floats(0, 1), st.booleans())
-def test_benefit_is_twice_the_mean_gain_over_all_prices(confidence: float, correct: bool) -> None:
-    def gain(price: float) -> float:
-        return (1 - price if correct else -price) if confidence > price else 0.0
-
-    mean, _ = quad(gain, 0, 1, points=[confidence])
-    assert benefit(Scored(np.array([confidence]), np.array([correct])))[0] == pytest.approx(2 * mean, abs=1e-6)
-
-
-def test_no_answer_is_worth_nothing_and_is_not_right() -> None:
-    right, state = np.array([True, True, False, False]), np.array([np.nan, 0.5, 0.0, 1.0])
-    scored = Scored(np.array([np.nan, 1.0, 0.0, 1.0]), right, state)
-    assert benefit(scored).tolist() == [0, 1, 0, -1]
-    assert accuracy_of_all(scored).tolist() == [0, 1, 0, 0]
-    np.testing.assert_allclose(log_score(scored), [np.nan, np.log(2), 6 * np.log(10), 0])
-    assert np.isnan(log_score(scored._replace(state_probability=None))).all()
-
-
-def test_a_mean_is_over_what_is_defined() -> None:
-    value, weight = np.array([1.0, np.nan, 4.0]), np.array([[2, 5, 1], [0, 3, 0]])
-    np.testing.assert_allclose(mean_score(value), [2.5])
-    np.testing.assert_allclose(mean_score(value, weight), [2, np.nan])
-
-
-def test_intervals_are_percentiles_of_the_metrics_over_the_resamples():
-    confidence, correct = np.random.default_rng(11).integers(3, 10, 25) / 10, np.arange(25) >= 2
-    weight = resample_weights(25, 80, 5)
-    metrics = evaluate_metrics(confidence, correct, weight)
-    for name, values in metrics.items():
-        expected = *np.nanquantile(values, [0.1, 0.9]), np.isnan(values).sum()
-        assert percentile_interval(values, 0.8) == pytest.approx(expected, abs=1e-12), name
-    assert np.isnan(metrics["auroc"]).any()
-    assert mean_and_interval(weight[:1].astype(float), 0.8)[0].tolist() == weight[0].tolist()
-    assert np.isnan(mean_and_interval(weight[:1].astype(float), 0.8)[1:]).all()
-
-
-def test_weights_count_draws_with_replacement():
-    weight = resample_weights(6, 3000, np.random.default_rng(1))
-    assert weight.shape == (3000, 6)
-    assert (weight.sum(axis=1) == 6).all()
-    # Each count is binomial (6, 1/6): mean 1, variance 5/6; five standard errors.
-    np.testing.assert_allclose(weight.mean(axis=0), 1, atol=5 * math.sqrt(5 / 6 / 3000))
-    np.testing.assert_allclose(weight.var(axis=0), 5 / 6, atol=0.12)
-    np.testing.assert_array_equal(weight, resample_weights(6, 3000, 1))
-
-
-def test_clusters_are_drawn_whole():
-    cluster = np.array([7, 2, 7, 5, 2, 7])
-    weight = resample_weights(6, 3000, 1, cluster)
-    by_cluster = resample_weights(3, 3000, 1)  # 2, 5, 7
-    np.testing.assert_array_equal(weight, by_cluster[:, [2, 0, 2, 1, 0, 2]])
-    np.testing.assert_array_equal(resample_weights(6, 30, 1, np.arange(6)), resample_weights(6, 30, 1))
-
-
-def test_undefined_replicates_are_counted_and_left_out():
-    assert percentile_interval(np.array([1.0, math.nan, 3.0]), 0.5) == Interval(1.5, 2.5, 1)
-    one_class = evaluate_metrics([0.4, 0.9], [True, True], resample_weights(2, 10, 0))
-    assert percentile_interval(one_class["accuracy"]) == (1, 1, 0)
-    assert percentile_interval(one_class["auroc"]) == pytest.approx((math.nan, math.nan, 10), nan_ok=True)
-    for values in evaluate_metrics([], [], resample_weights(0, 4, 0)).values():
-        assert percentile_interval(values) == pytest.approx((math.nan, math.nan, 4), nan_ok=True)
-
-
-def test_numbers_out_of_range_are_named():
-    for level in (95.0, 0.0):
-        with pytest.raises(ValueError, match=f"level is {level}"):
-            percentile_interval(np.array([0.4, 0.9]), level)
-    with pytest.raises(ValueError, match="n_resamples is 0"):
-        resample_weights(2, 0, 0)
+    def test_what_is_not_known_is_left_out_and_a_group_without_questions_has_no_difference(self) -> None:
+        null, right = [0.1, 0.3, np.nan, 0.5, 0.0], [True, None, False, False, False]
+        found = null_state(null_rows(null, right, [True, True, False, None, False]), seed=0, n_resamples=5)
+        assert found.questions["problem_id"].tolist() == ["q0"]
+        found = null_state(null_rows([0.1, 0.3], [True, False], [True, True]), seed=0, n_resamples=5)
+        for name in ("no candidate right", "difference", "AUROC"):
+            row = found.quantity(name)
+            assert row[["value", "low", "high"]].isna().all()
+            assert row["n_undefined"] == 5
+        assert found.quantity("right answer there")["value"] == pytest.approx(0.2)

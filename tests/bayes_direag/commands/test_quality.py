@@ -58,6 +58,8 @@ def test_long_names_are_whole_at_80_columns():
 
 
 def test_a_name_that_is_too_long_breaks_at_a_hyphen():
-    observations = replace(small_observations(), level_names=("meta-llama/Meta-Llama-3.1-70B-Instruct-Turbo", *"abcd"))
+    observations = replace(
+        simulate_observations(60, seed=6), level_names=("meta-llama/Meta-Llama-3.1-70B-Instruct-Turbo", *"abcd")
+    )
     lines = shown(quality_table(observations, "x")).splitlines()
     assert [line.split()[0] for line in lines[3:5]] == ["meta-llama/Meta-", "Llama-3.1-70B-Instruct-Turbo"]
