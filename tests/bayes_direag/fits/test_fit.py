@@ -1,4 +1,4 @@
-"""A fit: its predictions against the printed equations, its container, and its file, whoever wrote that."""
+"""A fit: what its predictions say, its container, and its file, whoever wrote that."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,27 +24,9 @@ from bayes_direag.fits.stored import write_tree
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
-from tests.bayes_direag import brute_force
 
 
 class TestPredictions:
-    def test_they_are_the_printed_equations(self, point: Fit, simulated: Observations) -> None:
-        table = point.predict(simulated)
-        of_answer = ["problem_id", "answer", "answer_as_given", "probability", "support", "null_probability"]
-        assert table.columns.tolist() == [*of_answer, "n_candidates", "n_used", "few_reports"]
-        values, final = brute_force.of_map(point), point.tree["recalibration"].to_dataset()
-        for i, row in table.iterrows():
-            own = brute_force.reports_of(simulated, i)
-            support = brute_force.support(brute_force.scores(own, values, point.preset.eps))
-            best = max(value for answer, value in support.items() if answer != brute_force.NULL)
-            assert row["answer"] == min(a for a, value in support.items() if value == best and a != brute_force.NULL)
-            np.testing.assert_allclose(row["support"], best, rtol=1e-12)
-            score = final["intercept"].item() + final["slope"].item() * np.log(best / (1 - best))
-            np.testing.assert_allclose(row["probability"], brute_force.sigmoid(score), rtol=1e-12)
-            null = brute_force.null_probability(support, row["answer"], row["probability"])
-            np.testing.assert_allclose(row["null_probability"], null, rtol=1e-10, atol=1e-14)
-            assert (row["n_candidates"], row["n_used"]) == (len(support) - 1, len(own))
-
     def test_candidates_sum_to_one_and_the_first_is_the_prediction(self, point: Fit, simulated: Observations) -> None:
         some = simulated.select(slice(40)).without(np.arange(40)[:, None] == 7)
         table, predicted = point.predict_candidates(some), point.predict(some).set_index("problem_id")

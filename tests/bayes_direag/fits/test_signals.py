@@ -1,6 +1,5 @@
 """Several signals a report: each has its own slope, one that is missing is skipped, one alone is the paper's model."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +9,9 @@ import pytest
 
 from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, simulate_observations
 from bayes_direag.errors import ObservationError
-from bayes_direag.inference.posterior import evaluated_draws
 from bayes_direag.model import presets
-from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import default_parameters
-from tests.bayes_direag import brute_force
 
 NAMES = ("number", "logprob", "words")
 BAYES = preset("bayes")
@@ -40,26 +36,6 @@ def records(observations: Observations) -> list[dict[str, object]]:
 @pytest.fixture(scope="module")
 def fit(observations: Observations) -> Fit:
     return fit_map(observations, preset=IN_SAMPLE)
-
-
-def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit, observations: Observations) -> None:
-    rows = fit.predict_candidates(observations.select(slice(0, 40))).groupby("problem_id", sort=False)
-    raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
-    reached = evaluated_draws(model_of(fit.preset), raw, fit.likelihood_data).log_likelihood[0, 0]
-    values, worst = brute_force.of_map(fit), 0.0
-    for row, (_, found) in enumerate(rows):
-        reports = brute_force.reports_of(observations, row)
-        exchanged = [(level, answer, stated[[0, 2, 1]]) for level, answer, stated in reports]
-        expected, swapped = (
-            brute_force.support(brute_force.scores(each, values, BAYES.eps)) for each in (reports, exchanged)
-        )
-        gold = observations.questions[row].gold_answer
-        state = gold if gold in expected else brute_force.NULL
-        assert math.exp(reached[row]) == pytest.approx(expected[state], rel=1e-6)
-        worst = max(worst, abs(swapped[state] / expected[state] - 1))
-        by_answer = dict(zip(found["answer"].fillna(brute_force.NULL), found["probability"], strict=True))
-        assert by_answer == pytest.approx(expected, rel=1e-9)
-    assert worst > 0.05  # two signals that change places are found out
 
 
 def test_questions_are_of_one_pattern_only_if_all_signals_are_equal(observations: Observations) -> None:

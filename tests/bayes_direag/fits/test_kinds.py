@@ -1,0 +1,89 @@
+"""Two properties of every kind of fit: it predicts by the printed equations, and the same by whatever door."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayes_direag import Fit, Observations, fit_map, preset
+from bayes_direag.inference.posterior import evaluated_draws
+from bayes_direag.model.models import model_of
+from tests.bayes_direag import brute_force
+from tests.bayes_direag.doors import assert_every_door_says_the_same
+from tests.bayes_direag.fits import test_signals, test_votes
+from tests.bayes_direag.fits.test_groups import grouped
+from tests.bayes_direag.fits.test_own_models import two_slopes
+
+PRESETS = {
+    "count": preset("paper", "count", recalibration={"method": "none", "split": 0}),
+    "paper": preset("paper"),
+    "release": preset("release", "level"),
+    "own": preset(two_slopes),
+}
+MAPS = ["point", "partial", *PRESETS, "groups", "votes", "signals"]
+_NAMES = ("intercept", "slope", "share")
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
+
+
+@pytest.fixture(scope="module")
+def case(request, simulated: Observations, unlearnable: Observations) -> tuple[Fit, Observations]:
+    """A fit, and new questions, of which some have no gold answer, and one no report."""
+    kind = request.param
+    new = Observations.from_questions([*simulated.questions[60:90], *unlearnable.questions], "numeric")
+    if kind in PRESETS:
+        return fit_map(simulated[:60], preset=PRESETS[kind]), new
+    if kind == "groups":
+        return fit_map(grouped(simulated[:60])), grouped(simulated[60:90])
+    if kind == "votes":
+        return fit_map(test_votes.OBSERVATIONS), test_votes.OBSERVATIONS[:30]
+    if kind == "signals":
+        questions = test_signals.simulated_signals()
+        return fit_map(questions), questions[:30]
+    return request.getfixturevalue(kind), new
+
+
+@pytest.mark.parametrize("case", ["nuts", *MAPS], indirect=True)
+def test_every_door_says_the_same(case: tuple[Fit, Observations], tmp_path: Path) -> None:
+    assert_every_door_says_the_same(*case, tmp_path)
+
+
+def supports(fit: Fit, questions: Observations) -> list[dict[str, float]]:
+    """Return the support of each question's states, in plain Python."""
+    values, slots = brute_force.of_map(fit), questions.slots or range(questions.n_levels)
+    if fit.preset.name == "two_slopes":
+        values["slope"] = [[slope] for slope in values["slope"]]
+    found = []
+    for row in range(len(questions)):
+        own = [(slots[column], *report) for column, *report in brute_force.reports_of(questions, row)]
+        found.append(brute_force.support(brute_force.scores(own, values, fit.preset.eps)))
+    return found
+
+
+@pytest.mark.parametrize("case", MAPS, indirect=True)
+def test_predictions_and_likelihood_are_the_printed_equations(case: tuple[Fit, Observations]) -> None:
+    fit, new = case
+    final, aligned = fit.recalibration, fit.aligned(new)
+    a, b, share = (final.coefficients[name].item() if name in final.coefficients else 0.0 for name in _NAMES)
+    for row, support in zip(fit.predict(new).itertuples(), supports(fit, aligned), strict=True):
+        of_answers = {answer: value for answer, value in support.items() if answer != brute_force.NULL}
+        assert row.n_candidates == len(of_answers)
+        if not of_answers:
+            assert np.isnan([row.support, row.probability]).all()
+            continue
+        best = max(of_answers.values())
+        assert row.answer == min(answer for answer, value in of_answers.items() if value == best)
+        assert row.support == pytest.approx(best, rel=1e-9)
+        score = a + b * math.log(best / (1 - best)) + share * math.log(min(row.n_used / final.most_reports, 1))
+        assert row.probability == pytest.approx(brute_force.sigmoid(score), rel=1e-9)
+        null = brute_force.null_probability(support, row.answer, row.probability)
+        assert row.null_probability == pytest.approx(null, rel=1e-8, abs=1e-13)
+    if fit.preset.name == "bayes":  # of the others in the tests of the models
+        raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
+        reached = evaluated_draws(model_of(fit.preset), raw, fit.likelihood_data).log_likelihood[0, 0]
+        states = fit.tree["observed_data"]["target"].to_numpy()
+        rows = zip(supports(fit, fit.fitted), fit.fitted.candidates, states, reached, strict=False)
+        for support, candidates, state, own in rows:
+            target = candidates[state] if state >= 0 else brute_force.NULL
+            assert math.exp(own) == pytest.approx(support[target], rel=1e-6)
