@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from gzip import BadGzipFile, GzipFile
 from io import BufferedReader
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -81,7 +80,7 @@ def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.l
     Parquet holds a question a row, or is a table in long form, as CSV is, and as JSON Lines may be if ``names`` are
     given. Raises ObservationError if the file cannot be read, or a value in it cannot be used.
     """
-    from bayes_direag.data.json_lines import json_table
+    from bayes_direag.data.json_lines import json_lines, table_of_records
 
     with opened(path) as file:
         if file.peek(4).startswith(b"PAR1"):
@@ -95,24 +94,20 @@ def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.l
                     remedy="Write it to a file first.",
                 )
             return parquet_table(path, names)
-        lines, start = lines_of(file, path), []
-        for line in lines:
-            start.append(line)
-            if line.strip():
-                break
-        else:
-            raise ObservationError(
-                "the file is empty",
-                path=path,
-                expected="one question a line",
-                remedy="Check that the run that should have written it has finished.",
-            )
-        whole = chain(start, lines)
-        if start[-1].lstrip()[0] in "{[":
-            return json_table(whole, path, names)
-        from bayes_direag.data.tables import csv_table
+        lines = [*lines_of(file, path)]
+    start = next(filter(str.strip, lines), "").lstrip()
+    if not start:
+        raise ObservationError(
+            "the file is empty",
+            path=path,
+            expected="one question a line",
+            remedy="Check that the run that should have written it has finished.",
+        )
+    if start[0] in "{[":
+        return table_of_records([*json_lines(lines, path)], path, names)
+    from bayes_direag.data.tables import csv_table
 
-        return csv_table(whole, path, names)
+    return csv_table(lines, path, names)
 
 
 def read_questions(path: str | Path) -> tuple[Question, ...]:

@@ -30,7 +30,7 @@ _RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
 
 
-def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]:
+def json_lines(lines: Sequence[str], path: Path) -> Iterator[tuple[int, object]]:
     """Yield the values of the lines of a file, each with its number; ObservationError for one that is not JSON."""
     n_before = 0
     for number, line in enumerate((line.removesuffix("\n") for line in lines), 1):
@@ -40,7 +40,7 @@ def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]
             value = from_json(line)
         except ValueError as error:
             reason = str(error).replace("line 1 ", "")
-            if n_before and "EOF" in reason and not any(map(str.strip, lines)):
+            if n_before and "EOF" in reason and not any(map(str.strip, lines[number:])):
                 problem, seen = f"this last line is cut off ({reason})", line[-40:]
                 remedy = f"The lines before it ({n_before}) are complete: remove this one, or resume the run."
             else:
@@ -51,11 +51,6 @@ def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]
             ) from error
         n_before += 1
         yield number, value
-
-
-def json_table(lines: Iterator[str], path: Path, names: Columns | None) -> LongTable:
-    """Take the lines of a JSON Lines file: see :func:`table_of_records`."""
-    return table_of_records(list(json_lines(lines, path)), path, names)
 
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:
