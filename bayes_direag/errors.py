@@ -1,23 +1,19 @@
 """The errors that a user can cause and correct, which the command line prints as one line; and warnings."""
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+
+# A value in quotation marks, as repr gives it; an apostrophe follows a letter.
+_QUOTED = re.compile(r"(?<![\w\\])(['\"])((?:\\.|(?!\1)[^\\])*)\1(?!\w)")
+_MOST_QUOTED = 200
 
 
 def abridged(message: str, most: int = 4000) -> str:
     """Return a message whose middle is left out if it is longer than that many characters."""
     half = most // 2
     return message if len(message) <= most else f"{message[:half]} [...] {message[-half:]}"
-
-
-def quoted(value: object) -> str:
-    """Return the ``repr`` of a value, cut at 60 characters."""
-    try:
-        shown = repr(value)
-    except ValueError:  # Python writes no integer of more than 4300 digits
-        shown = f"{type(value).__name__} of thousands of digits"
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -36,7 +32,7 @@ class DirEAGError(Exception):
     """The base of all expected errors: the message says what was seen, what was expected and what to do."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(abridged(message))
+        super().__init__(abridged(_QUOTED.sub(lambda value: abridged(value[0], _MOST_QUOTED), message)))
 
 
 class ObservationError(DirEAGError):
@@ -60,7 +56,12 @@ class ObservationError(DirEAGError):
     ) -> None:
         parts = {"": path, "line ": line, "field ": field}
         place = ", ".join(f"{name}{value}" for name, value in parts.items() if value is not None)
-        value = "" if seen is ... else f"; saw {quoted(seen)}"
+        try:
+            shown = repr(seen)
+        except ValueError:  # Python writes no integer of more than 4300 digits
+            shown = f"{type(seen).__name__} of thousands of digits"
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        value = "" if seen is ... else f"; saw {shown}"
         super().__init__(f"{place}{': ' if place else ''}{problem}{value}; expected {expected}. {remedy}")
         self.path, self.line, self.field, self.seen = path, line, field, seen
 

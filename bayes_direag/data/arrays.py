@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import NUMBER, Status
-from bayes_direag.errors import ObservationError, quoted
+from bayes_direag.errors import ObservationError
 
 type _Stated = tuple[int, float, bool, bool]
 
@@ -74,7 +74,7 @@ class Overview:
             lines = {name: line for (number, name), line in self.pairs.items() if number == level and name is not None}
             name, *others = list(lines) or [f"level_{level}"]
             if others or name in table.values():
-                before = f"level {level} is called {quoted(name)} before"
+                before = f"level {level} is called {name!r} before"
                 seen = others[0] if others else name
                 raise ObservationError(
                     before if others else f"level {level} has the name of another level",
@@ -90,7 +90,7 @@ class Overview:
         for name in table.values():
             if (other := spelled.setdefault(" ".join(name.split()).casefold(), name)) != name:
                 raise ObservationError(
-                    f"two levels have names that differ in case or spaces alone, {quoted(other)} and {quoted(name)}",
+                    f"two levels have names that differ in case or spaces alone, {other!r} and {name!r}",
                     path=path,
                     line=next(line for (_, own), line in self.pairs.items() if own == name),
                     field="level_name",
@@ -111,7 +111,7 @@ class Overview:
                 continue
             other = group.setdefault(level, name) != name
             if other or any(levels[number] == name and (number, name) not in self.grouped for number in levels):
-                before = f"level {quoted(levels[level])} is in group {quoted(group[level])} before"
+                before = f"level {levels[level]!r} is in group {group[level]!r} before"
                 raise ObservationError(
                     before if other else "this group has the name of a level that is not in it",
                     path=path,
@@ -143,9 +143,7 @@ class Overview:
         for (name, _), stated in self.stated.items():
             of_signals.setdefault(name, []).append(stated)
         groups = [(name, "", _together(stated)) for name, stated in of_signals.items()]
-        groups += [
-            (name, f" of level {quoted(called.get(level, level))}", one) for (name, level), one in self.stated.items()
-        ]
+        groups += [(name, f" of level {called.get(level, level)!r}", one) for (name, level), one in self.stated.items()]
         for name, of_level, (n, largest, any_between, all_whole) in groups:
             if n >= 5 and largest <= 1 and any_between:
                 looks, scale = "at most 1, so they look like fractions", "fraction"
@@ -312,7 +310,7 @@ def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int
     question = table.record(number)
     if question.gold_answer is not None:
         return ObservationError(
-            f"the gold answer of question {quoted(question.problem_id)} cannot be read as {kind}",
+            f"the gold answer of question {question.problem_id!r} cannot be read as {kind}",
             path=table.path,
             line=table.line_of(number),
             field="gold_answer",
@@ -321,7 +319,7 @@ def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int
             remedy="Correct it, or declare another kind, such as answers='text' (on the command line --answers text).",
         )
     return ObservationError(
-        f"question {quoted(question.problem_id)} has no gold answer, and {n_flags} of its {n_usable} usable "
+        f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "
         "observations have a flag",
         path=table.path,
         line=table.line_of(number),

@@ -17,7 +17,7 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.plain import is_missing, plain
-from bayes_direag.errors import ObservationError, quoted
+from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
     import pandas
@@ -154,7 +154,7 @@ class Labels:
         for text in candidates:
             if text not in verdicts:
                 row = next((row for row in rows if canonical(row.answer, kind) == text), rows[0])
-                problem = f"nothing says whether the answer {quoted(text)} is right, though other answers are judged"
+                problem = f"nothing says whether the answer {text!r} is right, though other answers are judged"
                 remedy = "Fill in the rest, or leave all of them empty."
                 raise self._refusal(problem, row, "true or false for every answer to the question", remedy)
         return Known(frozenset(text for text in candidates if verdicts[text]), None)
@@ -162,7 +162,7 @@ class Labels:
     def contradiction(self, row: LabelRow) -> ObservationError:
         """Return the error of a question that has another label than that of the row."""
         remedy = "Keep the one that is right."
-        return self._refusal(f"question {quoted(row.problem_id)} has another label before", row, "one label", remedy)
+        return self._refusal(f"question {row.problem_id!r} has another label before", row, "one label", remedy)
 
     def _refusal(
         self, problem: str, row: LabelRow, expected: str, remedy: str, *, field: str | None = None

@@ -43,7 +43,7 @@ from bayes_direag.data.records import (
     signal_column,
     signal_of,
 )
-from bayes_direag.errors import ObservationError, quoted
+from bayes_direag.errors import ObservationError
 
 #: A record of a question under our names, and the names that its file has for fields, where they differ.
 type FileRecord = tuple[object, Mapping[str, str]]
@@ -313,7 +313,7 @@ class LongTable:
                 is_blank = name != "problem_id" and not str(value).strip()
                 if value is not None and not is_blank and own.setdefault(name, value) != value:
                     raise ObservationError(
-                        f"question {quoted(own['problem_id'])} has {quoted(own[name])} in an earlier row",
+                        f"question {own['problem_id']!r} has {own[name]!r} in an earlier row",
                         path=self.path,
                         line=int(self.line[row]) or None,
                         field=spelling.get(name, name),

@@ -23,7 +23,7 @@ from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import Question, Status
-from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations, quoted
+from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations
 
 if TYPE_CHECKING:
     import pandas
@@ -147,8 +147,7 @@ class Observations:
         for name, value in columns.items():
             if name in NAMED and value is not None and not isinstance(value, str | int):
                 raise DirEAGError(
-                    f"{name}={quoted(value)}: expected the name of a column, or of several in one text: "
-                    "level='model,prompt'."
+                    f"{name}={value!r}: expected the name of a column, or of several in one text: level='model,prompt'."
                 )
             given[name] = str(value) if name in NAMED and (name, value) != ("confidence", None) else value
         return cls.of_table(table_of_frame(frame, Columns(**given)), answers)
@@ -188,9 +187,7 @@ class Observations:
         ``voting`` names the levels that only vote; by default, those that never state a signal.
         """
         if answers not in (None, *get_args(AnswerKind)):
-            raise DirEAGError(
-                f"answers={quoted(answers)} (--answers): expected {', '.join(get_args(AnswerKind))}, or None."
-            )
+            raise DirEAGError(f"answers={answers!r} (--answers): expected {', '.join(get_args(AnswerKind))}, or None.")
         table = table.require_unique().with_runs()
         path, overview = table.path, Overview.of(table)
         kind, levels = answers or kind_of(table), overview.levels(path)
@@ -527,7 +524,7 @@ class Observations:
         line = self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
         place = "" if self.table.path is None or line is None else f"{self.table.path}, line {line}, field level_name: "
         return LevelError(
-            f"{place}this level is unknown to the fit; saw {quoted(name)}; expected one of {', '.join(known)}."
+            f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}."
             f"{did_you_mean(name, known)} Rename the level if it is one of these; otherwise remove its observations, "
             "or fit again with it."
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal
 
-from bayes_direag.errors import DirEAGError, quoted
+from bayes_direag.errors import DirEAGError
 
 #: As programs write a missing value. Case counts: "Na" is sodium, and "none" an answer.
 MISSING = frozenset((
@@ -89,7 +89,7 @@ def group_of(groups: str | None, level: str) -> str | None:
         return None
     if groups.count("{group}") > 1 or groups.count("{n}") != 1:
         raise DirEAGError(
-            f"groups={quoted(groups)} (--groups): expected the form of the names of levels, with a number {{n}} and "
+            f"groups={groups!r} (--groups): expected the form of the names of levels, with a number {{n}} and "
             "the name of the group {group} if there are several, such as {group}_run{n} or {n}; or none."
         )
     pattern = re.escape(groups).replace(r"\{group\}", "(.+?)").replace(r"\{n\}", r"\d+")

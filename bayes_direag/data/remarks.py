@@ -13,7 +13,7 @@ from scipy.stats import friedmanchisquare
 from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.plain import group_of
-from bayes_direag.errors import DirEAGError, quoted
+from bayes_direag.errors import DirEAGError
 
 # The smallest share of equal reports (answer and confidence) for one level to be called a copy of another.
 _COPIED = 0.95
@@ -83,7 +83,7 @@ def _failed_parses(observations: Observations) -> list[str]:
     if not often:
         return []
     as_given = {text: said for question in labelled for text, said in given[observations.row[question]].items()}
-    named = ", ".join(f"{quoted(as_given[text])} ({answered[text] / len(labelled):.0%})" for text in often[:_NAMED])
+    named = ", ".join(f"{as_given[text][:60]!r} ({answered[text] / len(labelled):.0%})" for text in often[:_NAMED])
     return [
         f"These texts answer many labelled questions and are never right: {named}. If they stand for a reply that "
         "could not be read, leave the answer empty (null): now such reports agree with each other."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.errors import DirEAGError, quoted
+from bayes_direag.errors import DirEAGError
 from elicitation.fields import Scale
 from elicitation.importing import batch, evals, inspect_log, lm_eval, observation_files, promptfoo, transcripts, uqlm
 from elicitation.importing.naming import named
@@ -84,7 +84,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
             raise re.error(f"it has {compiled.groups} groups")
     except re.error as error:
         raise DirEAGError(
-            f"--pattern: saw {quoted(pattern)} ({error}); expected a regular expression with one group, the answer, "
+            f"--pattern: saw {pattern!r} ({error}); expected a regular expression with one group, the answer, "
             r"or two, the answer and the confidence, as 'answer is (\S+)'. Correct it."
         ) from error
     return compiled

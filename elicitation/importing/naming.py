@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from bayes_direag.errors import quoted
 from elicitation.importing.replies import Log, Reply
 
 
@@ -41,7 +40,7 @@ def _told_apart(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
         apart.append((log, reply if task is None else replace(reply, problem_id=f"{task}/{reply.problem_id}")))
     for log, reply in _second_questions(apart):
         raise log.error(
-            f"two different questions have the name {quoted(reply.problem_id)}",
+            f"two different questions have the name {reply.problem_id!r}",
             line=reply.line,
             seen=(reply.question or "no text that says what is asked")[:80],
             expected="one question, with one text, under each name",

@@ -13,7 +13,7 @@ from bayes_direag.data.answers import AnswerKind, infer_kind
 from bayes_direag.data.files import read_lines
 from bayes_direag.data.plain import is_missing
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.errors import DirEAGError, ObservationError, quoted
+from bayes_direag.errors import DirEAGError, ObservationError
 from elicitation.fields import Scale, is_unknown
 from elicitation.parsing import (
     ParseStatus,
@@ -116,7 +116,7 @@ def put_together(
             statuses[reading.status] += 1
             if (before := taken.setdefault((reply.problem_id, level), (log, reply, reading)))[1] is not reply:
                 raise log.error(
-                    f"question {quoted(reply.problem_id)} has this level already, in {before[0].path}",
+                    f"question {reply.problem_id!r} has this level already, in {before[0].path}",
                     line=reply.line,
                     seen=level,
                     expected="each level once in each question",
@@ -174,7 +174,7 @@ def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_o
     for name, value in stated.items():
         if value is not None and facts.setdefault(name, value) != value and name in ("gold_answer", "cluster"):
             raise log.error(
-                f"question {quoted(reply.problem_id)} has the {name.replace('_', ' ')} {quoted(facts[name])} elsewhere",
+                f"question {reply.problem_id!r} has the {name.replace('_', ' ')} {facts[name]!r} elsewhere",
                 line=reply.line,
                 seen=value,
                 expected="the same questions in all files",

@@ -205,6 +205,17 @@ def test_rows_of_a_question_agree(tmp_path, door, field, value, before):
         DOORS[door](rows, tmp_path / "o", Columns())
 
 
+@given(st.text(min_size=1), st.integers(1, 400), st.text("ab '\"\\\\", max_size=9))
+def test_an_error_quotes_at_most_200_characters_of_a_value(text, times, tail):
+    value = text * times + tail
+    message = f"question 'q' has {value!r} in levels' names; expected 'b'"
+    said = str(DirEAGError(message))
+    assert len(said) <= len(message) - max(0, len(repr(value)) - 210)
+    assert said == message or len(repr(value)) > 200
+    assert said.startswith("question 'q' has ")
+    assert said.endswith(" in levels' names; expected 'b'")
+
+
 @pytest.mark.parametrize("door", ["records of questions", "records of reports", "JSON Lines", "JSON Lines of reports"])
 def test_what_is_no_signals_at_all_is_named(tmp_path, door):
     said = r"line 1, field (observations\[0\]\.)?confidences: this value cannot be used; saw '=1\+1'; expected"
