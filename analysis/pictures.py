@@ -1,7 +1,6 @@
 """The pictures of an evaluation, one function each, with the numbers in them."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,6 @@ from analysis.methods.registry import spoken
 from analysis.scores.calibration import binned_reliability
 from analysis.scores.scoring import scored_by_method
 from analysis.scores.selective import aurc, risk_coverage
-
-if TYPE_CHECKING:
-    pass
 
 _GREEN = "#009E73"
 #: Below this share of the answers a few questions decide, and no error curve is drawn.
@@ -39,7 +35,7 @@ def reliability_picture(evaluation: Evaluation) -> Picture:
     answered, level = evaluation.answered, evaluation.settings.interval_level
     bins = binned_reliability(answered.confidence, answered.correct, level=level)
     figure = reliability_figure({f"probability that {spoken(evaluation.method)} gives": bins})
-    caption = f"{_held_out(evaluation)} Bars: {percent(level, 0)} intervals, of which some miss by chance."
+    caption = f"Bars: {percent(level, 0)} intervals, of which some miss by chance."
     return Picture("reliability", figure, {"reliability": bins.assign(interval_level=level)}, caption)
 
 
@@ -58,7 +54,7 @@ def benefit_picture(evaluation: Evaluation) -> Picture:
             axes.set_xlabel(f"{label}\n(more is better)")
         row_labels(panels[0], [spoken(name) for name in table["method"]])
     caption = (
-        f"{_held_out(evaluation)} Bars: {percent(level, 0)} intervals over questions; methods share their questions, "
+        f"Bars: {percent(level, 0)} intervals over questions; methods share their questions, "
         "so bars that overlap may still differ clearly."
     )
     return Picture("benefit", figure, {"benefit": shown.assign(interval_level=level)}, caption)
@@ -80,7 +76,7 @@ def risk_coverage_picture(evaluation: Evaluation) -> Picture:
         axes.set(xlim=(100 * _LEAST_SHARE, 100), ylim=(0, _highest(curves.values())))
         axes.set(xlabel="share answered, the surest first (%)", ylabel="errors (%)")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
-    caption = f"{_held_out(evaluation)} Dashed: {percent(_MARKED_ERROR, 0)} errors."
+    caption = f"Dashed: {percent(_MARKED_ERROR, 0)} errors."
     tables = {"risk_coverage": pd.concat(curves, names=["method", None]).reset_index(level=0)}
     return Picture("risk_coverage", figure, tables, caption)
 
@@ -89,7 +85,3 @@ def _highest(curves: Iterable[pd.DataFrame]) -> float:
     """Return the upper end of the axis of errors, in percent."""
     worst = max(curve.loc[curve["coverage"] >= _LEAST_SHARE, "risk"].max() for curve in curves)
     return float(min(100.0, 110 * np.fmax(worst, 1.2 * _MARKED_ERROR)))
-
-
-def _held_out(evaluation: Evaluation) -> str:
-    return f"{evaluation.name}, {evaluation.design}: no question is predicted by a fit that has seen it."

@@ -213,7 +213,6 @@ def _answer_blocks(evaluation: Evaluation, care: Iterable[str]) -> Iterator[Bloc
 def _evaluated(evaluation: Evaluation) -> Terms:
     n_labelled, n_answered = int(evaluation.own["correct"].notna().sum()), evaluation.calibration.n
     rows = {
-        "held out": evaluation.design,
         "labelled": f"{n_labelled:,}",
         "answered": f"{n_answered:,} of these, by {spoken(evaluation.method)}",
         "levels": ", ".join(evaluation.of.levels),

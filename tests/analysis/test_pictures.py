@@ -64,10 +64,9 @@ def test_each_stands_alone_with_its_numbers(draw, mentioned, request) -> None:
     assert pictures
 
 
-def test_pictures_of_an_evaluation_say_what_was_held_out_and_of_nothing_there_are_none(drawn: Evaluation) -> None:
+def test_there_are_three_pictures_of_an_evaluation_and_of_nothing_there_are_none(drawn: Evaluation) -> None:
     pictures = list(evaluation_pictures(drawn))
     assert [picture.name for picture in pictures] == ["reliability", "risk_coverage", "benefit"]
-    assert all("svamp" in one.caption and "5-fold cross-fit" in one.caption for one in pictures)
     for said, n in ([(0.9, True), (0.9, True)], 3), ([(None, False)], 0):
         assert len(list(evaluation_pictures(made_evaluation({"direag": said})))) == n
 

@@ -208,7 +208,8 @@ class TestPage:
         (shares,) = [rows for heading, rows in page.tables.items() if heading.startswith("How much each level counts")]
         assert shares[0] == ["level", "mean", "least", "most"]
         assert sum(float(row[1].rstrip("%")) for row in shares[1:]) == pytest.approx(100, abs=0.3)
-        page.check(fits="Converged: gradient ", settings="direag evaluate", answer="82 questions, 2-fold cross-fit")
+        page.check(fits="Converged: gradient ", settings="direag evaluate")
+        assert page.text.count("82 questions, 2-fold cross-fit") == 1
         page.check(settings=Evaluation.read(home / "evaluation").of.sha256, answer="70 of these, by DirEAG")
 
 
@@ -257,7 +258,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "66.7% of the answers of majority vote are right" in alone.text
     alone.check(answer="No other method was evaluated", fits="none of the methods is fitted")
     alone.check(questions="--obs OBSERVATIONS")
-    assert "fitted to 7 others" in alone.sections["answer"]
+    assert "fitted to 7 others" in alone.text
 
 
 def test_what_is_not_to_be_believed_is_said(evaluation: Evaluation, nuts: Fit, tmp_path: Path) -> None:
