@@ -60,8 +60,8 @@ def draw_worlds(
     """Draw the parameters and states (``target``) of ``n`` worlds from the prior, but for parameters that are given."""
     with jax.enable_x64(True):
         predictive = Predictive(bayes, given, num_samples=None if given else n)
-        drawn = {name: np.asarray(own) for name, own in predictive(jax.random.key(seed), data.unlabelled).items()}
-    return [{name: values[world] for name, values in drawn.items()} for world in range(n)]
+        drawn = predictive(jax.random.key(seed), data.unlabelled) | (given or {})
+    return [{name: np.asarray(values)[world] for name, values in drawn.items()} for world in range(n)]
 
 
 def compared(
