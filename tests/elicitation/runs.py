@@ -92,7 +92,7 @@ def seeds(folder: str | Path) -> list[int]:
 
 
 def wait_for_generations(folder: Path, n: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     path = folder / "journal.jsonl"
     while not path.exists() or path.read_bytes().count(b"\n") <= n:
         assert time.monotonic() < deadline
