@@ -2,9 +2,10 @@
 
 import math
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pydantic import JsonValue
 from rich.console import Console
@@ -19,8 +20,14 @@ from elicitation.generation import REASONING
 from elicitation.journal import Entry
 from elicitation.parsing import READABLE, ParseStatus, count_words
 
-if TYPE_CHECKING:
-    import pandas as pd
+
+class _Row(NamedTuple):
+    """What is counted of an observation; ``right`` is None without a gold answer, the confidence is in percent."""
+
+    name: str
+    parsed: bool
+    right: bool | None
+    confidence: float | None
 
 
 class Tally:
@@ -49,7 +56,7 @@ class Tally:
         self.spending: dict[str, JsonValue] | None = None
         self._n_right = self._n_labelled = self._n_spared = 0
         self._slots_of_question = n_slots / max(n_questions, 1)
-        self._rows: list[tuple[int, str, bool, float, float]] = []  # of observations
+        self._rows: dict[int, list[_Row]] = {}  # of observations, by level
         self._settled_before, self._began = 0, time.monotonic()
         self._seconds: float | None = None
 
@@ -73,12 +80,11 @@ class Tally:
         self.by_status[status] += 1
         self.by_reason[reason] += 1
         for report in observations:
-            right = gold is not None and same_answer(report.answer, gold, self._kind)
-            self._n_labelled += gold is not None
-            self._n_right += right
-            stated = math.nan if report.confidence is None else report.confidence / 100
-            name = report.level_name or str(report.level)
-            self._rows.append((report.level, name, status in READABLE, math.nan if gold is None else right, stated))
+            right = None if gold is None else same_answer(report.answer, gold, self._kind)
+            self._n_labelled += right is not None
+            self._n_right += right is True
+            row = _Row(report.level_name or str(report.level), status in READABLE, right, report.confidence)
+            self._rows.setdefault(report.level, []).append(row)
 
     def finish_question(self, reports: Sequence[Observation], n_spared: int) -> None:
         """Count a question that is done, with its reports, although this many of its slots were not asked."""
@@ -113,9 +119,9 @@ class Tally:
         return {reason: n for reason, n in sorted(self.by_reason.items()) if is_unknown(reason)}
 
     @property
-    def accuracy(self) -> float:
-        """The current accuracy over all levels, NaN without gold answers."""
-        return self._n_right / self._n_labelled if self._n_labelled else math.nan
+    def accuracy(self) -> float | None:
+        """The current accuracy over all levels, None without gold answers."""
+        return _share(self._n_right, self._n_labelled)
 
     @property
     def seconds(self) -> float:
@@ -133,21 +139,14 @@ class Tally:
         return self.seconds / done * (1 - spared) * (self.n_slots - self.settled) if done else None
 
     @property
-    def levels(self) -> "pd.DataFrame":
-        """The levels of the observations, by number, with NaN where a column is undefined.
+    def levels(self) -> list[dict[str, JsonValue]]:
+        """The levels of the observations, by number, as JSON values; what is undefined is None.
 
-        Columns: ``level``, ``name``, the number ``n`` of observations, the share ``parsed`` of readable replies (the
+        Each has ``level``, ``name``, the number ``n`` of observations, the share ``parsed`` of readable replies (the
         repaired ones included), ``accuracy``, ``mean_confidence`` (0..1), and ``auroc``, the probability that a right
         answer has a higher confidence than a wrong one, where ties count half.
         """
-        import pandas as pd
-
-        rows = pd.DataFrame(self._rows, columns=["level", "name", "parsed", "accuracy", "mean_confidence"])
-        by_level = rows.astype({"accuracy": float}).groupby("level")
-        shares = by_level[["parsed", "accuracy", "mean_confidence"]].mean()
-        levels: pd.DataFrame = by_level["name"].agg(name="first", n="size").join(shares)
-        levels["auroc"] = pd.Series({level: _auroc(own) for level, own in by_level}, dtype=float)
-        return levels.reset_index()
+        return [_level(number, rows) for number, rows in sorted(self._rows.items())]
 
     def record(self) -> dict[str, JsonValue]:
         """Return the counts at the end of a run as JSON values."""
@@ -161,25 +160,32 @@ class Tally:
             "seconds": self.seconds,
             "tokens": self.tokens,
             "unknown_reasons": dict(self.unknown_reasons),
-            "levels": self.level_records(),
+            "levels": [*self.levels],
             "spending": self.spending,
         }
 
-    def level_records(self) -> list[JsonValue]:
-        """Return the levels as JSON values, with None for NaN."""
-        levels = self.levels.astype(object)
-        return [
-            dict(zip(map(str, levels), row, strict=True))
-            for row in levels.where(levels.notna(), None).to_numpy().tolist()
-        ]
+
+def _level(number: int, rows: Sequence[_Row]) -> dict[str, JsonValue]:
+    right = [row.right for row in rows if row.right is not None]
+    stated = [row.confidence for row in rows if row.confidence is not None]
+    wrong_at, right_at = (
+        sorted(row.confidence for row in rows if row.confidence is not None and row.right is own)
+        for own in (False, True)
+    )
+    passed = sum(bisect_left(wrong_at, one) + bisect_right(wrong_at, one) for one in right_at)
+    return {
+        "level": number,
+        "name": rows[0].name,
+        "n": len(rows),
+        "parsed": _share(sum(row.parsed for row in rows), len(rows)),
+        "accuracy": _share(sum(right), len(right)),
+        "mean_confidence": _share(sum(stated) / 100, len(stated)),
+        "auroc": _share(passed / 2, len(wrong_at) * len(right_at)),
+    }
 
 
-def _auroc(rows: "pd.DataFrame") -> float:
-    stated = rows.dropna()
-    right = stated["accuracy"].eq(1)
-    n, n_pairs = right.sum(), right.sum() * (~right).sum()
-    ranks = stated["mean_confidence"].rank()[right].sum()
-    return float((ranks - n * (n + 1) / 2) / n_pairs) if n_pairs else math.nan
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 class LiveView:
@@ -251,19 +257,20 @@ def facts_of(tally: Tally) -> dict[str, str]:
     }
     if tally.n_in_reasoning:
         facts["cut off in the reasoning"] = str(tally.n_in_reasoning)
-    if not math.isnan(tally.accuracy):
+    if tally.accuracy is not None:
         facts["accuracy"] = f"{tally.accuracy:.3f}"
     left = tally.seconds_left
     return facts | {"time left": "-" if left is None else _clock(left)}
 
 
-def levels_table(levels: "pd.DataFrame", title: str) -> Table:
+def levels_table(levels: Sequence[Mapping[str, JsonValue]], title: str) -> Table:
     """Return the table of the levels at the end of a run; undefined values are dashes."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("level", "name", "n", "parsed", "accuracy", "mean confidence", "AUROC"):
         table.add_column(name, justify="left" if name == "name" else "right")
-    for level, name, n, *shares in levels.itertuples(index=False):
-        table.add_row(str(level), name, str(n), *("-" if math.isnan(share) else f"{share:.3f}" for share in shares))
+    for level in levels:
+        number, name, n, *shares = level.values()
+        table.add_row(str(number), str(name), str(n), *("-" if one is None else f"{one:.3f}" for one in shares))
     return table
 
 

@@ -298,7 +298,7 @@ class _Run:
         tally.end()
         tally.spending = None if self.adaptive is None else self.adaptive.spending(self.outcomes)
         self.manifest["counts"] = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
-        self.manifest["levels"] = tally.level_records()
+        self.manifest["levels"] = tally.levels
         self.session |= {"ended": _now(), "generations": tally.asked, "models": sorted(self.engine.replied_by)}
         with suppress(OSError) if self.session["outcome"] != "complete" else nullcontext():
             self.write_manifest()

@@ -93,7 +93,7 @@ def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_pat
     assert 10 < len(people) < N
     named = f"{', '.join(people[:10])} and {len(people) - 10} more"
     assert tell_spending(spending).endswith(f" {len(people)} questions are for a person: {named}.")
-    assert (summary.levels["n"].sum(), summary.n_questions) == (len(asked), N)
+    assert (sum(level["n"] for level in summary.levels), summary.n_questions) == (len(asked), N)
     nobody = ask(tmp_path, replace(policy, factor=100.0)).spending
     assert tell_spending(nobody) == "The policy asked 0 of 150 reports (0%) at 0% of their price."
 

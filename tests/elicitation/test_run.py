@@ -30,10 +30,10 @@ def test_a_run_writes_observations_that_the_core_reads(tmp_path: Path) -> None:
     assert found.level_names == ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
     assert found.kind == "numeric"
     assert found.usable.all()
-    assert summary.levels["accuracy"].tolist() == pytest.approx(found.correct.mean(0))
-    assert summary.levels["mean_confidence"].tolist() == pytest.approx(found.confidence.mean(0))
+    assert [level["accuracy"] for level in summary.levels] == pytest.approx(found.correct.mean(0))
+    assert [level["mean_confidence"] for level in summary.levels] == pytest.approx(found.confidence.mean(0))
     auroc = [roc_auc_score(right, stated) for right, stated in zip(found.correct.T, found.confidence.T, strict=True)]
-    assert summary.levels["auroc"].tolist() == pytest.approx(auroc)
+    assert [level["auroc"] for level in summary.levels] == pytest.approx(auroc)
     assert (summary.n_questions, summary.n_unanswered, summary.generations, summary.asked) == (12, 0, 60, 60)
     first = runs.records(tmp_path)[3]["observations"][1]
     assert first["raw_output"].startswith("Adding up.")
@@ -79,7 +79,7 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
     observations = runs.records(tmp_path / "topk")[1]["observations"]
     assert [o["level_name"] for o in observations] == ["rank_0", "rank_1", "rank_2"]
     assert [(o["answer"], o["confidence"]) for o in observations] == [("4", 60), ("5", 30), ("6", 10)]
-    assert summary.levels["accuracy"][0] == 0.25
+    assert summary.levels[0]["accuracy"] == 0.25
     assert Observations.read(tmp_path / "topk" / "observations.jsonl").n_levels == 3
 
 
@@ -119,7 +119,7 @@ def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> Non
     assert [o["parse_status"] for o in record["observations"]] == ["repaired", "no_answer", "truncated", "ok", "ok"]
     assert [o["answer"] for o in record["observations"]] == ["7", None, None, "7", "7"]
     assert summary.statuses == {"no_answer": 1, "ok": 2, "repaired": 1, "truncated": 1}
-    assert summary.levels["parsed"].tolist() == [1, 0, 0, 1, 1]
+    assert [level["parsed"] for level in summary.levels] == [1, 0, 0, 1, 1]
     assert len(set(runs.seeds(tmp_path))) == 10
     attempts = Counter(entry.attempt for entry in read_journal(tmp_path / "journal.jsonl"))
     assert attempts == {0: 5, 1: 3, 2: 2}
