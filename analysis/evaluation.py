@@ -276,39 +276,24 @@ class Evaluation(Result):
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """How it differs from every other method in benefit, accuracy and log score."""
-        return self.against(self.method, self.metrics["method"], ("benefit", "accuracy_of_all", "log_score"))
+        """How it differs from every other method in benefit, accuracy and log score, question by question.
 
-    def against(
-        self,
-        method: str,
-        others: Sequence[str] | pd.Series,
-        metrics: Sequence[str],
-        *,
-        seed: int | None = None,
-        n_resamples: int | None = None,
-        level: float | None = None,
-        on_step: Callable[[str], None] = lambda _: None,
-    ) -> pd.DataFrame:
-        """Compare a method with others, question by question: see :func:`~analysis.scores.paired.paired_table`.
-
-        ``seed``, ``n_resamples``, ``level``: by default those of the evaluation.
+        See :func:`~analysis.scores.paired.paired_table`.
         """
-        options: dict[str, Any] = {
-            "seed": self.settings.seed if seed is None else seed,
-            "n_resamples": n_resamples or self.settings.n_resamples,
-            "level": level or self.settings.interval_level,
-        }
+        settings, tables = self.settings, []
         labelled = self.predictions.dropna(subset="correct").set_index("problem_id")
         by_method = {str(name): rows for name, rows in labelled.groupby("method")}
-        tables = []
-        for name in others:
-            if name == method or not {name, method} <= by_method.keys():
+        for name in self.metrics["method"]:
+            if name == self.method or not {name, self.method} <= by_method.keys():
                 continue
-            on_step(f"{self.folder or self.name}: {method} against {name}")
-            both = by_method[name].index.intersection(by_method[method].index)
-            pair = (scored_rows(by_method[side].loc[both]) for side in (name, method))
-            table = paired_table(*pair, metrics=metrics, **options)
+            both = by_method[name].index.intersection(by_method[self.method].index)
+            table = paired_table(
+                *(scored_rows(by_method[side].loc[both]) for side in (name, self.method)),
+                metrics=("benefit", "accuracy_of_all", "log_score"),
+                seed=settings.seed,
+                n_resamples=settings.n_resamples,
+                level=settings.interval_level,
+            )
             table.insert(0, "method", name)
             table.insert(1, "n", len(both))
             tables.append(table)

@@ -13,7 +13,7 @@ from analysis.evaluation import Evaluation
 from analysis.methods.registry import spoken
 from analysis.scores.calibration import binned_reliability
 from analysis.scores.scoring import scored_by_method
-from analysis.scores.selective import aurc, risk_coverage
+from analysis.scores.selective import risk_coverage
 
 _GREEN = "#009E73"
 #: Below this share of the answers a few questions decide, and no error curve is drawn.
@@ -70,8 +70,7 @@ def risk_coverage_picture(evaluation: Evaluation) -> Picture:
         axes = figure.subplots()
         axes.axhline(100 * _MARKED_ERROR, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
         for colour, (name, curve) in zip((RIGHT, WRONG, _GREEN), curves.items(), strict=False):
-            mean = float(aurc(*scores[name].answered[:2])[0])
-            label = f"{spoken(name)}: {percent(mean)} on average"
+            label = f"{spoken(name)}: {percent(curve['risk'].mean())} on average"
             axes.plot(100 * curve["coverage"], 100 * curve["risk"], color=colour, linewidth=2, label=label)
         axes.set(xlim=(100 * _LEAST_SHARE, 100), ylim=(0, _highest(curves.values())))
         axes.set(xlabel="share answered, the surest first (%)", ylabel="errors (%)")

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.commands.options import (
-    ResamplesOption,
-    named_list,
-    read_observations,
-)
+from analysis.commands.options import ResamplesOption, read_observations
 from bayes_direag.commands import options
 from bayes_direag.commands.quality import show_remarks
 
@@ -85,7 +81,7 @@ def evaluate_command(
             fit_method=fit_method,
             preset=preset,
             sampling=sampling,
-            methods=None if methods is None else named_list(methods),
+            methods=None if methods is None else [name.strip() for name in methods.split(",")],
             n_folds=folds,
             seed=seed,
             n_resamples=resamples,

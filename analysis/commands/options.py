@@ -76,8 +76,3 @@ def read_observations(
     if not quiet:
         show_quality(observations, path, inferred=answers is None, by_level=everything)
     return observations
-
-
-def named_list(text: str) -> list[str]:
-    """Return names that are separated by commas."""
-    return [name.strip() for name in text.split(",")]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
@@ -11,7 +12,8 @@ from analysis.display.text import UNDEFINED
 from analysis.evaluation import Evaluation
 from analysis.paper.printed import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
 from analysis.paper.tables import in_printed_order, paper_table, setting, styled
-from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
+from analysis.scores.metrics import accuracy, auroc, brier
+from analysis.scores.scoring import Scored, interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
 from bayes_direag.model.presets import label
@@ -19,8 +21,8 @@ from bayes_direag.model.presets import label
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Probability of the intervals of the figures.
-LEVEL = 0.95
+#: Probability of the intervals of the figures, and number of resamples behind them.
+LEVEL, RESAMPLES = 0.95, 1000
 #: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
 METHOD, SUPPORT_METHOD = "direag", "confidence"
 _MARKS = "Bold: the paper's method. Underlined: the best of each setting and source. ↑ more is better, ↓ less."
@@ -118,7 +120,7 @@ def base_rates(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
     printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
     parts = []
     for where, predictions in _of_method(runs, METHOD):
-        gains = base_rate_gains(predictions, seed=seed, level=LEVEL).drop(columns="method")
+        gains = pd.DataFrame([_over_base_rate(scored_rows(predictions), seed)])
         cell = printed.reindex([(where["model"], where["dataset"])]).iloc[0]
         constant = cell["accuracy"] * (1 - cell["accuracy"])
         both = {"brier_gain_printed": constant - cell["brier"], "auroc_gain_printed": cell["auroc"] - 0.5}
@@ -135,18 +137,29 @@ def base_rates(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
     return PaperFigure("Gain over the base rate, as in the paper's Figure 2", caption, panels, _joined(parts))
 
 
+def _over_base_rate(scored: Scored, seed: int) -> dict[str, float]:
+    """Return by how much a method beats the constant confidence p that equals its accuracy, with intervals.
+
+    The constant has a Brier score of p(1 - p), and an AUROC of one half. Each resample has a p of its own.
+    """
+    answered = scored.answered
+    weight = answered.whole_and_resampled(RESAMPLES, seed)
+    share, error, area = (
+        metric.replicates(answered.confidence, answered.correct, weight) for metric in (accuracy, brier, auroc)
+    )
+    row: dict[str, float] = {"n": len(answered.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
+    row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
+    for name, gain in (("brier_gain", share * (1 - share) - error), ("auroc_gain", area - 0.5)):
+        row |= interval_columns(name, gain[0], gain[1:], LEVEL)
+    return row | {"auroc_undefined": int(np.isnan(area[1:]).sum())}
+
+
 def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
     """Return Figure 3: the mean support of the null where the answer is right, and where no candidate is."""
-    groups = {"correct": NULL_GROUPS[0], "absent": NULL_GROUPS[2], "difference": "difference to selected"}
-    parts = []
-    for where, predictions in _of_method(runs, SUPPORT_METHOD):
-        state = null_state(predictions, seed=seed, level=LEVEL)
-        row: dict[str, object] = dict(where)
-        for name, quantity in groups.items():
-            found = state.quantity(quantity)
-            row |= {f"n_{name}": found["n"], name: found["value"]}
-            row |= {f"{name}_{end}": found[end] for end in ("low", "high")}
-        parts.append(pd.DataFrame([row]))
+    parts = [
+        pd.DataFrame([{**where, **_null_support(predictions, seed)}])
+        for where, predictions in _of_method(runs, SUPPORT_METHOD)
+    ]
     caption = (
         "Mean held-out support of the null, before the final calibration: of questions whose selected answer is right, "
         f"and of those to which no level gave a right answer. Bars: {LEVEL:.0%} bootstrap interval over questions; "
@@ -155,6 +168,30 @@ def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
     series = {"correct": ("selected answer right", RIGHT, "o"), "absent": ("no candidate right", WRONG, "s")}
     panels = (Panel("mean support of the null", series),)
     return PaperFigure("Support of the null, as in the paper's Figure 3", caption, panels, _joined(parts))
+
+
+def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, float]:
+    """Return the mean null probability by group, and the difference of the means, with intervals.
+
+    No candidate is right if the answer is wrong and the observed state as probable as the null. This is not known, and
+    the question is left out, without a label, an answer or a distribution, or if a wrong answer's null has probability
+    0.
+    """
+    right, null, state = (predictions[name] for name in ("correct", "null_probability", "state_probability"))
+    rows = predictions[right.notna() & null.notna() & state.notna() & (right | (null > 0))]
+    correct, probability = rows["correct"].to_numpy(bool), rows["null_probability"].to_numpy(float)
+    absent = ~correct & (rows["state_probability"].to_numpy(float) == probability)
+    weight = scored_rows(rows).whole_and_resampled(RESAMPLES, seed)
+    with np.errstate(invalid="ignore"):  # 0/0: no such question in the resample
+        of_correct, of_absent = (
+            weight[:, group] @ probability[group] / weight[:, group].sum(axis=1) for group in (correct, absent)
+        )
+    found = {"correct": (correct.sum(), of_correct), "absent": (absent.sum(), of_absent)}
+    found |= {"difference": (len(rows), of_absent - of_correct)}
+    row: dict[str, float] = {}
+    for name, (n, mean) in found.items():
+        row |= {f"n_{name}": int(n)} | interval_columns(name, mean[0], mean[1:], LEVEL)
+    return row
 
 
 def _of_method(runs: Sequence[Evaluation], method: str) -> list[tuple[dict[str, str], pd.DataFrame]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import analysis
 from analysis.display.text import UNDEFINED
@@ -22,7 +23,7 @@ from analysis.paper.printed import (
 )
 from analysis.paper.results import base_rates, null_means, write_results
 from analysis.paper.tables import in_printed_order, paper_table, setting, styled
-from analysis.scores.scoring import METRIC_NAMES, score
+from analysis.scores.scoring import METRIC_NAMES, resample_weights, score
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from tests.analysis.figure_checks import assert_stands_alone
@@ -210,7 +211,32 @@ class TestFigures:
         assert figure.rows[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15], [0, 0]]
         means = figure.rows.loc[0, ["correct", "absent", "difference"]].to_numpy(float)
         np.testing.assert_allclose(means, [0.1, 0.3, 0.2])
+        assert figure.rows.loc[1, ["absent", "difference_low"]].isna().all()
         assert_stands_alone(figure.draw(), "95%", "before the final calibration")
+
+    def test_gains_and_means_have_the_intervals_of_a_loop_over_resamples_and_leave_out_what_is_not_known(self) -> None:
+        rng, n = np.random.default_rng(7), 80
+        absent = rng.random(n) < 0.3
+        right, null = ~absent & (rng.random(n) < 0.6), rng.integers(1, 10, n) / 20
+        stated = rng.integers(1, 10, n) / 10
+        rows = predictions({"confidence": list(zip(stated, right, strict=True))})
+        rows = rows.assign(null_probability=null, state_probability=np.where(absent, null, null / 2 + 0.01))
+        unknown = rows.assign(correct=pd.array([None] * n, "boolean")), rows.assign(correct=False, null_probability=0.0)
+        both = replace(run("llama", "confidence"), predictions=pd.concat([rows, *unknown]))
+        (found,) = null_means([both], seed=5).rows.to_dict("records")
+        (gain,) = base_rates([replace(both, predictions=rows.assign(method="direag"))], seed=5).rows.to_dict("records")
+        expected: dict[str, list[float]] = {"correct": [], "absent": [], "difference": [], "auroc": [], "brier": []}
+        for weight in resample_weights(n, 1000, 5):
+            p, away, picked, said = (np.repeat(values, weight) for values in (null, absent, right, stated))
+            means = p[picked].mean(), p[away].mean()
+            gains = roc_auc_score(picked, said) - 0.5, picked.var() - ((said - picked) ** 2).mean()
+            for name, value in zip(expected, (*means, means[1] - means[0], *gains), strict=True):
+                expected[name].append(value)
+        found |= {name.replace("_gain", ""): value for name, value in gain.items() if "_gain_" in name}
+        for name, values in expected.items():
+            ends = found[f"{name}_low"], found[f"{name}_high"]
+            assert ends == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=1e-9), name
+        assert [found[f"n_{name}"] for name in ("correct", "absent", "difference")] == [right.sum(), absent.sum(), n]
 
     @pytest.mark.slow
     def test_figure_3_is_that_of_the_released_code(self, golden: Path) -> None:

@@ -17,7 +17,7 @@ from analysis.learned import calibration_curves, fit_pictures, recalibration_cur
 from analysis.parameters import compared_parameters, parameters_picture
 from analysis.pictures import benefit_picture, evaluation_pictures, reliability_picture, risk_coverage_picture
 from analysis.scores.calibration import binned_reliability
-from analysis.scores.selective import aurc
+from analysis.scores.selective import risk_coverage
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
@@ -105,7 +105,7 @@ def test_error_curves_are_of_the_method_its_rival_and_the_vote(drawn: Evaluation
     for name, line in zip(("direag", "mean_confidence_platt", "majority"), lines, strict=True):
         table, rows = (whole[whole["method"] == name] for whole in (picture.tables["risk_coverage"], drawn.predictions))
         np.testing.assert_allclose(line.get_xydata(), 100 * table[["coverage", "risk"]])
-        mean = aurc(rows["probability"].to_numpy(), rows["correct"].to_numpy(bool))[0]
+        mean = risk_coverage(rows["probability"].to_numpy(), rows["correct"].to_numpy(bool))["risk"].mean()
         assert line.get_label().endswith(f": {100 * mean:.1f}% on average")
 
 

@@ -1,4 +1,4 @@
-"""Scores of methods, their intervals, and the comparisons of the paper's figures: by hand and by plain loops."""
+"""Scores of methods and their intervals: by hand, by plain loops, and beside whatever else goes on."""
 
 import math
 import time
@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from sklearn.metrics import roc_auc_score
 
 from analysis.scores import scoring
 from analysis.scores.metrics import evaluate_metrics
-from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
 from analysis.scores.scoring import (
     Interval,
     Scored,
@@ -138,78 +136,3 @@ class TestIntervals:
         np.testing.assert_array_equal(resample_weights(6, 30, 1, np.arange(6)), resample_weights(6, 30, 1))
         with pytest.raises(ValueError, match="n_resamples is 0"):
             resample_weights(2, 0, 0)
-
-
-def gains(confidence: list[float], correct: list[bool], n_resamples: int = 20) -> pd.Series:
-    rows = {"method": "m", "probability": confidence, "correct": pd.array(correct, "boolean")}
-    return base_rate_gains(pd.DataFrame(rows), seed=0, n_resamples=n_resamples).iloc[0]
-
-
-def test_a_constant_gains_nothing_over_the_base_rate_and_certainty_that_is_right_everything() -> None:
-    correct = [True] * 7 + [False] * 3
-    constant, certain = gains([0.7] * 10, correct), gains([float(one) for one in correct], correct)
-    assert (constant["brier_gain"], constant["auroc_gain"]) == pytest.approx((0, 0))
-    # In a resample the base rate is its own, so the constant can only lose.
-    assert constant["brier_gain_high"] <= 1e-12
-    assert (certain["brier_gain"], certain["auroc_gain"]) == pytest.approx((0.21, 0.5), abs=1e-6)
-    assert certain["base_rate_brier"] == pytest.approx(0.21)
-    row = gains([0.4, np.nan, 0.9], [True, False, True])
-    assert np.isnan(row[["auroc", "auroc_gain_low"]].astype(float)).all()
-    assert row["auroc_undefined"] == 20
-    assert row["brier_gain"] == pytest.approx(-(0.6**2 + 0.1**2) / 2)
-    assert (row["n"], row["unanswered"]) == (2, 1)
-
-
-def null_rows(null: list[float], correct: list[bool | None], present: list[bool | None]) -> pd.DataFrame:
-    """Return rows whose distribution gives the state that occurred the null probability where no candidate is right."""
-    state = {True: lambda p: p / 2 + 0.01, False: lambda p: p, None: lambda _: np.nan}
-    return pd.DataFrame(
-        {
-            "problem_id": [f"q{number}" for number in range(len(null))],
-            "probability": 0.5,
-            "null_probability": null,
-            "state_probability": [state[there](p) for p, there in zip(null, present, strict=True)],
-            "correct": pd.array(correct, "boolean"),
-        }
-    )
-
-
-class TestNullState:
-    def test_by_hand(self) -> None:
-        present = [True, True, True, False, False]
-        rows = null_rows([0.1, 0.3, 0.2, 0.6, 0.3], [True, True, False, False, False], present)
-        found = null_state(rows, seed=0, n_resamples=20)
-        summary = found.summary.set_index("quantity")
-        expected = {"right answer there": (3, 0.2), "difference": (5, 0.25), "difference to selected": (5, 0.25)}
-        expected |= dict(zip(NULL_GROUPS, ((2, 0.2), (1, 0.2), (2, 0.45)), strict=True))
-        for name, pair in (expected | {"AUROC": (5, (3 + 3 - 0.5) / 6)}).items():
-            assert tuple(summary.loc[name, ["n", "value"]]) == pytest.approx(pair), name
-        assert found.questions["group"].tolist() == [NULL_GROUPS[g] for g in (0, 0, 1, 2, 2)]
-
-    def test_intervals_are_those_of_a_loop(self) -> None:
-        rng = np.random.default_rng(7)
-        null, absent = rng.integers(1, 10, 80) / 20, rng.random(80) < 0.3
-        right = ~absent & (rng.random(80) < 0.6)
-        rows = null_rows(null.tolist(), right.tolist(), (~absent).tolist())
-        found = null_state(rows, seed=5, n_resamples=40, level=0.8)
-        values: dict[str, list[float]] = {"difference": [], "difference to selected": [], "AUROC": []}
-        for weight in resample_weights(80, 40, 5):
-            p, away, picked = (np.repeat(values, weight) for values in (null, absent, right))
-            values["difference"].append(p[away].mean() - p[~away].mean())
-            values["difference to selected"].append(p[away].mean() - p[picked].mean())
-            values["AUROC"].append(roc_auc_score(away, p))
-        for name, replicates in values.items():
-            row = found.quantity(name)
-            expected = percentile_interval(np.array(replicates), 0.8)
-            assert (row["low"], row["high"], row["n_undefined"]) == pytest.approx(tuple(expected), abs=1e-9)
-
-    def test_what_is_not_known_is_left_out_and_a_group_without_questions_has_no_difference(self) -> None:
-        null, right = [0.1, 0.3, np.nan, 0.5, 0.0], [True, None, False, False, False]
-        found = null_state(null_rows(null, right, [True, True, False, None, False]), seed=0, n_resamples=5)
-        assert found.questions["problem_id"].tolist() == ["q0"]
-        found = null_state(null_rows([0.1, 0.3], [True, False], [True, True]), seed=0, n_resamples=5)
-        for name in ("no candidate right", "difference", "AUROC"):
-            row = found.quantity(name)
-            assert row[["value", "low", "high"]].isna().all()
-            assert row["n_undefined"] == 5
-        assert found.quantity("right answer there")["value"] == pytest.approx(0.2)
