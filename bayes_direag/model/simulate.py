@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import distribution
@@ -70,26 +69,29 @@ def simulate_observations(
     missing = rng.random(said.shape) < _MISSING
     names = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
     further = {name: np.where(rng.random(said.shape) < 0.1, np.nan, _confidences(ease, said, rng)) for name in signals}
-    unlabelled = Observations.from_questions(
-        [
-            _question(
-                f"{seed}-{number:06d}",
-                names[number],
-                said[number],
-                stated[number],
-                missing[number],
-                {name: values[number] for name, values in further.items()},
-            )
-            for number in range(n)
-        ],
-        answers="numeric",
-    )
-    gold = _golds(unlabelled, names, truth, rng)
-    labelled = [
-        question.model_copy(update={"gold_answer": str(answer)})
-        for question, answer in zip(unlabelled.questions, gold, strict=True)
+    records: list[dict[str, Any]] = [
+        {
+            "problem_id": f"{SIMULATED}-{seed}-{number:06d}",
+            "dataset": SIMULATED,
+            "model": SIMULATED,
+            "question": f"simulated question {seed}-{number:06d}",
+            "observations": [
+                {"level": level, "level_name": LEVEL_NAMES[level], "answer": str(names[number, said[number, level]])}
+                | {"confidence": stated[number, level], "confidences": _signals(further, (number, level))}
+                for level in np.flatnonzero(~missing[number]).tolist()
+            ],
+        }
+        for number in range(n)
     ]
-    return Observations.from_questions(labelled, answers="numeric")
+    golds = _golds(Observations.from_records(records, "numeric"), names, truth, rng)
+    labelled = [record | {"gold_answer": gold} for record, gold in zip(records, golds, strict=True)]
+    return Observations.from_records(labelled, "numeric")
+
+
+def _signals(
+    further: Mapping[str, Float[np.ndarray, "problem level"]], place: tuple[int, int]
+) -> dict[str, float] | None:
+    return {name: values[place] for name, values in further.items() if not np.isnan(values[place])} or None
 
 
 def _answers(ease: float, rng: np.random.Generator) -> Int[np.ndarray, " level"]:
@@ -106,38 +108,6 @@ def _confidences(
     lift = 6 * np.tanh(ease / 2)[:, None] + np.where(said == 0, 3, -5)
     exact = np.clip(_MEAN[None, :] + lift + _SPREAD[None, :] * rng.normal(size=said.shape), 0, 100)
     return np.asarray(np.where(rng.random(said.shape) < 0.8, 5 * np.round(exact / 5), np.round(exact)))
-
-
-def _question(
-    name: str,
-    names: Int[np.ndarray, " answer"],
-    said: Int[np.ndarray, " level"],
-    stated: Float[np.ndarray, " level"],
-    missing: Bool[np.ndarray, " level"],
-    further: Mapping[str, Float[np.ndarray, " level"]],
-) -> Question:
-    observations = tuple(
-        Observation(
-            level=level,
-            level_name=level_name,
-            answer=str(names[said[level]]),
-            confidence=float(stated[level]),
-            **_signals({name: float(values[level]) for name, values in further.items()}),
-        )
-        for level, level_name in enumerate(LEVEL_NAMES)
-        if not missing[level]
-    )
-    return Question(
-        problem_id=f"{SIMULATED}-{name}",
-        dataset=SIMULATED,
-        model=SIMULATED,
-        question=f"simulated question {name}",
-        observations=observations,
-    )
-
-
-def _signals(given: dict[str, float]) -> dict[str, Any]:
-    return {"confidences": {name: value for name, value in given.items() if value == value}} if given else {}
 
 
 def _golds(
