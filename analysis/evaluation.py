@@ -42,7 +42,8 @@ from bayes_direag.fits.prediction import as_given
 from bayes_direag.fits.streaming import named
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
+from bayes_direag.model.presets import PresetLike
+from bayes_direag.model.settings import FitMethod, SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -348,7 +349,7 @@ def evaluate(
     *,
     elicited: Mapping[str, Observations] | None = None,
     fit_method: FitMethod = "map",
-    preset: str | Preset = "bayes",
+    preset: PresetLike = "bayes",
     sampling: SamplingSettings | None = None,
     methods: Sequence[str] | None = None,
     vanilla_level: str | None = None,

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -68,6 +68,8 @@ class Fit:
     ----------
     tree : xarray.DataTree
         The container, which ArviZ takes as it is.
+    program : callable, optional
+        The NumPyro function of a model of your own, which no container holds: what fits again needs it.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Fit:
     """
 
     tree: xr.DataTree
+    program: Callable[..., None] | None = None
 
     def __repr__(self) -> str:
         return f"Fit({self})"
@@ -95,7 +98,8 @@ class Fit:
     @cached_property
     def settings(self) -> FitSettings:
         """How it was made from its data."""
-        return FitSettings.of_attributes(self.tree.attrs)
+        recorded = FitSettings.of_attributes(self.tree.attrs)
+        return replace(recorded, preset=recorded.preset.model_copy(update={"program": self.program}))
 
     @property
     def preset(self) -> Preset:
@@ -473,7 +477,7 @@ class Fit:
         tree = self.tree.copy()
         data = self.likelihood_data.select(np.arange(self.n_questions))
         tree.update(predictive(self.tree, model_of(self.preset), data).children)
-        return Fit(tree)
+        return Fit(tree, self.program)
 
     def parameters(self) -> pd.DataFrame:
         """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
@@ -536,7 +540,7 @@ class Fit:
             If a raw parameter is missing or has another shape, or no question is labelled and answered.
         """
         settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
-        return cls(drawn_tree(draws, observations, settings, apart))
+        return cls(drawn_tree(draws, observations, settings, apart), settings.preset.program)
 
     @classmethod
     def load(cls, path: str | Path) -> "Fit":

@@ -56,7 +56,7 @@ def fit_map(
     require_observations("fit_map", observations, unlabelled)
     settings = FitSettings(presets.preset(preset), partial=partial, seed=seed)
     observations = _with_unlabelled(observations, unlabelled, settings)
-    return Fit(*map_trees(observations, np.ones((1, len(observations)), bool), settings))
+    return _fits(observations, np.ones((1, len(observations)), bool), settings)[0]
 
 
 def fit_map_batch(
@@ -124,7 +124,7 @@ def _sampled(observations: Observations, settings: FitSettings, *, progress: boo
     learned, labels = learned_from(observations.select(~apart), preset), preset.labels(observations)
     _, data = fitted_rows(learned, settings, labels)
     draws = nuts_draws(model_of(preset), data.counted(), sampling=runs, seed=settings.seed, progress=progress)
-    return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), apart))
+    return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), apart), preset.program)
 
 
 def _with_unlabelled(
@@ -255,6 +255,7 @@ def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int
 
 def _fits(observations: Observations, kept: Bool[np.ndarray, "batch problem"], settings: FitSettings) -> list[Fit]:
     if settings.method == "map":
-        return [Fit(tree) for tree in map_trees(observations, kept, replace(settings, sampling=None))]
+        trees = map_trees(observations, kept, replace(settings, sampling=None))
+        return [Fit(tree, settings.preset.program) for tree in trees]
     observations = observations.with_agreement()
     return [_sampled(observations.select(np.flatnonzero(row)), settings) for row in kept]

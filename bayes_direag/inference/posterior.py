@@ -126,7 +126,7 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
     """Return the groups of a NUTS fit that are made on demand, with draws from its seed; ``data`` are its data."""
     prior_key, key = jax.random.split(jax.random.fold_in(jax.random.key(int(tree.attrs["seed"])), 1))
     drawn = prior_draws(model, data, n_draws=_PRIOR_DRAWS, key=prior_key)
-    prior = {name: value[None] for name, value in drawn.items()}
+    prior = _with_share({name: value[None] for name, value in drawn.items()})
     raw = {str(name): value.to_numpy() for name, value in tree["unconstrained_posterior"].items()}
     with jax.enable_x64(True):
         replicated = np.asarray(_replicated(key, raw, data.unlabelled, model=model))
@@ -270,11 +270,9 @@ def _container(
     columns = _columns(observations, weight, labels)
     if preset.uses_agreement and observations.agreement is not None:
         columns |= dict(zip(_AGREEMENT, observations.agreement, strict=True))
-    natural = drawn["posterior"]
-    if "weight" not in natural:
+    if "weight" not in drawn["posterior"]:
         raise DirEAGError(f"model {preset.name} has no site 'weight'; expected one, with a value for each level.")
-    if "share" not in natural:
-        natural = natural | {"share": natural["weight"] / natural["weight"].sum(axis=-1, keepdims=True)}
+    natural = _with_share(drawn["posterior"])
     about = {
         "labels": {"correct": right},
         "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
@@ -298,6 +296,12 @@ def _container(
         **settings.attributes,
     }
     return tree
+
+
+def _with_share(natural: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return parameters with the share of each level in the weight of all, which a model need not name."""
+    weight = natural["weight"]
+    return {"share": weight / weight.sum(axis=-1, keepdims=True)} | natural
 
 
 def _columns(

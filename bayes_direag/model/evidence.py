@@ -6,7 +6,6 @@ then run along whole rows.
 """
 
 import math
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import jax
@@ -59,11 +58,20 @@ def draw_states(
     weight says.
     """
     scores = jnp.concatenate([jnp.where(data.first, answers, -jnp.inf), null[None]])
-    # ArviZ cannot compare the traces of models with an array for a scale, so there is none where all weights are 1
-    alike = isinstance(data.weight, np.ndarray) and bool((data.weight == 1).all())
-    scaled = nullcontext() if alike else numpyro.handlers.scale(scale=jnp.asarray(data.weight))
-    with numpyro.plate("problem", len(null)), scaled:
+    is_known = isinstance(data.weight, np.ndarray) and bool((data.weight > 0).all())
+    weight = data.weight.view(_Comparable) if is_known else jnp.asarray(data.weight)
+    with numpyro.plate("problem", len(null)), numpyro.handlers.scale(scale=weight):
         numpyro.sample("target", State(scores, data.merged), obs=data.target)
+
+
+class _Comparable(np.ndarray):  # type: ignore[type-arg]
+    """An array that is equal to another or not, as a whole: ArviZ compares the scales of traces."""
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        return isinstance(other, np.ndarray) and np.array_equal(self, other)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.tobytes())
 
 
 @jax.custom_vjp

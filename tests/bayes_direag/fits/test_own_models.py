@@ -1,17 +1,23 @@
 """A NumPyro function of one's own goes where a preset's name goes."""
 
 import json
+from dataclasses import replace
 
+import arviz_base
+import arviz_stats
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.infer import log_likelihood
+from numpyro.infer import MCMC, NUTS, log_likelihood
+from scipy.special import logsumexp
 
+from analysis import compare, evaluate
 from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
+from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
@@ -70,6 +76,42 @@ def test_nuts_samples_it_and_numpyro_has_its_log_likelihood(simulated: Observati
     data = LikelihoodData.of(some, preset=two_slopes)
     found = log_likelihood(model_of(preset(two_slopes)), raw, data, batch_ndims=2)["target"]
     np.testing.assert_allclose(fit.tree["log_likelihood"]["target"], found, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_what_fits_again_has_the_function(simulated: Observations) -> None:
+    """Evaluations, and comparisons of a MAP with the posterior; a file of a fit has lost it."""
+    some, short = simulated.select(slice(0, 60)), SamplingSettings(n_chains=2, n_warmup=30, n_draws=40)
+    evaluation = evaluate(some, methods=["direag"], preset=two_slopes, n_folds=2, n_resamples=20)
+    assert len(evaluation.predictions.query("method == 'direag'")) == 60
+    fits = {"map": fit_map(some, preset=two_slopes), "nuts": fit_nuts(some, preset=two_slopes, sampling=short)}
+    found = compare(fits, n_resamples=20).tables
+    assert found["moved"]["fitted"].tolist() == [0, 0]
+    slopes = found["parameters"].query("model == 'nuts' and parameter == 'slope'")
+    assert slopes["level"].tolist() == [*some.level_names]
+    assert fits["nuts"].with_predictive().tree["prior"]["slope"].dims == ("chain", "draw", "level")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+def test_ones_own_run_with_unequal_weights_goes_to_arviz(simulated: Observations) -> None:
+    """A weight is no part of the log-likelihood; what leaves a question out takes all that it counts."""
+    weighted = replace(simulated.select(slice(0, 40)), weight=np.where(np.arange(40) % 2, 0.25, 2.0))
+    settings = {"num_warmup": 50, "num_samples": 50, "num_chains": 2, "chain_method": "sequential"}
+    run = MCMC(NUTS(two_slopes), **settings, progress_bar=False)
+    with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
+        run.run(jax.random.key(0), LikelihoodData.of(weighted, preset=two_slopes))
+        tree = arviz_base.from_numpyro(run, log_likelihood=True)
+    fit = Fit.from_draws(run, weighted, preset=two_slopes)
+    np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
+    own, theirs = (arviz_stats.loo(one, var_name="target", pointwise=True) for one in (fit.tree, tree))
+    assert own.elpd == pytest.approx(theirs.elpd)
+    density = tree["log_likelihood"]["target"].stack(sample=("chain", "draw"))
+    counts = fit.likelihood_data.weight[:, None] * density
+    effective = arviz_stats.ess(fit.tree["unconstrained_posterior"].to_dataset(), method="mean")
+    reff = np.mean(np.concatenate([np.ravel(values) for values in effective.values()])) / density.sizes["sample"]
+    weight, _ = smoothed_weights(counts.to_numpy(), float(reff))
+    np.testing.assert_allclose(fit.left_out["elpd"], logsumexp(density.to_numpy() + weight, axis=1), rtol=1e-10)
 
 
 def test_a_model_without_weights_is_refused(simulated: Observations) -> None:
