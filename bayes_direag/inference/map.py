@@ -5,14 +5,14 @@ held-out question has weight 0. So one compiled computation serves them all. Fit
 JAX's global setting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int
 from numpyro.infer import SVI, TraceMeanField_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta
 
@@ -24,7 +24,7 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.real_line import Model, Raw, evaluated, in_box, log_joint, prior_at_mode
 from bayes_direag.model.settings import Preset
 
-#: Fewer questions are padded to this number, since compiling for another shape takes longer than a fit.
+#: Fewer questions or fits are padded to these numbers, since compiling for another shape takes longer than a fit.
 _LEAST_SIZE = 512
 _LEAST_BATCH = 32
 
@@ -65,12 +65,16 @@ def map_estimates(
     questions get eight searches: see :meth:`~bayes_direag.inference.newton.ProjectedNewton.for_model`.
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
-    n = len(observations)
-    size = padded_size(n, least=_LEAST_SIZE)
-    padded = np.pad(weight, ((0, 0), (0, size - n)))
+    n_fits, n = weight.shape
+    size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
     start = None if near is None else (near.raw, near.curvature)
+    batch = jax.tree.map(
+        lambda array: np.pad(array, [(0, n_members - n_fits), *[(0, 0)] * (array.ndim - 1)]),
+        (np.pad(weight, ((0, 0), (0, size - n))), start),
+    )
     with jax.enable_x64(True):
-        optimum: Optimum = on_batch(partial(_map_estimates, model_of(preset), data.padded(size)), (padded, start))
+        found = _map_estimates(model_of(preset), data.padded(size), jnp.asarray(n_fits), *batch)
+        optimum: Optimum = jax.tree.map(lambda values: np.asarray(values)[:n_fits], found)
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 
@@ -136,28 +140,3 @@ def _map_estimate(
     loss = end.value + prior_at_mode(free, raw, data) / jnp.sum(weight)
     natural, counts = evaluated(free, raw, data).natural, (end.n_steps, found.n_searches, found.n_optima)
     return Optimum(raw, natural, loss, end.projected_gradient, end.curvature, *counts)
-
-
-def padded_batch[Tree](batch: Tree) -> Tree:
-    """Pad each array of a batch with zeros along its leading axis, so that few shapes are compiled.
-
-    Examples
-    --------
-    >>> padded_batch(np.ones((5, 3))).shape
-    (32, 3)
-    """
-
-    def padded(array: Shaped[np.ndarray | Array, "batch *rest"]) -> Shaped[np.ndarray, "size *rest"]:
-        missing = padded_size(len(array), least=_LEAST_BATCH) - len(array)
-        return np.pad(array, [(0, missing), *[(0, 0)] * (array.ndim - 1)])
-
-    filled: Tree = jax.tree.map(padded, batch)
-    return filled
-
-
-def on_batch[Result](compiled: Callable[..., Result], batch: Any) -> Result:
-    """Call a compiled computation with the size of a batch and the padded batch; return NumPy arrays of that size."""
-    n = len(jax.tree.leaves(batch)[0])
-    padded: Result = compiled(jnp.asarray(n), *padded_batch(batch))
-    result: Result = jax.tree.map(lambda values: np.asarray(values)[:n], padded)
-    return result
