@@ -69,7 +69,19 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
     """Fit one recalibration for each row of a batch."""
     if settings.method == "none":
         return [Recalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
-    return _logistic(outcomes, settings)
+    calibrations = []
+    for row in range(len(outcomes.weight)):
+        posterior = logistic_posterior(outcomes, row, settings)
+        if settings.method == "release":
+            point = posterior.descended(_RELEASE_RATE, _RELEASE_STEPS)
+        else:
+            point, n_steps = posterior.mode()
+            gradient, loss = np.abs(posterior.gradient(point)).max(), posterior.loss(point)
+            require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
+        coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=False)}
+        most_reports = outcomes.most_reports(row)
+        calibrations.append(Recalibration(settings.method, coefficients, settings.eps, most_reports))
+    return calibrations
 
 
 def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSettings) -> LogisticPosterior:
@@ -85,19 +97,3 @@ def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSett
     weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()][: len(features)])
     right, prior_sd = outcomes.right[row, used], settings.prior_scale(weight.sum())
     return LogisticPosterior(np.stack(features, axis=1), right, weight, identity, prior_sd)
-
-
-def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
-    calibrations: list[Recalibration] = []
-    for row in range(len(outcomes.weight)):
-        posterior = logistic_posterior(outcomes, row, settings)
-        if settings.method == "release":
-            point = posterior.descended(_RELEASE_RATE, _RELEASE_STEPS)
-        else:
-            point, n_steps = posterior.mode()
-            gradient, loss = np.abs(posterior.gradient(point)).max(), posterior.loss(point)
-            require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
-        coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=False)}
-        most_reports = outcomes.most_reports(row)
-        calibrations.append(Recalibration(settings.method, coefficients, settings.eps, most_reports))
-    return calibrations

@@ -1,8 +1,9 @@
 r"""The posterior of the final calibration, learned from leave-one-out support.
 
 The data are the leave-one-out support of each labelled question's selected answer, which has not seen the question's
-label, and whether the answer is right. The coefficients :math:`(a, b)` of the calibration
-(:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
+label, and whether the answer is right; under a preset with a split, the support of the questions kept apart. The
+coefficients :math:`(a, b)` of the calibration (:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a
+normal prior at the identity:
 
 .. math:: p(a, b \mid P, y) \propto \mathrm{N}(a; 0, \sigma) \, \mathrm{N}(b; 1, \sigma)
           \prod_i p_i^{y_i} (1 - p_i)^{1 - y_i}, \qquad p_i = \operatorname{sigmoid}(a + b \operatorname{logit} P_i)
@@ -39,7 +40,6 @@ def draw_recalibration(
     """
     settings = settings.model_copy(update={"method": "platt"})
     platt = recalibrate(outcomes, settings)[0]
-    assert isinstance(platt, Recalibration)  # noqa: S101 - narrows the type, guards no input
     mode = np.array([value[0, 0] for value in platt.coefficients.values()])
     posterior = logistic_posterior(outcomes, 0, settings)
     n_chains, n_draws = shape
