@@ -10,7 +10,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import dealt_folds, kept_apart
-from bayes_direag.fits.sources import require_observations
+from bayes_direag.fits.sources import takes_observations
 from bayes_direag.fits.trees import drawn_tree, fitted_rows, map_trees
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model import presets
@@ -20,6 +20,7 @@ from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import FitMethod, FitSettings, SamplingSettings
 
 
+@takes_observations
 def fit_map(
     observations: Observations,
     *,
@@ -53,7 +54,6 @@ def fit_map(
     ConvergenceError
         If the optimum is not reached.
     """
-    require_observations("fit_map", observations, unlabelled)
     settings = FitSettings(presets.preset(preset), partial=partial, seed=seed)
     observations = _with_unlabelled(observations, unlabelled, settings)
     return _fits(observations, np.ones((1, len(observations)), bool), settings)[0]
@@ -74,6 +74,7 @@ def fit_map_batch(
     return _fits(observations, chosen, FitSettings(presets.preset(preset), partial=partial, seed=seed))
 
 
+@takes_observations
 def fit_nuts(
     observations: Observations,
     *,
@@ -112,7 +113,6 @@ def fit_nuts(
     DirEAGError
         If no question is both labelled and answered, or the unlabelled ones cannot be used.
     """
-    require_observations("fit_nuts", observations, unlabelled)
     settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
     return _sampled(_with_unlabelled(observations, unlabelled, settings), settings, progress=progress)
 
@@ -212,6 +212,7 @@ def check_apart(train: Observations, test: Observations) -> None:
         )
 
 
+@takes_observations
 def cross_fit(
     observations: Observations,
     *,
@@ -233,7 +234,6 @@ def cross_fit(
     DirEAGError
         If there are too few questions for the folds, or no labelled question outside one of them.
     """
-    require_observations("cross_fit", observations)
     return cross_fitted(observations, n_folds, FitSettings(presets.preset(preset), method, sampling, partial, seed))
 
 

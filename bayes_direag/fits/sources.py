@@ -1,7 +1,9 @@
 """What functions accept as observations: Observations, what they are read from, or the bundled examples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import resources
+from inspect import signature
 from pathlib import Path
 from typing import Literal
 
@@ -51,8 +53,16 @@ def observations_of(
     raise not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
 
 
-def require_observations(function: str, *given: object) -> None:
-    """Raise ArgumentError if what is given to a function is neither Observations nor None."""
-    for one in given:
-        if one is not None and not isinstance(one, Observations):
-            raise not_observations(function, one, "Observations")
+def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function raise ArgumentError if ``observations`` or ``unlabelled`` is given and not Observations."""
+    parameters = signature(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        arguments = parameters.bind_partial(*args, **kwargs).arguments
+        for given in map(arguments.get, ("observations", "unlabelled")):
+            if given is not None and not isinstance(given, Observations):
+                raise not_observations(function.__qualname__, given, "Observations")
+        return function(*args, **kwargs)
+
+    return checked

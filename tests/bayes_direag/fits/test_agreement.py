@@ -32,10 +32,10 @@ def panel(n: int, skill: dict[str, float], seed: int = 1) -> Observations:
     rng, rows = np.random.default_rng(seed), []
     for number in range(n):
         right, *wrong = rng.permutation(9).tolist()
-        for name, share in skill.items():
-            answer = right if rng.random() < share else int(rng.choice(wrong[:4]))
-            row = {"problem_id": f"q{number:03d}", "level": name, "answer": answer, "gold_answer": right}
-            rows.append(row | {"confidence": int(rng.integers(50, 100))})
+        said = [right if rng.random() < share else int(rng.choice(wrong[:4])) for share in skill.values()]
+        about = {"problem_id": f"q{number:03d}", "gold_answer": right}
+        for name, answer in zip(skill, said, strict=True):
+            rows.append({**about, "level": name, "answer": answer, "confidence": int(rng.integers(50, 100))})
     return Observations.from_frame(pd.DataFrame(rows), answers="numeric")
 
 
