@@ -172,7 +172,8 @@ class Columns:
         if _LEVEL in self.answer and self.question not in missing:
             pairs = "--column answer={level}_answer --column confidence={level}_confidence"
             return f"With a row a question: {pairs}; where there is no confidence, --column confidence=."
-        guesses, left = {}, [name for name in header if name not in {*self.spelling.values()}]
+        guesses: dict[str, str] = {}
+        left = [name for name in header if name not in {*self.spelling.values()}]
         by_level = {field: _by_level(left, field) for field in _NEEDED}
         for word in NAMED:
             known = [name for name in left if name.lower() in _GUESSES.get(word, ())]
