@@ -269,8 +269,8 @@ def levels_table(levels: Sequence[Mapping[str, JsonValue]], title: str) -> Table
     for name in ("level", "name", "n", "parsed", "accuracy", "mean confidence", "AUROC"):
         table.add_column(name, justify="left" if name == "name" else "right")
     for level in levels:
-        number, name, n, *shares = level.values()
-        table.add_row(str(number), str(name), str(n), *("-" if one is None else f"{one:.3f}" for one in shares))
+        number, label, n, *shares = level.values()
+        table.add_row(str(number), str(label), str(n), *("-" if one is None else f"{one:.3f}" for one in shares))
     return table
 
 
