@@ -184,7 +184,7 @@ def _level(number: int, rows: Sequence[_Row]) -> dict[str, JsonValue]:
     }
 
 
-def _share(part: float, whole: int) -> float | None:
+def _share(part: int | float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
