@@ -236,9 +236,6 @@ class Explanation:
             right = self.states.loc[self.states["right"], "answer"]
             yield "right answer", ", ".join(_answer_or_null(answer, 60) for answer in right)
 
-    def _null_gain(self) -> str:
-        return "null_gain x " if "null_gain" in self.fit.tree["posterior"] else ""
-
     def _has_votes(self) -> bool:
         return bool((self.reports["vote_factor"] != 1).any())
 

@@ -37,8 +37,8 @@ def made_once[T](factory: pytest.TempPathFactory, name: str, make: Callable[[Pat
 
     The others read what that one has kept, which is exact.
     """
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    folder = factory.getbasetemp().parent / f"made-{run}" / name
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made" / name
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "kept.pickle"
     with (folder / "lock").open("w") as lock:

@@ -105,7 +105,6 @@ class TestEveryQuestion:
         assert max(map(len, text.splitlines())) <= 80
         assert one_line(found.conclusion) in one_line(text)
         assert ("x votes" in text) == bool((found.reports["vote_factor"] != 1).any())
-        assert ("null_gain x" in one_line(text)) == (found.fit.preset.name == "paper" and len(found.reports) > 0)
         axes = found.figure().axes[0]
         assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
         assert len(axes.get_yticklabels()) == len(found.states)
