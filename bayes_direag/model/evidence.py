@@ -67,7 +67,7 @@ def draw_states(
 class _Comparable(np.ndarray):  # type: ignore[type-arg]
     """An array that is equal to another or not, as a whole: ArviZ compares the scales of traces."""
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, np.ndarray) and np.array_equal(self, other)
 
     def __hash__(self) -> int:  # type: ignore[override]
