@@ -18,7 +18,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model import presets
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import Preset, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
@@ -177,16 +177,16 @@ def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Obse
         assert (found.fit_method, found.sampling, found.preset) == (fit_method, recorded, PRESETS["bayes"])
     seen = []
 
-    def record(_: Observations, **settings: object) -> None:
-        seen.append(settings)
+    def record(_: object, data: LikelihoodData, **settings: object) -> None:
+        seen.append(settings | {"signals": data.n_signals})
         raise InterruptedError
 
-    monkeypatch.setattr(fitting, "fit_nuts", record)
+    monkeypatch.setattr(fitting, "nuts_draws", record)
     sampling = SamplingSettings(n_chains=3, n_draws=50)
     options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "seed": 4}
     with pytest.raises(InterruptedError):
         evaluate(few, methods=["level_calibrated"], **options)
-    assert seen == [{"preset": presets.preset("paper", "level"), "sampling": sampling, "partial": False, "seed": 4}]
+    assert seen == [{"sampling": sampling, "seed": 4, "progress": False, "signals": 0}], "level looks at no confidence"
 
 
 def test_clusters_share_a_fold_and_widen_the_intervals(few: Observations) -> None:
