@@ -64,7 +64,7 @@ def draw_states(
         numpyro.sample("target", State(scores, data.merged), obs=data.target)
 
 
-class _Comparable(np.ndarray):  # type: ignore[type-arg]
+class _Comparable(np.ndarray):
     """An array that is equal to another or not, as a whole: ArviZ compares the scales of traces."""
 
     def __eq__(self, other: object) -> bool:
