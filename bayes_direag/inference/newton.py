@@ -44,8 +44,6 @@ type Params = dict[str, Array]
 
 #: A search has converged if no coordinate of the projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
-#: A model with several optima is searched from several starts if its questions count less than this together.
-FEW_QUESTIONS = 500
 _START_SD, _SAME_LOSS = 2.0, 1e-6
 
 
@@ -57,8 +55,6 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     starts : mapping of str to array, optional
         Values of the guide's parameters by name, with a leading axis of searches: each starts there, and the lowest
         minimum is kept. By default there is one search, from where the guide is.
-    n_searches : int, optional
-        How many of the starts are used; by default all.
     low, high : mapping of str to array, optional
         Bounds of the guide's parameters by name, such as ``bias_auto_loc``. The others have none.
     scale : array
@@ -72,15 +68,14 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         self,
         *,
         starts: Mapping[str, Float[Array | np.ndarray, "search ..."]] | None = None,
-        n_searches: ArrayLike | None = None,
         low: Mapping[str, ArrayLike] | None = None,
         high: Mapping[str, ArrayLike] | None = None,
         scale: ArrayLike = 1.0,
         **search: Any,
     ) -> None:
         super().__init__()
-        self.starts, self._n_searches = starts, n_searches
-        self._low, self._high, self._scale, self._search = low or {}, high or {}, scale, search
+        self.starts, self._low, self._high = starts, low or {}, high or {}
+        self._scale, self._search = scale, search
 
     @classmethod
     def for_model(
@@ -93,9 +88,9 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     ) -> "ProjectedNewton":
         """Return the optimiser with which a fit by MAP searches for the mode of a model with these data.
 
-        Use it for ``in_box(model)``, which leaves the bounds to it. A model may ask for several searches if there are
-        fewer than :data:`FEW_QUESTIONS` questions: all but the first start at random places, the same for every fit,
-        and each has one displacement for all levels, so that their order does not matter.
+        Use it for ``in_box(model)``, which leaves the bounds to it. A model may ask for several searches: all but the
+        first start at random places, the same for every fit, and each has one displacement for all levels, so that
+        their order does not matter.
 
         Parameters
         ----------
@@ -105,7 +100,7 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
             The curvature there.
         """
         start, bounds = start_and_bounds(model, data)
-        total, n = jnp.sum(data.weight), 1 if near is not None else getattr(model, "n_searches", 1)
+        n = 1 if near is not None else getattr(model, "n_searches", 1)
         moves = np.random.default_rng(0).normal(0.0, _START_SD, (n, len(start)))
         moves[0] = 0.0
         starts = {
@@ -114,8 +109,7 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
             for (name, value), move in zip(start.items(), moves.T, strict=True)
         }
         low, high = ({f"{name}_auto_loc": ends[end] for name, ends in bounds.items()} for end in (0, 1))
-        n_searches = jnp.where(total < FEW_QUESTIONS, n, 1)
-        return cls(starts=starts, n_searches=n_searches, low=low, high=high, scale=total, curvature=curvature)
+        return cls(starts=starts, low=low, high=high, scale=jnp.sum(data.weight), curvature=curvature)
 
     def init(self, params: Params) -> tuple[Array, tuple[Params, "Found"]]:
         """Return the state before the first update, in which nothing has been found."""
@@ -162,7 +156,7 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         def search(start: Float[Array, " parameter"]) -> Minimum:
             return minimise_in_box(loss, start, low, high, **{"tolerance": TOLERANCE} | self._search)
 
-        found = _lowest(search, starts, self._n_searches)
+        found = _lowest(search, starts)
         return (found.minimum.value * self._scale, None), (state[0] + 1, (unravel(found.minimum.point), found))
 
 
@@ -176,22 +170,17 @@ class Found(NamedTuple):
 
 
 def _lowest(
-    search: Callable[[Float[Array, " parameter"]], "Minimum"],
-    starts: Float[Array, "search parameter"],
-    n_searches: ArrayLike | None,
+    search: Callable[[Float[Array, " parameter"]], "Minimum"], starts: Float[Array, "search parameter"]
 ) -> Found:
-    """Search from the first ``n_searches`` starts, and keep the lowest minimum; the first of equal ones."""
-    single = jnp.ones((), jnp.int32)
+    """Search from every start, and keep the lowest minimum; the first of equal ones."""
+    n = jnp.asarray(len(starts), jnp.int32)
     if len(starts) == 1:
-        return Found(search(starts[0]), single, single)
-    n = jnp.asarray(len(starts) if n_searches is None else n_searches)
+        return Found(search(starts[0]), n, n)
     ends = each_in_turn(search, n, starts)
-    reached = (ends.projected_gradient <= GRADIENT_TOLERANCE) & (jnp.arange(len(starts)) < n)
-    loss = jnp.where(reached, ends.value, jnp.inf)
+    loss = jnp.where(ends.projected_gradient <= GRADIENT_TOLERANCE, ends.value, jnp.inf)
     lowest, ordered = jnp.argmax(loss <= loss.min() + _SAME_LOSS), jnp.sort(loss)
     differ = jnp.isfinite(ordered[1:]) & (ordered[1:] > ordered[:-1] + _SAME_LOSS)
-    counts = n.astype(jnp.int32), 1 + differ.sum(dtype=jnp.int32)
-    return Found(jax.tree.map(lambda values: values[lowest], ends), *counts)
+    return Found(jax.tree.map(lambda values: values[lowest], ends), n, 1 + differ.sum(dtype=jnp.int32))
 
 
 def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:

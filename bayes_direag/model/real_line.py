@@ -43,7 +43,7 @@ def on_real_line(
     start
         Where the search for the mode starts, by raw site; by default at the means of the priors.
     n_searches
-        How many searches find the mode, if there are few questions; the others start at random.
+        How many searches find the mode; all but the first start at random.
     """
 
     def rule(site: dict[str, Any]) -> Reparam | None:
