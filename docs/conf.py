@@ -27,9 +27,9 @@ html_show_copyright = False
 
 
 def setup(app: Sphinx) -> None:
-    """Leave out the fields of named tuples, which the docstring of their class describes."""
+    """Leave out the fields of named tuples, which their class describes, and scikit-learn's routing of metadata."""
 
     def skip(app: Sphinx, what: str, name: str, member: object, skip: bool, options: Any) -> bool | None:  # noqa: ARG001
-        return True if type(member).__name__ == "_tuplegetter" else None
+        return True if type(member).__name__ == "_tuplegetter" or name.endswith("_request") else None
 
     app.connect("autodoc-skip-member", skip)

@@ -18,6 +18,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         pytest.importorskip(name, reason="the site needs the extra docs: pip install --editable '.[docs]'")
     source, site = tmp_path / "docs", tmp_path / "site"
     shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("reference"))
+    (tmp_path / "bayes_direag").symlink_to(ROOT / "bayes_direag")  # a page shows the programs of the models
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", str(source), str(site)]
     done = subprocess.run(  # noqa: S603 - our own documents
         command, cwd=ROOT, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, check=False

@@ -56,7 +56,7 @@ def fit(whole: Observations, few: Observations) -> Fit:
 
 def level_means(fit: Fit, name: str) -> pd.Series:
     table = fit.parameters()
-    return table[table["parameter"] == name].set_index("level")["mode"]
+    return table[table["parameter"] == name].set_index("level")["mode" if fit.method == "map" else "median"]
 
 
 def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:

@@ -115,7 +115,9 @@ def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(fit, 
 @pytest.mark.slow
 def test_known_slopes_are_recovered() -> None:
     slope = np.array([1.4, 0.1, 0.7])
-    truth = default_parameters()._replace(slope=np.tile(slope, (5, 1)))
+    truth = default_parameters()._replace(  # a world of the model: one bias, and doubt counts as much as belief
+        slope=np.tile(slope, (5, 1)), bias=np.full(5, -1.0), null_gain=np.array(1.0)
+    )
     worlds = [simulate_observations(n=4000, seed=k, parameters=truth, signals=("a", "b")) for k in range(4)]
     table = [fit_map(one, preset=IN_SAMPLE).parameters().set_index("parameter")["mode"] for one in worlds]
     found = np.array([[own[f"slope[{name}]"] for name in ("number", "a", "b")] for own in table])

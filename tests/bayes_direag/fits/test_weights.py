@@ -149,4 +149,6 @@ def test_nuts(weighted: Observations, twice: Observations) -> None:
     ratio = -by_row * weighted.weight
     weight = np.exp(ratio) / np.exp(ratio).sum(axis=0)
     expected = np.log((weight * np.exp(by_row)).sum(axis=0))
-    np.testing.assert_allclose(fits[0].left_out["elpd"], expected, atol=0.02)
+    light_tailed = (fits[0].left_out["pareto_k"] < 0.5).to_numpy()  # so that plain importance sampling is as good
+    assert light_tailed.mean() > 0.8
+    np.testing.assert_allclose(fits[0].left_out["elpd"][light_tailed], expected[light_tailed], atol=0.02)

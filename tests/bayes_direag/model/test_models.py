@@ -202,7 +202,9 @@ class TestAnyNumPyroTool:
         self, numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
     ) -> None:
         """Log-likelihoods are those of the fit; predictions are those of the project's own sampler, but for noise."""
-        fit, tree = Fit.from_draws(numpyro_run, labelled), arviz_base.from_numpyro(numpyro_run, log_likelihood=True)
+        fit = Fit.from_draws(numpyro_run, labelled)
+        with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
+            tree = arviz_base.from_numpyro(numpyro_run, log_likelihood=True)
         assert tree["posterior"]["share"].dims == ("chain", "draw", "level")
         assert tree["observed_data"]["target"].to_numpy().tolist() == LikelihoodData.of(labelled).target.tolist()
         np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
