@@ -137,7 +137,7 @@ def base_rates(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
     return PaperFigure("Gain over the base rate, as in the paper's Figure 2", caption, panels, _joined(parts))
 
 
-def _over_base_rate(scored: Scored, seed: int) -> dict[str, float]:
+def _over_base_rate(scored: Scored, seed: int) -> dict[str, object]:
     """Return by how much a method beats the constant confidence p that equals its accuracy, with intervals.
 
     The constant has a Brier score of p(1 - p), and an AUROC of one half. Each resample has a p of its own.
@@ -147,7 +147,7 @@ def _over_base_rate(scored: Scored, seed: int) -> dict[str, float]:
     share, error, area = (
         metric.replicates(answered.confidence, answered.correct, weight) for metric in (accuracy, brier, auroc)
     )
-    row: dict[str, float] = {"n": len(answered.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
+    row: dict[str, object] = {"n": len(answered.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
     row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
     for name, gain in (("brier_gain", share * (1 - share) - error), ("auroc_gain", area - 0.5)):
         row |= interval_columns(name, gain[0], gain[1:], LEVEL)
@@ -170,7 +170,7 @@ def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
     return PaperFigure("Support of the null, as in the paper's Figure 3", caption, panels, _joined(parts))
 
 
-def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, float]:
+def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
     """Return the mean null probability by group, and the difference of the means, with intervals.
 
     No candidate is right if the answer is wrong and the observed state as probable as the null. This is not known, and
@@ -188,7 +188,7 @@ def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, float]:
         )
     found = {"correct": (correct.sum(), of_correct), "absent": (absent.sum(), of_absent)}
     found |= {"difference": (len(rows), of_absent - of_correct)}
-    row: dict[str, float] = {}
+    row: dict[str, object] = {}
     for name, (n, mean) in found.items():
         row |= {f"n_{name}": int(n)} | interval_columns(name, mean[0], mean[1:], LEVEL)
     return row
