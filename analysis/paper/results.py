@@ -190,7 +190,7 @@ def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
     found |= {"difference": (len(rows), of_absent - of_correct)}
     row: dict[str, object] = {}
     for name, (n, mean) in found.items():
-        row |= {f"n_{name}": int(n)} | interval_columns(name, mean[0], mean[1:], LEVEL)
+        row |= {f"n_{name}": int(n), **interval_columns(name, mean[0], mean[1:], LEVEL)}
     return row
 
 
