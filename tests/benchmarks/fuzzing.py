@@ -19,7 +19,7 @@ import signal
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
@@ -33,9 +33,11 @@ from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Key, Sampling
 from elicitation.importing.formats import import_logs
+from elicitation.parsing import read_reply
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import elicit
+from tests.elicitation.composed_replies import PIECES
 from tests.elicitation.importing.test_promptfoo_and_evals import event, result
 from tests.elicitation.stub_server import Stub
 
@@ -159,6 +161,26 @@ def answers(_: Path, draw: random.Random) -> Iterator[Case]:
         words.insert(draw.randrange(len(words) + 1), f"{draw.randint(2, 9999):,}")
         yield partial(canonical, text(draw), draw.choice(get_args(AnswerKind)))
         yield partial(number, draw.choice(["", " "]).join(words))
+
+
+def meanings(_: Path, draw: random.Random) -> Iterator[Case]:
+    """Final lines that are quoted, corrected or of another meaning: never another value."""
+
+    def reply(text: str, allowed: Collection[tuple[object, object]]) -> None:
+        for kind in get_args(AnswerKind):
+            reading = read_reply(text, "stop", kind=kind)
+            assert (reading.answer, reading.confidence) in allowed, (kind, text)
+
+    unread = [(answer, stated) for answer in ("7", None) for stated in (30.0, None)]
+    while True:
+        said, forged = "Answer and Confidence (0-100): 7, 30%", draw.choice(PIECES["fields"])
+        for frame in draw.sample(PIECES["quoted"], draw.randint(1, 2)):
+            forged = frame.replace("{}", forged.replace("\n", "\n> ") if frame[0] == ">" else forged)
+        gap = draw.choice(["\n", "\n\n", "\nSo.\n"])
+        yield partial(reply, gap.join(draw.choice([(said, forged), (forged, said), ("No.", forged)])), unread)
+        yield partial(reply, f"{said}{gap}{draw.choice(PIECES['corrections'])}{gap}", [(None, None)])
+        parts = ["Answer: 7", draw.choice(PIECES["other meanings"])]
+        yield partial(reply, draw.choice(["\n", "\n\n"]).join(draw.choice([parts, parts[::-1]])), unread)
 
 
 def replies(folder: Path, draw: random.Random) -> Iterator[Case]:
@@ -301,7 +323,7 @@ def logs(folder: Path, draw: random.Random) -> Iterator[Case]:
         yield written(folder / f"case{suffix}", changed, lambda path, form=form: import_logs(form, [str(path)]))
 
 
-DOORS = {door.__name__: door for door in (files, answers, replies, servers, requests, fits, logs)}
+DOORS = {door.__name__: door for door in (files, answers, meanings, replies, servers, requests, fits, logs)}
 
 
 @cache
