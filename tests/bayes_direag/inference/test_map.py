@@ -231,12 +231,12 @@ def test_which_optimum_is_kept_does_not_depend_on_the_order_of_questions_or_leve
 
 
 @pytest.mark.slow
-def test_of_a_batch_only_fits_to_few_questions_are_started_again() -> None:
+def test_every_fit_of_a_batch_is_searched_from_as_many_starts_as_its_model_asks() -> None:
     observations, settings = simulate_observations(600, seed=2), preset("paper", "level")
-    weight = np.stack([np.arange(600) < size for size in (600, 60, 599)]).astype(float)
+    weight = np.stack([np.arange(600) < size for size in (600, 60)]).astype(float)
     found = map_estimates(observations, weight, preset=settings)
     alone = map_estimates(observations, weight[1:2], preset=settings)
-    assert found.n_starts.tolist() == [1, 8, 1]
+    assert found.n_starts.tolist() == [8, 8]
     np.testing.assert_allclose(found.loss[1], alone.loss[0], rtol=1e-12)
     for name in ("bayes", "release"):
         assert map_estimates(observations, weight[1:2], preset=PRESETS[name]).n_starts.tolist() == [1]
