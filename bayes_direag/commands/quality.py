@@ -4,7 +4,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Group
 
 from bayes_direag.commands.console import visible, visible_text
@@ -27,7 +26,7 @@ _NAME_WIDTH = 37
 
 def quality_table(observations: "Observations", title: str) -> Group:
     """Return the number of usable observations of each level, and of others by the reasons that occur."""
-    table, counts = plain_table("level"), np.asarray(observations.status_counts)
+    table, counts = plain_table("level"), observations.status_counts
     shown = [status for status in Status if status is Status.USABLE or counts[:, status].any()]
     for status in shown:
         table.add_column(_STATUS_HEADERS[status], justify="right")
