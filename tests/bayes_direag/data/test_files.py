@@ -201,7 +201,8 @@ def read(path: Path) -> pd.DataFrame:
     text = {"problem_id": "str", "answer": "str", "correct": "boolean"}
     match path.suffix.lower():
         case ".csv":
-            return pd.read_csv(path, dtype=text)
+            exact = {"confidence": lambda cell: float(cell or "nan")}  # to the last digit in every version of pandas
+            return pd.read_csv(path, dtype=text, converters=exact)
         case ".jsonl":
             records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
             return pd.DataFrame(records).astype(text)
