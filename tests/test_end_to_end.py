@@ -58,5 +58,5 @@ def test_from_questions_to_a_table(tmp_path: Path) -> None:
     direag("evaluate", "run/observations.jsonl", "--out", "results", "--resamples", 20, folder=tmp_path)
     metrics = pd.read_csv(tmp_path / "results" / "metrics.csv").set_index("method")
     assert (metrics["n"] == 20).all()
-    assert {"vanilla", "majority", "count_calibrated", "direag"} <= set(metrics.index)
+    assert {"vanilla", "majority", "best_level", "direag"} <= set(metrics.index)
     assert metrics["brier"].between(0, 1).all()
