@@ -113,5 +113,5 @@ def test_an_engine_that_ends_ends_the_run(tmp_path: Path) -> None:
     panel = Panel({"a": runs.canned(), "b": Ending(lambda _: "7", "b")})
     protocol = load_protocol("steered", write_levels(tmp_path, "[levels.a]\n[levels.b]\n"))
     with pytest.raises(EngineError, match="saw smoke"):
-        elicit(runs.questions(20), protocol, panel, tmp_path / "run")
-    assert len(read_journal(tmp_path / "run" / "journal.jsonl")) < 40
+        elicit(runs.questions(200), protocol, panel, tmp_path / "run")
+    assert len(read_journal(tmp_path / "run" / "journal.jsonl")) < 400
