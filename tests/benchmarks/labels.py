@@ -1,10 +1,15 @@
-"""What each way to answer is worth with few and many labels: random splits of files, the same for every way.
+r"""What each way to answer is worth with few and many labels: random splits of files, the same for every way.
 
-    python -m tests.benchmarks.labels FILES --ways direag majority_platt conditional_logit --csv labels.csv --by-file
-    python -m tests.benchmarks.labels FILES --ways direag nuts laplace --labels 10 30 100 --csv nuts.csv
-    python -m tests.benchmarks.labels FILES --ways no_label_prior direag --labels 10 30 100 --csv prior.csv
-    python -m tests.benchmarks.labels FILE --ways number number,words words --labels 100 300 --csv signals.csv
-    python -m tests.benchmarks.labels FILES --ways direag --labels 30 100 --splits 30 --most 800 --csv estimate.csv
+    python -m tests.benchmarks.labels FILES --by-file --csv curve.csv --labels 30 100 300 1000 --splits 20 \
+        --ways majority_platt vote_logistic conditional_logit direag
+    python -m tests.benchmarks.labels FILES --csv thirty.csv --labels 30 --splits 4 \
+        --ways direag majority majority_platt conditional_logit boosted_stack
+    python -m tests.benchmarks.labels FILES --csv nuts.csv --labels 10 30 100 \
+        --ways direag nuts laplace majority_platt conditional_logit boosted_stack
+    python -m tests.benchmarks.labels FILES --csv prior.csv --labels 10 30 100 --splits 2 --ways no_label_prior direag
+    python -m tests.benchmarks.labels FILE --csv signals.csv --labels 100 300 1000 --splits 10 --most 1500 \
+        --ways number number,words,logprob number,words number,logprob words
+    python -m tests.benchmarks.labels FILES --csv estimate.csv --labels 30 100 --splits 30 --most 800 --ways direag
 
 A split learns from its first labels and is tested on up to ``--most`` other questions; the rest of the file counts as
 unlabelled. A way is ``direag`` (MAP of the default model), ``nuts`` (its posterior), ``laplace`` (the normal at the
