@@ -29,7 +29,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class DirEAGError(Exception):
-    """The base of all expected errors: the message says what was seen, what was expected and what to do."""
+    """The base of all expected errors: the message says what was seen, what was expected and what to do.
+
+    The middle of a quoted value of more than 200 characters is left out.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(abridged(_QUOTED.sub(lambda value: abridged(value[0], _MOST_QUOTED), message)))
@@ -39,8 +42,7 @@ class ObservationError(DirEAGError):
     """An observation file (or record) that cannot be used as it is.
 
     Made of what is wrong, in one clause; the file, the line (or row, from 1), and the field as the file spells it; the
-    value seen, whose ``repr`` is cut at 60 characters; what would have been right; and what to do about it. The place
-    and the value may be missing.
+    value seen; what would have been right; and what to do about it. The place and the value may be missing.
     """
 
     def __init__(
@@ -60,8 +62,7 @@ class ObservationError(DirEAGError):
             shown = repr(seen)
         except ValueError:  # Python writes no integer of more than 4300 digits
             shown = f"{type(seen).__name__} of thousands of digits"
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-        value = "" if seen is ... else f"; saw {shown}"
+        value = "" if seen is ... else f"; saw {abridged(shown, _MOST_QUOTED)}"
         super().__init__(f"{place}{': ' if place else ''}{problem}{value}; expected {expected}. {remedy}")
         self.path, self.line, self.field, self.seen = path, line, field, seen
 

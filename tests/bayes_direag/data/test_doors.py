@@ -214,6 +214,10 @@ def test_an_error_quotes_at_most_200_characters_of_a_value(text, times, tail):
     assert said == message or len(repr(value)) > 200
     assert said.startswith("question 'q' has ")
     assert said.endswith(" in levels' names; expected 'b'")
+    shown = said.removeprefix("question 'q' has ").removesuffix(" in levels' names; expected 'b'")
+    error = ObservationError("it is wrong", field="answer", seen=value, expected="'b'", remedy="Correct it.")
+    assert str(error) == f"field answer: it is wrong; saw {shown}; expected 'b'. Correct it."
+    assert (shown[0], shown[-1]) == (repr(value)[0], repr(value)[-1])
 
 
 @pytest.mark.parametrize("door", ["records of questions", "records of reports", "JSON Lines", "JSON Lines of reports"])
