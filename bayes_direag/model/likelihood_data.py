@@ -143,6 +143,11 @@ class LikelihoodData:
         """1 for a usable report, 0 otherwise."""
         return (jnp.asarray(self.candidate) >= 0).astype(self.logit.dtype)
 
+    @property
+    def n_states(self) -> Float[Array, " problem"]:
+        """Number of states of each question: its candidates, and the null."""
+        return jnp.asarray(self.n_candidates + 1, self.logit.dtype)
+
     def levels(self) -> AbstractContextManager[object]:
         """Return the plate of parameters that each level has."""
         return cast(AbstractContextManager[object], numpyro.plate("level", self.n_levels))

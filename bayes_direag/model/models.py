@@ -92,7 +92,7 @@ def bayes(data: LikelihoodData) -> None:
         votes = votes if vote_slope is None else votes + over_signals(data.logit, vote_slope)
 
     belief, doubt = belief_and_doubt(score, data)
-    share = 1 / (data.n_candidates + 1)
+    share = 1 / data.n_states
     answers = share[None] + sums_by_answer(data.by_report(weight) * belief, data.candidate)
     null = share + null_base + data.of_columns(weight) @ doubt
     log_odds = sums_by_answer(votes * data.usable, data.candidate)
@@ -158,7 +158,7 @@ def _add_up(
     if bias is not None:
         score = data.by_report(bias) if slope is None else data.by_report(bias) + over_signals(data.logit, slope)
         belief, doubt = belief_and_doubt(score, data)
-    share = prior_strength / (data.n_candidates + 1)
+    share = prior_strength / data.n_states
     answers = share[None] + sums_by_answer(data.by_report(weight) * belief, data.candidate)
     null = share + null_base + null_gain * (data.of_columns(weight) @ doubt)
     draw_states(data, jnp.log(answers), jnp.log(null))

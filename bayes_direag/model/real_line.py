@@ -93,8 +93,9 @@ class in_single_precision(Messenger):  # type: ignore[misc]  # noqa: N801
     """Let a model work with its parameters in single precision; their prior densities stay as precise as they are."""
 
     def postprocess_message(self, message: dict[str, Any]) -> None:
-        """Round what a model gets to see of a latent site."""
-        if message["type"] == "sample" and not message["is_observed"]:
+        """Round what a model gets to see of a latent site, or of what reparametrisation makes of it."""
+        is_latent = message["type"] == "sample" and not message["is_observed"]
+        if is_latent or message["type"] == "deterministic":
             message["value"] = message["value"].astype(jnp.float32)
 
 

@@ -29,7 +29,7 @@ def program(data: LikelihoodData) -> None:
         weight = numpyro.sample("weight", dist.LogNormal(*_PRIORS["weight_base"]))
         bias = numpyro.sample("bias", dist.Normal(*_PRIORS["bias"]))
     belief, doubt = belief_and_doubt(bias[:, None] + _FIXED["slope"] * data.logit, data)
-    share = 1 / (data.n_candidates + 1)
+    share = 1 / data.n_states
     answers = share[None] + sums_by_answer(weight[:, None] * belief, data.candidate)
     null = share + _FIXED["null_base"] + _FIXED["null_gain"] * (weight @ doubt)
     votes = sums_by_answer(_FIXED["vote_slope"] * data.logit * data.usable, data.candidate)

@@ -35,7 +35,7 @@ def two_slopes(data: LikelihoodData) -> None:
         slope = numpyro.sample("slope", dist.LogNormal(centre, spread))
         bias = numpyro.sample("bias", dist.Normal(0, 2))
     belief, doubt = belief_and_doubt(bias[:, None] + slope[:, None] * data.logit, data)
-    share = 1 / (data.n_candidates + 1)
+    share = 1 / data.n_states
     answers = share[None] + sums_by_answer(weight[:, None] * belief, data.candidate)
     draw_states(data, jnp.log(answers), jnp.log(share + null_base + weight @ doubt))
 

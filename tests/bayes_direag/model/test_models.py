@@ -175,6 +175,15 @@ def test_single_precision_changes_the_density_by_little(labelled: Observations) 
     assert rounded.dtype == jnp.float64
     assert 0 < abs(float(whole - rounded)) < 1e-3
 
+    @jax.grad
+    def slope(raw: Raw) -> jax.Array:
+        return log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, raw)[0]
+
+    operations, (n_reports, n) = str(jax.make_jaxpr(slope)(raw)), data.candidate.shape
+    assert f"f32[{n_reports},{n}] = exp" in operations
+    assert f"f64[{n_reports},{n}]" not in operations
+    assert f"f64[{n_reports + 1},{n}]" not in operations
+
 
 @pytest.fixture(scope="module")
 def numpyro_run(labelled: Observations) -> MCMC:
