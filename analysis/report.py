@@ -127,13 +127,13 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     if not evaluation.calibration.n:
         return
     yield evaluation.calibration.sentence()
-    accepted = evaluation.thresholds[evaluation.thresholds["threshold"] == _ACCEPTED].iloc[0]
-    if not accepted["labelled"]:
+    if evaluation.answered.confidence.max() < _ACCEPTED:
         yield f"Check every answer: none has a probability of {percent(_ACCEPTED, 0)} or more."
     else:
+        accepted = useful_thresholds(evaluation).query("threshold <= @_ACCEPTED").iloc[-1]
         yield (
-            f"Accept answers of {percent(_ACCEPTED, 0)} or more, {percent(accepted['share'], 0)} of the questions: "
-            f"{percent(accepted['right'])} of these are right [{percent(level, 0)}: {percent(accepted['low'])} to "
+            f"Accept answers of {percent(accepted['threshold'], 0)} or more, {percent(accepted['share'], 0)} of the "
+            f"questions: {percent(accepted['right'])} of these are right [{percent(level, 0)}: {percent(accepted['low'])} to "
             f"{percent(accepted['high'])}]."
         )
     rows = {(row["method"], row["metric"]): row for row in _differences(evaluation).to_dict("records")}
@@ -151,6 +151,13 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     if vote and vote["is_clear"] and vote["high"] < 0:
         difference = with_interval(vote["difference"], vote["low"], vote["high"], signed=True)
         yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({difference})."
+
+
+def useful_thresholds(evaluation: Evaluation) -> pd.DataFrame:
+    """Return the thresholds but those that answer less and err more than a lower one; the first, of all, stays."""
+    table = evaluation.thresholds
+    best_below = table["right"].mask(table["threshold"] == 0).cummax().shift()
+    return table[~(table["right"] < best_below)]
 
 
 def _differences(evaluation: Evaluation) -> pd.DataFrame:
@@ -224,7 +231,7 @@ def _threshold_table(evaluation: Evaluation) -> Table:
     level = percent(evaluation.settings.interval_level, 0)
     return Table.of(
         "Which answers to accept",
-        evaluation.thresholds.to_dict("records"),
+        useful_thresholds(evaluation).to_dict("records"),
         {
             Column("probability", holds="name"): lambda row: (
                 f"{percent(row['threshold'], 0)} or more" if row["threshold"] else "all"
@@ -234,7 +241,8 @@ def _threshold_table(evaluation: Evaluation) -> Table:
                 percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}"
             ),
         },
-        "Each interval is for a threshold chosen beforehand. For a guarantee: `direag predict --target-accuracy`.",
+        "A threshold that answers less and errs more than a lower one is left out. Each interval is for a threshold "
+        "chosen beforehand. For a guarantee: `direag predict --target-accuracy`.",
     )
 
 

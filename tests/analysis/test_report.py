@@ -14,7 +14,7 @@ from analysis.display.document import Paragraph
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.evaluation import Evaluation, evaluate
 from analysis.learned import learned_blocks
-from analysis.report import sentences, title, with_parts, write_report
+from analysis.report import sentences, title, useful_thresholds, with_parts, write_report
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model import presets
 from tests.analysis.made import ATTACK, Said, attacking_observations, made_evaluation, random_said
@@ -45,6 +45,10 @@ class TestSentences:
         assert rival == "No other method was evaluated on the same questions."
         unsure = made_evaluation({"direag": [(0.5, True), (0.6, False)]})
         assert said_of(unsure)[2] == "Check every answer: none has a probability of 90% or more."
+        # of ten answers of 80 % or more nine are right, of three of 90 % or more two
+        inverted = made_evaluation({"direag": [(0.8, True)] * 7 + [(0.9, True), (0.97, True), (0.9, False)]})
+        assert said_of(inverted)[2].startswith("Accept answers of 80% or more, 100% of the questions: 90.0% of these")
+        assert useful_thresholds(inverted)["threshold"].tolist() == [0, 0.5, 0.6, 0.7, 0.8, 0.95]
         silent = made_evaluation({"direag": [(None, False)] * 3})
         assert said_of(silent) == ["DirEAG has answered none of the labelled questions"]
 
