@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -14,8 +13,7 @@ SMALLEST_POINTS = 9
 def assert_stands_alone(figure: Figure, *mentioned: str) -> None:
     """Check that a figure has a title, labelled axes, a caption that mentions some words, and text one can read."""
     with figure_style():
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
+        figure.draw_without_rendering()
     assert figure.get_suptitle()
     caption = " ".join(figure.get_supxlabel().split())
     for words in mentioned:

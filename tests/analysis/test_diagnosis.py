@@ -45,6 +45,11 @@ def good(nuts: Fit) -> Diagnosis:
     return diagnose(nuts)
 
 
+@pytest.fixture(scope="module")
+def heavy(nuts: Fit) -> Diagnosis:
+    return diagnose(weighted(nuts))
+
+
 def warnings_of(diagnosis: Diagnosis) -> str:
     return "\n".join(text for status, text in diagnosis.verdict if status != "fine")
 
@@ -90,19 +95,18 @@ def test_each_fault_is_told_with_its_remedy(nuts: Fit, good: Diagnosis) -> None:
     assert set(re.search(r"The prior alone decides (\w+), (\w+): only", weak).groups()) == {"slope", "sharpness"}
 
 
-def test_a_weighted_likelihood_has_no_calibration_to_judge_and_a_map_nothing(nuts: Fit, point: Fit) -> None:
-    found = diagnose(weighted(nuts))
-    assert "Intervals mean little: the fit weighs questions unequally" in warnings_of(found)
-    assert "Leave-one-out" not in warnings_of(found)
-    assert list(found.calibration) == ["support"]
+def test_a_weighted_likelihood_has_no_calibration_to_judge_and_a_map_nothing(heavy: Diagnosis, point: Fit) -> None:
+    assert "Intervals mean little: the fit weighs questions unequally" in warnings_of(heavy)
+    assert "Leave-one-out" not in warnings_of(heavy)
+    assert list(heavy.calibration) == ["support"]
     with pytest.raises(DirEAGError, match=r"a MAP, a single draw, .*; expected a NUTS fit\. .*--method nuts"):
         diagnose(point)
 
 
-def test_what_is_shown_and_what_is_not_drawn_of_a_weighted_likelihood(nuts: Fit, good: Diagnosis) -> None:
+def test_what_is_shown_and_what_is_not_drawn_of_a_weighted_likelihood(heavy: Diagnosis, good: Diagnosis) -> None:
     verdict, parameters = good.blocks()
     assert verdict.items == good.verdict
     assert [row[0].text for row in parameters.rows] == [*map(str, good.parameters.index)]
-    left_out = [one.name for one in diagnose(weighted(nuts)).pictures() if isinstance(one, LeftOut)]
+    left_out = [one.name for one in heavy.pictures() if isinstance(one, LeftOut)]
     assert left_out == ["pareto_k", "left_out"]
     assert _pylab_helpers.Gcf.figs == {}

@@ -1,6 +1,7 @@
 """Results in Python: what a notebook shows of them, what they draw and write; and that the commands say the same."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,21 @@ from analysis.report import report_document
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 
+type Makers = dict[str, Callable[[], Result]]
+
 
 @pytest.fixture(scope="module")
-def results(evaluation: Evaluation, point: Fit, nuts: Fit, simulated: Observations) -> dict[str, Result]:
+def results(evaluation: Evaluation, point: Fit, nuts: Fit, simulated: Observations) -> Makers:
+    """Return how each result is made."""
     asked = [question.model_copy(update={"gold_answer": None}) for question in simulated.questions[100:120]]
     two = {"one": evaluation, "other": evaluation}
     return {
-        "evaluation": evaluation,
-        "diagnosis": analysis.diagnose(nuts),
-        "predictions": analysis.compare({"one": point, "other": nuts}, Observations.from_questions(asked, "numeric")),
-        "metrics": analysis.compare(two, method="majority", n_resamples=20),
+        "evaluation": lambda: evaluation,
+        "diagnosis": lambda: analysis.diagnose(nuts),
+        "predictions": lambda: analysis.compare(
+            {"one": point, "other": nuts}, Observations.from_questions(asked, "numeric")
+        ),
+        "metrics": lambda: analysis.compare(two, method="majority", n_resamples=20),
     }
 
 
@@ -30,11 +36,11 @@ def results(evaluation: Evaluation, point: Fit, nuts: Fit, simulated: Observatio
     "name",
     ["metrics", *(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis", "predictions"))],
 )
-def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: str, tmp_path: Path) -> None:
+def test_a_result_is_seen_drawn_and_written(results: Makers, name: str, tmp_path: Path) -> None:
     from matplotlib import pyplot as plt
     from matplotlib.figure import Figure
 
-    result = results[name]
+    result = results[name]()
     assert len(repr(result)) < 300
     html = result._repr_html_()
     assert html.count("<tr") == len(result.table) + 1
@@ -54,12 +60,13 @@ def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: st
     assert all(re.search(rf">\s*{word}(?!\w)", page) for word in words)
 
 
-def test_every_number_has_one_name(results: dict[str, Result]) -> None:
-    found = results["evaluation"]
+def test_every_number_has_one_name(results: Makers) -> None:
+    found = results["evaluation"]()
     assert repr(found).startswith("Evaluation(6 methods, 82 questions, 2-fold cross-fit, MAP")
     table, numbers = found.table.set_index("method"), found.numbers()
     assert numbers["majority.ece"] == table.loc["majority", "ece"]
     assert set(numbers) == {f"{method}.{column}" for method, column in table.stack().dropna().index}
     for name in ("predictions", "metrics"):
-        own = results[name].table.select_dtypes("number")
-        assert len(results[name].numbers()) == own.notna().to_numpy().sum() > 0
+        result = results[name]()
+        own = result.table.select_dtypes("number")
+        assert len(result.numbers()) == own.notna().to_numpy().sum() > 0

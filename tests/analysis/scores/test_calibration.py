@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
+from analysis.scores import calibration
 from analysis.scores.calibration import FALSE_ALARM, LARGEST_MISSED, POWER, Calibration, judge_calibration
 from analysis.scores.metrics import smece
+
+
+@pytest.fixture(autouse=True)
+def few_draws(request, monkeypatch) -> None:
+    """Simulate less, but where rates are counted."""
+    if "slow" not in request.keywords:
+        monkeypatch.setattr(calibration, "_DRAWS", 100)
 
 
 def judged(stated: np.ndarray, right: np.ndarray, rng: np.random.Generator, **options) -> Calibration:
