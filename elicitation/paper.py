@@ -35,7 +35,7 @@ EVALUATED_BY: tuple[PresetName, ...] = ("release", "paper")
 #: The methods in the paper's tables.
 METHODS = (
     "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk,direag,"
-    "count_calibrated,level_calibrated,confidence"
+    "count_calibrated,level_calibrated,direag_raw"
 )
 _PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 #: The parts of each data set of the paper: the protocol, the split on the hub, the published file.

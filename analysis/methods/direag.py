@@ -49,7 +49,7 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
         "level_calibrated": FittedMethod(
             "level", "probability", "DirEAG without confidences", "level, with the final calibration"
         ),
-        "confidence": FittedMethod(
+        "direag_raw": FittedMethod(
             "confidence",
             "support",
             "DirEAG, raw",
@@ -59,7 +59,7 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
             "confidence",
             "probability",
             "DirEAG",
-            "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
+            "DirEAG: direag_raw, with the final calibration. This is what `direag predict` gives",
         ),
     }
 )

@@ -60,7 +60,7 @@ VARIANTS_TABLE = PrintedTable(
         {
             "Count-only + Cal.": "count_calibrated",
             "+ Level Reliability": "level_calibrated",
-            "+ Conf. evidence": "confidence",
+            "+ Conf. evidence": "direag_raw",
             "Full DirEAG": "direag",
         }
     ),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Probability of the intervals of the figures, and number of resamples behind them.
 LEVEL, RESAMPLES = 0.95, 1000
 #: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
-METHOD, SUPPORT_METHOD = "direag", "confidence"
+METHOD, SUPPORT_METHOD = "direag", "direag_raw"
 _MARKS = "Bold: the paper's method. Underlined: the best of each setting and source. ↑ more is better, ↓ less."
 
 

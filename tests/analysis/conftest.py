@@ -13,7 +13,7 @@ from tests.command_line import succeed
 from tests.made_fits import made_once
 
 #: One rule, what learns nothing and cheaply, and a fit before and after its calibration.
-METHODS = ("vanilla", "majority", "majority_platt", "conditional_logit", "confidence", "direag")
+METHODS = ("vanilla", "majority", "majority_platt", "conditional_logit", "direag_raw", "direag")
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ class TestWhole:
             assert len(rows) == 82
             assert rows["fold"].dropna().is_monotonic_increasing
             stated = rows[["null_probability", "state_probability"]].notna().any(axis=None)
-            assert stated == (method in ("conditional_logit", "confidence", "direag"))
+            assert stated == (method in ("conditional_logit", "direag_raw", "direag"))
 
     def test_unanswered_and_unlabelled_questions_are_kept_and_counted(self, evaluation: Evaluation) -> None:
         rows = evaluation.own.set_index("problem_id")

@@ -31,6 +31,7 @@ from tests.analysis.made import made_evaluation, predictions, random_said, write
 
 MODELS = ["Qwen2.5-7B", "Mistral-7B", "Gemma-2-9B-it"]
 DATASETS = ["GSM8K", "SVAMP", "GSM-Hard"]
+RESAMPLES = 100
 FOLDER = Path(analysis.__file__).with_name("paper")
 
 
@@ -169,6 +170,11 @@ class TestTables:
         assert "50% &amp; &lt;more&gt;" in styled(rows, "").to_html()
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch) -> None:
+    monkeypatch.setattr("analysis.paper.results.RESAMPLES", RESAMPLES)
+
+
 def run(model: str, method: str = "direag", n: int = 40) -> Evaluation:
     """Return a run of n questions, half of them right; of the wrong ones a quarter has a right candidate."""
     number = np.arange(n)
@@ -206,7 +212,7 @@ class TestFigures:
             np.testing.assert_allclose(diamonds, table[f"{name}_printed"])
 
     def test_support_of_the_null_where_right_and_where_nothing_is(self) -> None:
-        runs = [run("llama", "confidence"), run("llama"), run("qwen2.5-7b", "confidence", n=1)]
+        runs = [run("llama", "direag_raw"), run("llama"), run("qwen2.5-7b", "direag_raw", n=1)]
         figure = null_means(runs, seed=0)
         assert figure.rows[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15], [0, 0]]
         means = figure.rows.loc[0, ["correct", "absent", "difference"]].to_numpy(float)
@@ -219,14 +225,14 @@ class TestFigures:
         absent = rng.random(n) < 0.3
         right, null = ~absent & (rng.random(n) < 0.6), rng.integers(1, 10, n) / 20
         stated = rng.integers(1, 10, n) / 10
-        rows = predictions({"confidence": list(zip(stated, right, strict=True))})
+        rows = predictions({"direag_raw": list(zip(stated, right, strict=True))})
         rows = rows.assign(null_probability=null, state_probability=np.where(absent, null, null / 2 + 0.01))
         unknown = rows.assign(correct=pd.array([None] * n, "boolean")), rows.assign(correct=False, null_probability=0.0)
-        both = replace(run("llama", "confidence"), predictions=pd.concat([rows, *unknown]))
+        both = replace(run("llama", "direag_raw"), predictions=pd.concat([rows, *unknown]))
         (found,) = null_means([both], seed=5).rows.to_dict("records")
         (gain,) = base_rates([replace(both, predictions=rows.assign(method="direag"))], seed=5).rows.to_dict("records")
         expected: dict[str, list[float]] = {"correct": [], "absent": [], "difference": [], "auroc": [], "brier": []}
-        for weight in resample_weights(n, 1000, 5):
+        for weight in resample_weights(n, RESAMPLES, 5):
             p, away, picked, said = (np.repeat(values, weight) for values in (null, absent, right, stated))
             means = p[picked].mean(), p[away].mean()
             gains = roc_auc_score(picked, said) - 0.5, picked.var() - ((said - picked) ** 2).mean()
@@ -242,13 +248,13 @@ class TestFigures:
     def test_figure_3_is_that_of_the_released_code(self, golden: Path) -> None:
         """The means of its own null probabilities of the set mid: see the README of the golden figures."""
         observations = Observations.read(golden / "mid.parquet")
-        found = evaluate(observations, preset="release", methods=["confidence", "direag"], seed=20260517, n_resamples=1)
+        found = evaluate(observations, preset="release", methods=["direag_raw", "direag"], seed=20260517, n_resamples=1)
         (row,) = null_means([found], seed=0).rows.to_dict("records")
         assert (row["correct"], row["absent"]) == pytest.approx((0.1990, 0.7439), abs=0.001)
 
 
 def test_everything_is_written_and_again(tmp_path: Path) -> None:
-    rng, names = np.random.default_rng(0), ("mean_confidence", "confidence", "direag")
+    rng, names = np.random.default_rng(0), ("mean_confidence", "direag_raw", "direag")
     said = {name: random_said(rng, 30, sharpness=1) for name in names}
     folders = [
         write_run(tmp_path / "a_b", said, dataset="sums", model="50% & more"),

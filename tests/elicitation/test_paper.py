@@ -212,7 +212,7 @@ def test_a_rehearsal_makes_the_tables_and_figures_of_the_paper_under_both_preset
     figure = pd.read_csv(tables / "figure3.csv")
     assert len(figure) == 2 * 4
     for row in figure.to_dict("records"):
-        rows = pd.read_csv(tables.parent / row["run"] / "predictions.csv").query("method == 'confidence' and correct")
+        rows = pd.read_csv(tables.parent / row["run"] / "predictions.csv").query("method == 'direag_raw' and correct")
         assert row["correct"] == pytest.approx(rows["null_probability"].mean(), nan_ok=True)
         assert row["n_correct"] == len(rows)
 

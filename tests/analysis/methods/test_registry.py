@@ -136,7 +136,7 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
     sampling = SamplingSettings(n_chains=2, n_draws=40)
     methods = fitted_methods(PRESETS["paper"], way, sampling)
     assert set(methods) == set(direag.FITTED_METHODS)
-    before, after = methods["confidence"], methods["direag"]
+    before, after = methods["direag_raw"], methods["direag"]
     assert before.learn == after.learn
     learned = before.learn(LABELLED, 5)
     expected = {"preset": PRESETS["paper"], "seed": 5}
