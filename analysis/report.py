@@ -133,8 +133,8 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
         accepted = useful_thresholds(evaluation).query("threshold <= @_ACCEPTED").iloc[-1]
         yield (
             f"Accept answers of {percent(accepted['threshold'], 0)} or more, {percent(accepted['share'], 0)} of the "
-            f"questions: {percent(accepted['right'])} of these are right [{percent(level, 0)}: {percent(accepted['low'])} to "
-            f"{percent(accepted['high'])}]."
+            f"questions: {percent(accepted['right'])} of these are right [{percent(level, 0)}: "
+            f"{percent(accepted['low'])} to {percent(accepted['high'])}]."
         )
     rows = {(row["method"], row["metric"]): row for row in _differences(evaluation).to_dict("records")}
     row = rows.get((evaluation.rival, "benefit"))
