@@ -12,7 +12,7 @@ from pydantic import JsonValue, TypeAdapter
 from bayes_direag.data.plain import group_of
 from bayes_direag.errors import DirEAGError
 from elicitation.questions import QuestionSet
-from elicitation.slots import Outcome, Slot, Task
+from elicitation.slots import Reports, Slot, Task
 
 if TYPE_CHECKING:
     from bayes_direag.decisions.policy import Policy, Step
@@ -54,25 +54,25 @@ class Adaptive:
         step = self._steps[problem_id]
         return {"answer": step.answer, "probability": step.probability, "hand_over": step.hand_over}
 
-    def turns(self, slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> Iterator[tuple[Slot, ...]]:
-        """Yield which slots of a question to ask, each time after the earlier ones have an outcome."""
+    def turns(self, slots: Sequence[Slot], settled: Mapping[Slot, Reports]) -> Iterator[tuple[Slot, ...]]:
+        """Yield which slots of a question to ask, each time after the earlier ones are settled."""
         left = {name: iter([slot for slot in slots if self._learned_as(slot) == name]) for name in self._most}
         asked = [next(left[name]) for name in self._first]
         if asked:
             yield tuple(asked)
-        while (step := self._policy.next(_reports(asked, outcomes))).ask is not None:
+        while (step := self._policy.next(_reports(asked, settled))).ask is not None:
             asked.append(next(left[step.ask]))
             yield (asked[-1],)
         self._steps[slots[0].problem.problem_id] = step
 
-    def spending(self, outcomes: Mapping[Slot, Outcome]) -> dict[str, JsonValue]:
+    def spending(self, settled: Mapping[Slot, Reports]) -> dict[str, JsonValue]:
         """Return what has been asked and spent so far, of what all reports on these questions cost, as JSON values.
 
         The fields are ``reports`` that were asked and ``all_reports``, their ``price`` and the ``full_price``, and
         ``handed_over``, the names of the questions that are for a person.
         """
-        asked = Counter(map(self._learned_as, outcomes))
-        n = len({slot.problem.problem_id for slot in outcomes} | self._steps.keys())
+        asked = Counter(map(self._learned_as, settled))
+        n = len({slot.problem.problem_id for slot in settled} | self._steps.keys())
         full = {name: n * most for name, most in self._most.items()}
         price, full_price = (sum((n * self._price[name] for name, n in each.items()), 0.0) for each in (asked, full))
         return {
@@ -126,5 +126,5 @@ def tell_spending(spending: Mapping[str, Any]) -> str:
     )
 
 
-def _reports(slots: Sequence[Slot], outcomes: Mapping[Slot, Outcome]) -> list[dict[str, object]]:
-    return [report.model_dump(include=_TOLD) for slot in slots for report in outcomes[slot].observations]
+def _reports(slots: Sequence[Slot], settled: Mapping[Slot, Reports]) -> list[dict[str, object]]:
+    return [report.model_dump(include=_TOLD) for slot in slots for report in settled[slot]]

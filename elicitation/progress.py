@@ -5,11 +5,9 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from pydantic import JsonValue
 from rich.console import Console
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -18,16 +16,7 @@ from bayes_direag.data.records import Observation
 from elicitation.fields import is_unknown
 from elicitation.generation import REASONING
 from elicitation.journal import Entry
-from elicitation.parsing import READABLE, ParseStatus, count_words
-
-
-class _Row(NamedTuple):
-    """What is counted of an observation; ``right`` is None without a gold answer, the confidence is in percent."""
-
-    name: str
-    parsed: bool
-    right: bool | None
-    confidence: float | None
+from elicitation.parsing import READABLE, count_words
 
 
 class Tally:
@@ -51,12 +40,12 @@ class Tally:
     def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:
         self.n_slots, self.n_questions, self._kind = n_slots, n_questions, kind
         self.n_done = self.n_unanswered = self.resumed = self.asked = self.tokens = 0
-        self.by_status: Counter[ParseStatus] = Counter()
+        self.by_status: Counter[str] = Counter()
         self.by_reason: Counter[str] = Counter()
         self.spending: dict[str, JsonValue] | None = None
         self._n_right = self._n_labelled = self._n_spared = 0
         self._slots_of_question = n_slots / max(n_questions, 1)
-        self._rows: dict[int, list[_Row]] = {}  # of observations, by level
+        self._judged: dict[int, list[tuple[Observation, bool | None]]] = {}  # whether it is right, by level
         self._settled_before, self._began = 0, time.monotonic()
         self._seconds: float | None = None
 
@@ -73,18 +62,16 @@ class Tally:
         self.asked += 1
         self.tokens += entry.completion_tokens
 
-    def add_reply(
-        self, status: ParseStatus, reason: str, observations: Sequence[Observation], gold: str | None
-    ) -> None:
-        """Count a settled reply with its observations; a missing answer is wrong where there is a gold answer."""
-        self.by_status[status] += 1
-        self.by_reason[reason] += 1
-        for report in observations:
+    def add_reply(self, reports: Sequence[Observation], gold: str | None) -> None:
+        """Count the reports of a settled reply; a missing answer is wrong where there is a gold answer."""
+        about = reports[0].model_extra or {}
+        self.by_status[about["parse_status"]] += 1
+        self.by_reason[about["finish_reason"]] += 1
+        for report in reports:
             right = None if gold is None else same_answer(report.answer, gold, self._kind)
             self._n_labelled += right is not None
             self._n_right += right is True
-            row = _Row(report.level_name or str(report.level), status in READABLE, right, report.confidence)
-            self._rows.setdefault(report.level, []).append(row)
+            self._judged.setdefault(report.level, []).append((report, right))
 
     def finish_question(self, reports: Sequence[Observation], n_spared: int) -> None:
         """Count a question that is done, with its reports, although this many of its slots were not asked."""
@@ -106,7 +93,7 @@ class Tally:
     @property
     def statuses(self) -> dict[str, int]:
         """The number of settled replies by status."""
-        return {str(status): n for status, n in sorted(dict(self.by_status).items())}  # a view reads in its own thread
+        return dict(sorted(self.by_status.items()))
 
     @property
     def n_in_reasoning(self) -> int:
@@ -146,7 +133,7 @@ class Tally:
         repaired ones included), ``accuracy``, ``mean_confidence`` (0..1), and ``auroc``, the probability that a right
         answer has a higher confidence than a wrong one, where ties count half.
         """
-        return [_level(number, rows) for number, rows in sorted(self._rows.items())]
+        return [_level(number, judged) for number, judged in sorted(self._judged.items())]
 
     def record(self) -> dict[str, JsonValue]:
         """Return the counts at the end of a run as JSON values."""
@@ -165,19 +152,20 @@ class Tally:
         }
 
 
-def _level(number: int, rows: Sequence[_Row]) -> dict[str, JsonValue]:
-    right = [row.right for row in rows if row.right is not None]
-    stated = [row.confidence for row in rows if row.confidence is not None]
+def _level(number: int, judged: Sequence[tuple[Observation, bool | None]]) -> dict[str, JsonValue]:
+    reports = [report for report, _ in judged]
+    right = [right for _, right in judged if right is not None]
+    stated = [report.confidence for report in reports if report.confidence is not None]
     wrong_at, right_at = (
-        sorted(row.confidence for row in rows if row.confidence is not None and row.right is own)
+        sorted(report.confidence for report, right in judged if report.confidence is not None and right is own)
         for own in (False, True)
     )
     passed = sum(bisect_left(wrong_at, one) + bisect_right(wrong_at, one) for one in right_at)
     return {
         "level": number,
-        "name": rows[0].name,
-        "n": len(rows),
-        "parsed": _share(sum(row.parsed for row in rows), len(rows)),
+        "name": reports[0].level_name or str(number),
+        "n": len(reports),
+        "parsed": _share(sum((one.model_extra or {})["parse_status"] in READABLE for one in reports), len(reports)),
         "accuracy": _share(sum(right), len(right)),
         "mean_confidence": _share(sum(stated) / 100, len(stated)),
         "auroc": _share(passed / 2, len(wrong_at) * len(right_at)),
@@ -189,7 +177,7 @@ def _share(part: int | float, whole: int) -> float | None:
 
 
 class LiveView:
-    """A context manager that shows the progress of a run: a panel on a terminal, a plain line at intervals elsewhere.
+    """A context manager that shows the progress of a run: a bar on a terminal, a plain line at intervals elsewhere.
 
     Plain lines are at least ``interval`` seconds apart.
     """
@@ -197,54 +185,42 @@ class LiveView:
     def __init__(self, console: Console, *, interval: float = 15.0) -> None:
         self._console, self._interval = console, interval
         self._tally: Tally | None = None
-        self._message = "starting"
         self._last_line = -math.inf
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, auto_refresh=False
-        )
-        self._task = self._bar.add_task("questions", total=None)
-        self._live = Live(get_renderable=self._panel, console=console, refresh_per_second=4, transient=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self._bar = Progress(*columns, TextColumn("{task.fields[facts]}"), console=console, transient=True)
+        self._task = self._bar.add_task("starting", total=None, facts="")
 
     def __enter__(self) -> "LiveView":
         if self._console.is_terminal:
-            self._live.start()
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
-            self._live.stop()
+            self._bar.stop()
         elif self._tally is not None:
             self._line(self._tally)
 
     def say(self, message: str) -> None:
         """Show a message before or after the questions."""
-        self._message = message
+        self._bar.update(self._task, description=message)
         if not self._console.is_terminal:
             self._console.print(message, soft_wrap=True)
 
     def show(self, tally: Tally) -> None:
         """Show the counts; called after every generation."""
         self._tally = tally
-        if not self._console.is_terminal and time.monotonic() - self._last_line >= self._interval:
+        if self._console.is_terminal:
+            facts = "\n".join(f"{name}  {value}" for name, value in facts_of(tally).items())
+            counts = {"completed": tally.n_done, "total": tally.n_questions}
+            self._bar.update(self._task, description="questions", facts=facts, **counts)
+        elif time.monotonic() - self._last_line >= self._interval:
             self._line(tally)
 
     def _line(self, tally: Tally) -> None:
         self._last_line = time.monotonic()
         facts = "; ".join(f"{name} {value}" for name, value in facts_of(tally).items())
         self._console.print(f"{tally.n_done}/{tally.n_questions} questions; {facts}", soft_wrap=True)
-
-    def _panel(self) -> Table:
-        rows = Table.grid(padding=(0, 2))
-        if self._tally is None:
-            rows.add_row(self._message)
-            return rows
-        self._bar.update(self._task, completed=self._tally.n_done, total=self._tally.n_questions)
-        rows.add_row(self._bar)
-        facts = Table.grid(padding=(0, 2))
-        for name, value in facts_of(self._tally).items():
-            facts.add_row(name, value)
-        rows.add_row(facts)
-        return rows
 
 
 def facts_of(tally: Tally) -> dict[str, str]:

@@ -27,7 +27,7 @@ from elicitation.journal import Entry, Journal
 from elicitation.progress import LiveView, Tally
 from elicitation.prompts import Protocol, prompt_hash
 from elicitation.questions import QuestionSet
-from elicitation.slots import Outcome, Slot, Task
+from elicitation.slots import Reports, Slot, Task
 
 if TYPE_CHECKING:
     from bayes_direag.decisions.policy import Policy
@@ -149,7 +149,7 @@ class _Course:
 
 
 class _Run:
-    """A run: its journal and manifest, the outcomes of settled slots, and the course of each question."""
+    """A run: its journal and manifest, the observations of settled slots, and the course of each question."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class _Run:
     ) -> None:
         self.questions, self.task, self.engine, self.folder = questions, task, engine, folder
         self.adaptive, self.journal, self.view = adaptive, journal, view
-        self.outcomes: dict[Slot, Outcome] = {}
+        self.settled: dict[Slot, Reports] = {}
         self.courses = {problem.problem_id: self._course(task.slots(problem)) for problem in questions.problems}
         n_slots = sum(len(course.slots) for course in self.courses.values())
         self.tally = Tally(n_slots, len(self.courses), questions.kind)
@@ -204,15 +204,15 @@ class _Run:
             partial.write_bytes(TypeAdapter(object).dump_json(self.manifest, indent=2) + b"\n")
 
     def _course(self, slots: tuple[Slot, ...]) -> _Course:
-        return _Course(slots, iter([slots]) if self.adaptive is None else self.adaptive.turns(slots, self.outcomes))
+        return _Course(slots, iter([slots]) if self.adaptive is None else self.adaptive.turns(slots, self.settled))
 
     def _advance(self, slot: Slot) -> ChatRequest | None:
-        """Return the next request of a slot; once it is settled, record its outcome and return None."""
+        """Return the next request of a slot; once it is settled, record its observations and return None."""
         next_step = self.task.advance(slot, self.journal.entries)
         if isinstance(next_step, ChatRequest):
             return next_step
-        self.outcomes[slot] = next_step
-        self.tally.add_reply(*next_step, slot.problem.gold_answer)
+        self.settled[slot] = next_step
+        self.tally.add_reply(next_step, slot.problem.gold_answer)
         return None
 
     def _go_on(self, course: _Course) -> list[Slot]:
@@ -221,7 +221,7 @@ class _Run:
             course.open_slots = [slot for slot in turn if self._advance(slot) is not None]
             if course.open_slots:
                 return [*course.open_slots]
-        n_spared = sum(slot not in self.outcomes for slot in course.slots)
+        n_spared = sum(slot not in self.settled for slot in course.slots)
         self.tally.finish_question(self._observations(course), n_spared)
         return []
 
@@ -273,7 +273,7 @@ class _Run:
 
     def _observations(self, course: _Course) -> tuple[Observation, ...]:
         """Return the observations of a question so far, in the order of the levels."""
-        settled = (self.outcomes[slot].observations for slot in course.slots if slot in self.outcomes)
+        settled = (self.settled[slot] for slot in course.slots if slot in self.settled)
         return tuple(chain.from_iterable(settled))
 
     def records(self) -> list[Question]:
@@ -296,7 +296,7 @@ class _Run:
         """Record the results of the session in the manifest; a full disk does not replace an error of the session."""
         tally = self.tally
         tally.end()
-        tally.spending = None if self.adaptive is None else self.adaptive.spending(self.outcomes)
+        tally.spending = None if self.adaptive is None else self.adaptive.spending(self.settled)
         self.manifest["counts"] = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
         self.manifest["levels"] = tally.levels
         self.session |= {"ended": _now(), "generations": tally.asked, "models": sorted(self.engine.replied_by)}

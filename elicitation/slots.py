@@ -22,12 +22,8 @@ class Slot(NamedTuple):
     sample: int
 
 
-class Outcome(NamedTuple):
-    """A settled reply: how its last attempt was read and ended, and its observations: one, or one for each rank."""
-
-    status: ParseStatus
-    finish_reason: str
-    observations: tuple[Observation, ...]
+type Reports = tuple[Observation, ...]
+"""The observations of a settled reply, which say how its last attempt was read and ended: one, or one for each rank."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,8 @@ class Task:
         levels, samples = self.protocol.levels, range(self.protocol.n_samples)
         return tuple(Slot(problem, level.index, sample) for level in levels for sample in samples)
 
-    def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Outcome:
-        """Return the next request of a slot, or its outcome if it is settled.
+    def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Reports:
+        """Return the next request of a slot, or its observations if it is settled.
 
         A slot is settled by a readable reply, by the last repair, or by what a repair does not change: a prompt that is
         too long, or reasoning that is. Raises JournalError if a recorded reply answers a prompt other than the one that
@@ -71,11 +67,10 @@ class Task:
             attempts.append(entry)
             if entry.finish_reason in ("context", REASONING) or self._read(slot, entry.generation)[0] in READABLE:
                 break
-        return self._outcome(slot, attempts)
+        return self._reports(slot, attempts)
 
-    def _outcome(self, slot: Slot, attempts: Sequence[Entry]) -> Outcome:
-        """Return the outcome of the attempts at a slot, of which the last counts."""
-        *failed, last = attempts
+    def _reports(self, slot: Slot, attempts: Sequence[Entry]) -> Reports:
+        *failed, last = attempts  # which counts
         status, reports = self._read(slot, last.generation)
         if failed and status is ParseStatus.OK:
             status = ParseStatus.REPAIRED
@@ -97,7 +92,7 @@ class Task:
             probability = answer_probability(last.final_tokens, answer or "") if on_a_line else None
             signals = {} if probability is None else {"confidences": {"logprob": round(probability, 2)}}
             observations.append(Observation.model_validate(values | signals | provenance))
-        return Outcome(status, last.finish_reason, tuple(observations))
+        return tuple(observations)
 
     def _request(self, slot: Slot, attempt: int, previous: Entry | None) -> ChatRequest:
         key = Key(slot.problem.problem_id, slot.level, slot.sample, attempt)
