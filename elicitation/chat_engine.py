@@ -23,18 +23,11 @@ from elicitation.generation import (
     ChatRequest,
     Generation,
     Sampling,
-    constrained,
     generation_of,
     too_long,
 )
 from elicitation.prompts import Level
 
-# What to change in a request for JSON if a server refuses it.
-_JSON_FORMATS: tuple[Mapping[str, object], ...] = (
-    {},
-    {"response_format": {"type": "json_object"}},
-    {"response_format": None},
-)
 _PROBE = "(amber|teal)-[0-9]{3}"  # no model says this unconstrained
 _RETRIED = {408, 409, 429}  # and all from 500
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
@@ -95,7 +88,7 @@ class ChatEngine(Engine):
         self._clients: list[httpx2.AsyncClient] = []
         self._stack = AsyncExitStack()
         self._constrained: set[int] = set()  # the endpoints that have been seen to hold a reply to a pattern
-        self._json_formats: dict[int, int] = {}  # of each endpoint, once it has been seen to work
+        self._json_formats = [0] * self.lanes  # of each endpoint, as far as it has been seen to work
         self._route = list(range(self.lanes))  # the current endpoint of each lane
 
     async def __aenter__(self) -> EngineInfo:
@@ -128,35 +121,31 @@ class ChatEngine(Engine):
         try:
             body = request.body(self.model)
             if request.pattern is not None:
-                await self._check_constraint(place, body)
+                await self._check_constraint(place, request)
             if "response_format" in body:
-                return await self._complete_json(place, body)
+                return await self._complete_json(place, body, self._json_formats[place])
             return await self._complete(place, body)
         except RequestError as error:
             if error.is_transient and self._route[lane] == place:  # no other request has moved the lane
                 self._route[lane] = (place + 1) % len(self.urls)
             raise
 
-    async def _complete_json(self, place: int, body: Mapping[str, object]) -> Generation:
-        """Return a chat completion in the strictest form of JSON that an endpoint does not refuse."""
-        number = self._json_formats.get(place, 0)
-        while True:
-            changed = {**body, **_JSON_FORMATS[number]}
-            try:
-                reply = await self._complete(
-                    place, {name: value for name, value in changed.items() if value is not None}
-                )
-            except RequestError as error:
-                number += 1
-                if error.status not in (400, 422) or too_long(str(error)) or number == len(_JSON_FORMATS):
-                    raise
-            else:
-                self._json_formats[place] = number
-                return reply
+    async def _complete_json(self, place: int, body: Mapping[str, object], number: int) -> Generation:
+        """Return a chat completion in the strictest form of JSON, from this number on, that an endpoint takes."""
+        plain = {name: value for name, value in body.items() if name != "response_format"}
+        forms = body, plain | {"response_format": {"type": "json_object"}}, plain
+        try:
+            reply = await self._complete(place, forms[number])
+        except RequestError as error:
+            if error.status not in (400, 422) or too_long(str(error)) or number == len(forms) - 1:
+                raise
+            return await self._complete_json(place, body, number + 1)
+        self._json_formats[place] = number
+        return reply
 
     async def _complete(self, place: int, body: Mapping[str, object]) -> Generation:
         """Return a chat completion, without any key that the server echoes."""
-        reply = await self._response(place, "POST", "chat/completions", body)
+        reply = await self._response(place, "POST", "chat/completions", body, self._timeout)
         generation = generation_of(reply)
         if generation is None:
             raise RequestError(place, f"{self._without_keys(str(reply))[:80]!r} for a chat completion")
@@ -166,11 +155,9 @@ class ChatEngine(Engine):
         text = self._without_keys(generation.text, shortest=_SHORTEST_SECRET)
         return generation if text == generation.text else replace(generation, text=text, final_tokens=())
 
-    async def _response(
-        self, place: int, method: str, path: str, body: object = None, within: float | None = None
-    ) -> object:
+    async def _response(self, place: int, method: str, path: str, body: object, within: float) -> object:
         """Return the JSON in the response of an endpoint; raise RequestError if there is none."""
-        text = await self._text(place, method, path, body, self._timeout if within is None else within)
+        text = await self._text(place, method, path, body, within)
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -201,14 +188,14 @@ class ChatEngine(Engine):
             raise RequestError(place, self._without_keys(text)[:4000], response.status_code, wait)
         return text
 
-    async def _check_constraint(self, place: int, body: Mapping[str, object]) -> None:
+    async def _check_constraint(self, place: int, request: ChatRequest) -> None:
         """Raise EngineError if an endpoint does not hold a reply to a pattern, which it may ignore; tested once."""
         async with self._probing:
             if place in self._constrained:
                 return
-            greeting = {"messages": [{"role": "user", "content": "Say hello."}]}
+            probe = replace(request, messages=({"role": "user", "content": "Say hello."},), pattern=_PROBE)
             try:
-                reply = (await self._complete(place, {**body, **greeting, **constrained(_PROBE)})).text
+                reply = (await self._complete(place, probe.body(self.model))).text
             except RequestError as error:
                 if error.is_transient or "structured_outputs" not in str(error):
                     raise
@@ -221,14 +208,13 @@ class ChatEngine(Engine):
             self._constrained.add(place)
 
     def _client(self, url: str) -> httpx2.AsyncClient:
-        # requests to loopback must not go through a proxy of the environment
         try:
             return httpx2.AsyncClient(
                 base_url=url,
                 headers={"Authorization": f"Bearer {self._key or 'none'}"},
                 timeout=httpx2.Timeout(None, connect=5.0),
                 limits=httpx2.Limits(max_connections=None),
-                trust_env=urlsplit(url).hostname not in _LOOPBACK,
+                trust_env=urlsplit(url).hostname not in _LOOPBACK,  # whose requests go through no proxy
             )
         except (httpx2.InvalidURL, ValueError) as error:
             shown = url.rpartition("@")[2]
@@ -236,12 +222,11 @@ class ChatEngine(Engine):
 
     async def _check_model(self, place: int) -> int | None:
         """Return the model's context length, if the server states it."""
-
-        async def ask() -> object:
-            return await self._response(place, "GET", "models", within=min(self._timeout, _LONGEST_START))
-
+        within = min(self._timeout, _LONGEST_START)
         try:
-            listed = await _patiently(ask, min(self._patience, 4 * _FIRST_WAIT))
+            listed = await _patiently(
+                lambda: self._response(place, "GET", "models", None, within), min(self._patience, 4 * _FIRST_WAIT)
+            )
         except RequestError as error:
             raise self._refused(error, "the list of models") from None
         models = listed.get("data") if isinstance(listed, dict) else None
@@ -264,7 +249,7 @@ class ChatEngine(Engine):
     async def _version(self) -> str | None:
         root = str(self._clients[0].base_url.join("/version"))
         try:
-            answer = await self._response(0, "GET", root, within=min(self._timeout, _LONGEST_START))
+            answer = await self._response(0, "GET", root, None, min(self._timeout, _LONGEST_START))
         except RequestError:
             return None
         return str(answer["version"])[:80] if isinstance(answer, dict) and "version" in answer else None

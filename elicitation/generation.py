@@ -81,8 +81,7 @@ class Sampling(BaseModel):
     @property
     def parameters(self) -> dict[str, object]:
         """The settings that are sent."""
-        own = self.model_dump(exclude={"body", *NOT_SENT}, exclude_none=True)
-        return own | self.body
+        return self.model_dump(exclude={"body", *NOT_SENT}, exclude_none=True) | self.body
 
     def override(self, settings: Mapping[str, object]) -> "Sampling":
         """Replace some settings, given by name, with values as in a text; ``none`` means None.
@@ -136,13 +135,9 @@ def _body_name(name: str) -> str:
 
 def _json(setting: str, text: str) -> JsonValue:
     """Return the JSON value in a text; DirEAGError if there is none, or it cannot be written in UTF-8."""
-
-    def refuse(word: str) -> None:
-        raise ValueError(word)
-
     try:
-        value: JsonValue = json.loads(text, parse_constant=refuse)
-        json.dumps(value, ensure_ascii=False).encode()
+        value: JsonValue = json.loads(text)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         raise DirEAGError(
             f"sampling {setting}: saw {text[:80]!r}; expected JSON, as true, 512, "
@@ -189,7 +184,7 @@ class ChatRequest:
         if self.sampling.reproducible:
             body["seed"] = self.seed
         if self.pattern is not None:
-            body |= constrained(self.pattern)
+            body["structured_outputs"] = {"regex": self.pattern}
         elif self.schema is not None:
             schema = {"name": "reply", "schema": self.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -199,11 +194,6 @@ class ChatRequest:
     def digest(self) -> str:
         """A short hash of the messages; a resumed run uses it to check that a reply answers the same prompt."""
         return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
-
-
-def constrained(pattern: str) -> dict[str, object]:
-    """Return the parameter of a request by which vLLM holds the reply to a pattern."""
-    return {"structured_outputs": {"regex": pattern}}
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ class ServedEngine(ChatEngine):
     async def _is_full(self) -> bool:
         """Tell whether requests wait in the server, by its own count; if it does not tell, they may."""
         try:
-            metrics = await self._text(0, "GET", str(self._clients[0].base_url.join("/metrics")), None, within=5.0)
+            metrics = await self._text(0, "GET", str(self._clients[0].base_url.join("/metrics")), None, 5.0)
         except RequestError:
             return True
         waiting = _WAITING.findall(metrics)
