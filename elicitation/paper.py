@@ -77,26 +77,21 @@ class PlannedRun:
     @property
     def prompt_tokens(self) -> float:
         """The approximate length of all prompts."""
-        levels = range(len(self.protocol.levels))
-        length = sum(
-            len(turn["content"])
-            for problem in self.questions.problems
-            for level in levels
-            for turn in messages(self.protocol, level, problem.question)
-        )
-        return self.protocol.n_samples * length / CHARACTERS
-
-    def is_done(self, of_model: Path) -> bool:
-        """Tell whether the manifest says that the run is complete."""
-        path = self.folder(of_model) / "manifest.json"
-        manifest = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return bool(manifest.get("complete")) and manifest["questions"]["sha256"] == self.questions.digest
+        asked = product(self.questions.problems, range(len(self.protocol.levels)))
+        chats = (messages(self.protocol, level, problem.question) for problem, level in asked)
+        return self.protocol.n_samples * sum(len(turn["content"]) for chat in chats for turn in chat) / CHARACTERS
 
     def n_left(self, of_model: Path) -> int:
-        """Return the number of missing replies; approximate, as the journal also contains re-asks."""
-        journal = self.folder(of_model) / "journal.jsonl"
-        n_recorded = max(journal.read_bytes().count(b"\n") - 1, 0) if journal.is_file() else 0
-        return 0 if self.is_done(of_model) else max(self.n_replies - n_recorded, 1)
+        """Return the number of missing replies, 0 if the run is complete.
+
+        It is approximate, as the journal also contains re-asks.
+        """
+        manifest, journal = (self.folder(of_model) / name for name in ("manifest.json", "journal.jsonl"))
+        content = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+        if content.get("complete") and content["questions"]["sha256"] == self.questions.digest:
+            return 0
+        n_recorded = journal.read_bytes().count(b"\n") - 1 if journal.is_file() else 0
+        return max(self.n_replies - max(n_recorded, 0), 1)
 
 
 def paper_command(
@@ -149,10 +144,12 @@ def paper_command(
     err.print(estimate(parts, folders, max(settings.max_tokens or 0 for settings in sampling.values())))
     if dry_run:
         return
-    record = {"limit": limit, "seed": seed, **_prompts(prompts_from)}
-    _claim(target, record)
+    asked = [load_protocol(name, wording="paraphrased", prompts_from=prompts_from) for name in _PROTOCOLS]
+    words = f"Prompts: {"a paraphrase of the authors'" if prompts_from is None else "the authors' own"}."
+    digests = {protocol.name: prompt_hash(protocol) for protocol in asked}
+    _claim(target, {"limit": limit, "seed": seed, "prompts": words, "digests": digests})
     seeds = {model: released_seed(known[model], "paraphrased") if seed is None else seed for model in folders}
-    missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
+    missing = {model: [part for part in parts if part.n_left(folder)] for model, folder in folders.items()}
     engines = {
         model: _engine(model, urls[model], folders[model], vllm_args, vllm_python)
         for model in folders
@@ -163,7 +160,7 @@ def paper_command(
             _ask(missing[model], folder, engines[model], sampling[model], seeds[model])
         for dataset, preset in product(dict.fromkeys(part.dataset for part in parts), EVALUATED_BY):
             _evaluate(folder / dataset, preset, seeds[model])
-    _tabulate(target, str(record["prompts"]), 0 if seed is None else seed)
+    _tabulate(target, words, 0 if seed is None else seed)
 
 
 def planned_runs(
@@ -181,11 +178,8 @@ def planned_runs(
     for dataset, protocols in PLANNED_RUNS.items():
         for name, (protocol, split, file) in protocols.items() if dataset in datasets else ():
             if file not in sets:
-                sets[file] = (
-                    load_questions(dataset if split is None else f"{dataset}:{split}", limit=limit)
-                    if folder is None
-                    else load_questions(folder / file, limit=limit)
-                )
+                on_hub = dataset if split is None else f"{dataset}:{split}"
+                sets[file] = load_questions(on_hub if folder is None else folder / file, limit=limit)
             asked = load_protocol(protocol, wording="paraphrased", prompts_from=prompts_from)
             parts.append(PlannedRun(dataset, name, sets[file], asked))
     return parts
@@ -202,7 +196,10 @@ def estimate(parts: Sequence[PlannedRun], models: Mapping[str, Path], most_token
     prompts = sum(part.prompt_tokens for part in parts) * n_left / max(of_model, 1)
     sets = {part.questions.name: part.questions for part in parts}
     sizes = ", ".join(f"{len(questions.problems):,} of {name}" for name, questions in sets.items())
-    by_model = "\n".join(f"  {model}: {_duration(n, most_tokens)}" for model, n in left.items())
+    durations = "\n".join(
+        f"  {name}: {_clock(n * REPLY_TOKENS / PACE)}, at most {_clock(n * most_tokens / PACE)}"
+        for name, n in (*left.items(), ("in all", n_left))
+    )
     return f"""Questions: {sizes}. They take {of_model:,} replies a model, {of_model * len(models):,} in all, \
 and up to two re-asks of each that cannot be read.
 Still to come: {n_left:,} replies of some {REPLY_TOKENS} tokens, {n_left * REPLY_TOKENS / 1e6:,.1f} million, after \
@@ -210,15 +207,9 @@ Still to come: {n_left:,} replies of some {REPLY_TOKENS} tokens, {n_left * REPLY
 and two bytes a parameter for the files of each model (15 GB for 7B).
 Time at {PACE:,.0f} tokens a second, and if every reply takes all {most_tokens} tokens it may; loading and evaluating \
 add minutes:
-{by_model}
-  in all: {_duration(n_left, most_tokens)}
+{durations}
 {REPLY_TOKENS} tokens a reply and {PACE:,.0f} a second on one A100 of 80 GB are assumptions, not measurements: the \
 progress shows the real ones."""
-
-
-def _duration(n_replies: int, most_tokens: int) -> str:
-    usual, longest = (n_replies * tokens / PACE for tokens in (REPLY_TOKENS, most_tokens))
-    return f"{_clock(usual)}, at most {_clock(longest)}"
 
 
 def _clock(seconds: float) -> str:
@@ -233,9 +224,8 @@ def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
     """Return the folder of each model, named by the last part of the model's name or path."""
     if not models:
         raise DirEAGError("--models: saw none; expected at least one name or folder.")
-    folders = {
-        model: target / (Path(model).resolve() if Path(model).is_dir() else Path(model)).name for model in models
-    }
+    paths = {model: Path(model) for model in models}
+    folders = {model: target / (path.resolve() if path.is_dir() else path).name for model, path in paths.items()}
     if len(set(folders.values())) < len(folders):
         raise DirEAGError(f"--models: saw {', '.join(models)}; expected names that differ in their last part.")
     return folders
@@ -249,13 +239,6 @@ def _urls(urls: Sequence[str] | None, models: Sequence[str]) -> dict[str, str | 
             f"--base-url: saw {len(urls)} servers for {len(models)} models; expected one for all, or one for each."
         )
     return dict(zip(models, cycle(urls), strict=False))
-
-
-def _prompts(prompts_from: Path | None) -> dict[str, object]:
-    """Return whose words are asked, as a sentence, and the digest of the prompts of each protocol."""
-    asked = [load_protocol(name, wording="paraphrased", prompts_from=prompts_from) for name in _PROTOCOLS]
-    whose = "a paraphrase of the authors'" if prompts_from is None else "the authors' own"
-    return {"prompts": f"Prompts: {whose}.", "digests": {one.name: prompt_hash(one) for one in asked}}
 
 
 def _claim(target: Path, settings: Mapping[str, object]) -> None:
@@ -309,46 +292,24 @@ def _ask(parts: Sequence[PlannedRun], folder: Path, engine: "Engine", sampling: 
 
 
 def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
-    """Evaluate one model on one data set under one preset, or check an existing evaluation."""
-    files = {part: f"{part}/{OBSERVATIONS}" for part in ("train", "steered", "samples", "topk")}
-    labelled, tested = ("train", "steered") if (folder / files["train"]).is_file() else ("steered", None)
-    target = f"{EVALUATION}/{preset}"
-    if (folder / target).exists():
-        wanted = {"observations": labelled, "test": tested, "samples": "samples", "topk": "topk"}
-        _check_evaluation(folder, target, wanted, preset, seed)
-        return
-    (folder / EVALUATION).mkdir(exist_ok=True)
-    test = [] if tested is None else ["--test", files[tested]]
-    elicited = ["--samples", files["samples"], "--topk", files["topk"]]
-    settings = ["--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", METHODS]
-    _direag("evaluate", files[labelled], *test, *elicited, *settings, "--out", target, folder=folder)
+    """Evaluate one model on one data set under one preset by the command, printed so that users can repeat it.
 
-
-def _check_evaluation(
-    folder: Path, target: str, parts: Mapping[str, str | None], preset: PresetName, seed: int
-) -> None:
-    """Raise DirEAGError if an evaluation is of other replies or settings."""
-    from bayes_direag.data.observations import Observations
-    from bayes_direag.model import presets
-
-    manifest = json.loads((folder / target / "evaluation.json").read_text(encoding="utf-8"))
-    same = all(
-        (manifest.get(role) or {}).get("sha256")
-        == (None if part is None else Observations.read(folder / part / OBSERVATIONS, "numeric").fingerprint)
-        for role, part in parts.items()
-    )
-    settings = manifest["settings"]
-    if not same or settings["preset"] != presets.preset(preset).model_dump(mode="json") or settings["seed"] != seed:
-        raise DirEAGError(
-            f"{folder / target}: saw an evaluation of other replies or settings; expected one of the replies beside "
-            "it. Move it away, or choose another --out."
-        )
-
-
-def _direag(*arguments: str, folder: Path) -> None:
-    """Run another command of direag in a folder, and print it, so that users can repeat it."""
+    An existing evaluation is kept, and checked.
+    """
     from bayes_direag.cli import app
 
+    parts = {"observations": "steered", "samples": "samples", "topk": "topk"}
+    if (folder / "train" / OBSERVATIONS).is_file():
+        parts |= {"observations": "train", "test": "steered"}
+    files = {role: f"{part}/{OBSERVATIONS}" for role, part in parts.items()}
+    target = f"{EVALUATION}/{preset}"
+    if (folder / target).exists():
+        _check_evaluation(folder, target, files, preset, seed)
+        return
+    (folder / EVALUATION).mkdir(exist_ok=True)
+    _, *given = (text for role, file in files.items() for text in (f"--{role}", file))
+    settings = ("--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", METHODS, "--out", target)
+    arguments = ["evaluate", *given, *settings]
     err.print(f"{folder}: direag {shlex.join(arguments)}")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # a GPU is for the model that is served
     typed = sys.argv
@@ -360,6 +321,22 @@ def _direag(*arguments: str, folder: Path) -> None:
         sys.argv = typed
     if status:
         raise typer.Exit(status)
+
+
+def _check_evaluation(folder: Path, target: str, files: Mapping[str, str], preset: PresetName, seed: int) -> None:
+    """Raise DirEAGError if an evaluation is of other replies or settings."""
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.model import presets
+
+    manifest = json.loads((folder / target / "evaluation.json").read_text(encoding="utf-8"))
+    evaluated = {role: (manifest.get(role) or {}).get("sha256") for role in ("observations", "test", "samples", "topk")}
+    present = {role: Observations.read(folder / file, "numeric").fingerprint for role, file in files.items()}
+    evaluated |= {name: manifest["settings"][name] for name in ("preset", "seed")}
+    if evaluated != {"test": None, **present, "preset": presets.preset(preset).model_dump(mode="json"), "seed": seed}:
+        raise DirEAGError(
+            f"{folder / target}: saw an evaluation of other replies or settings; expected one of the replies beside "
+            "it. Move it away, or choose another --out."
+        )
 
 
 def _tabulate(target: Path, prompts: str, seed: int) -> None:

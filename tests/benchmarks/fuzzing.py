@@ -38,7 +38,7 @@ from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import elicit
 from tests.elicitation.composed_replies import PIECES
-from tests.elicitation.importing.test_promptfoo_and_evals import event, result
+from tests.elicitation.importing.logs_of_tools import evals_event, promptfoo_result
 from tests.elicitation.stub_server import Stub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -307,8 +307,8 @@ def logs(folder: Path, draw: random.Random) -> Iterator[Case]:
         for name in [next((name for name in forms if name in str(path.relative_to(kept))), "")]
         if name
     ]
-    results = [result(n, n % 2, said, passes=n > 1) for n, said in enumerate(REPLIES[:4])]
-    sampled = [event(str(n), "sampling", prompt="3 + 4?", sampled=[said]) for n, said in enumerate(REPLIES[:4])]
+    results = [promptfoo_result(n, n % 2, said, passes=n > 1) for n, said in enumerate(REPLIES[:4])]
+    sampled = [evals_event(str(n), "sampling", prompt="3 + 4?", sampled=[said]) for n, said in enumerate(REPLIES[:4])]
     for form, rows in (("promptfoo", results), ("evals", sampled)):
         sources.append((form, ".jsonl", "\n".join(map(json.dumps, rows)).encode()))
     while True:

@@ -10,8 +10,7 @@ import pytest
 
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet
-from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, lines
-from tests.elicitation.importing.test_promptfoo_and_evals import event, result
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, evals_event, lines, promptfoo_result
 
 
 def transcript(name: str, text: str) -> dict[str, Any]:
@@ -39,11 +38,11 @@ def uqlm(n: int, text: str) -> dict[str, Any]:
 
 
 def promptfoo(n: int, text: str) -> dict[str, Any]:
-    return {"results": {"results": [result(name, 0, text, passes=True) for name in range(n)]}}
+    return {"results": {"results": [promptfoo_result(name, 0, text, passes=True) for name in range(n)]}}
 
 
 def evals(name: str, text: str) -> dict[str, Any]:
-    return event(name, "sampling", prompt=[{"content": text}], sampled=[text])
+    return evals_event(name, "sampling", prompt=[{"content": text}], sampled=[text])
 
 
 def inspect(n: int, text: str) -> dict[str, Any]:
