@@ -3,9 +3,7 @@
 A report is usable or not, and an answer right or not; both are decided here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,157 +14,111 @@ from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import ObservationError
 
-type _Stated = tuple[int, float, bool, bool]
 
+def levels_of(table: LongTable) -> dict[int, str]:
+    """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
 
-@dataclass
-class Overview:
-    """What must be known of all questions before they become arrays.
-
-    Attributes
-    ----------
-    pairs, grouped : dict
-        The line of the first question with each pair of level and level name, in the order of the file; likewise for
-        each pair of level and group.
-    stated
-        For each signal and level that states it: the number of values, the largest, whether any is in (0, 1), and
-        whether all are whole.
+    Raises ObservationError if a level has two names, or two levels have one, or one that differs in case or spaces
+    alone.
     """
-
-    pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    stated: dict[tuple[str, int], _Stated] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, table: LongTable) -> "Overview":
-        """Look at all questions of a table."""
-        overview = cls()
-        row = np.flatnonzero(table.is_report)
-        level, line = table.numbers("level")[row].astype(int), table.line[table.start][table.question[row]]
-        for name, pairs in (("level_name", overview.pairs), ("group", overview.grouped)):
-            texts = table.texts(name)
-            code = texts.code[row]
-            _, first = np.unique(level * (len(texts.values) + 1) + code, return_index=True)
-            for place in np.sort(first).tolist():
-                text = texts.values[code[place]] if code[place] >= 0 else None
-                pairs.setdefault((int(level[place]), text), int(line[place]) or None)
-        for name, column in table.percents.items():
-            percent = column[row]
-            for number in np.unique(level[~np.isnan(percent)]).tolist():
-                own = percent[(level == number) & ~np.isnan(percent)]
-                stated = len(own), float(own.max()), bool(((own > 0) & (own < 1)).any()), not bool((own % 1).any())
-                overview.stated[name, number] = stated
-        return overview
-
-    @property
-    def signals(self) -> tuple[str, ...]:
-        """The stated signals, ``number`` first, then by name; ``number`` alone if there are none."""
-        names = {name for name, _ in self.stated}
-        return tuple(sorted(names, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
-
-    def levels(self, path: Path | None) -> dict[int, str]:
-        """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
-
-        Raises ObservationError if a level has two names, or two levels have the same name.
-        """
-        table: dict[int, str] = {}
-        for level in sorted({level for level, _ in self.pairs}):
-            lines = {name: line for (number, name), line in self.pairs.items() if number == level and name is not None}
-            name, *others = list(lines) or [f"level_{level}"]
-            if others or name in table.values():
-                before = f"level {level} is called {name!r} before"
-                seen = others[0] if others else name
-                raise ObservationError(
-                    before if others else f"level {level} has the name of another level",
-                    path=path,
-                    line=lines.get(seen),
-                    field="level_name",
-                    seen=seen,
-                    expected="one name for each level number, and one number for each name, in all questions",
-                    remedy="Rename the level, or correct its number.",
-                )
-            table[level] = name
-        spelled: dict[str, str] = {}
-        for name in table.values():
-            if (other := spelled.setdefault(" ".join(name.split()).casefold(), name)) != name:
-                raise ObservationError(
-                    f"two levels have names that differ in case or spaces alone, {other!r} and {name!r}",
-                    path=path,
-                    line=next(line for (_, own), line in self.pairs.items() if own == name),
-                    field="level_name",
-                    seen=name,
-                    expected="one spelling for each level",
-                    remedy="Spell them alike, or give them names that differ more.",
-                )
-        return table
-
-    def groups(self, levels: Mapping[int, str], path: Path | None) -> tuple[str, ...] | None:
-        """Return the group of each level, or its name if it has no group; None if no level has a group.
-
-        Raises ObservationError if a level is in two groups, or a group has the name of a level outside it.
-        """
-        group: dict[int, str] = {}
-        for (level, name), line in self.grouped.items():
-            if name is None:
-                continue
-            other = group.setdefault(level, name) != name
-            if other or any(levels[number] == name and (number, name) not in self.grouped for number in levels):
-                before = f"level {levels[level]!r} is in group {group[level]!r} before"
-                raise ObservationError(
-                    before if other else "this group has the name of a level that is not in it",
-                    path=path,
-                    line=line,
-                    field="group",
-                    seen=name,
-                    expected="one group for each level in all questions, with a name that no other level has",
-                    remedy="Rename the group, or give the level's reports one group.",
-                )
-        return tuple(group.get(number, name) for number, name in levels.items()) if group else None
-
-    def voting(
-        self, levels: Mapping[int, str], groups: tuple[str, ...] | None, names: Sequence[str] | None = None
-    ) -> frozenset[int]:
-        """Return the levels that only vote: those with these names or, by default, that never state a confidence."""
-        named = dict(zip(levels, groups or levels.values(), strict=True))
-        if names is None:
-            names = list({*named.values()} - {named[level] for _, level in self.stated})
-        return frozenset(level for level, name in named.items() if name in names)
-
-    def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if values of a signal look like fractions, or like ratings.
-
-        Fractions: five or more values of all levels, or of one, are at most 1, and one is in (0, 1). Ratings: twenty or
-        more values of all levels are whole numbers of at most 10, and one is above 1.
-        """
-        called = {level: name for level, name in self.pairs if name is not None}
-        of_signals: dict[str, list[_Stated]] = {}
-        for (name, _), stated in self.stated.items():
-            of_signals.setdefault(name, []).append(stated)
-        groups = [(name, "", _together(stated)) for name, stated in of_signals.items()]
-        groups += [(name, f" of level {called.get(level, level)!r}", one) for (name, level), one in self.stated.items()]
-        for name, of_level, (n, largest, any_between, all_whole) in groups:
-            if n >= 5 and largest <= 1 and any_between:
-                looks, scale = "at most 1, so they look like fractions", "fraction"
-            elif not of_level and n >= 20 and 1 < largest <= 10 and all_whole:
-                looks = f"whole and at most {largest:g}, so they look like ratings"
-                scale = "1-5" if largest <= 5 else "0-10"
-            else:
-                continue
+    named, levels, spelled = _first_lines(table, "level_name"), dict[int, str](), dict[str, str]()
+    for level in sorted({level for level, _ in named}):
+        lines = {name: line for (number, name), line in named.items() if number == level and name is not None}
+        name, *others = list(lines) or [f"level_{level}"]
+        if others or name in levels.values():
+            before = f"level {level} is called {name!r} before"
+            seen = others[0] if others else name
             raise ObservationError(
-                f"all {n} confidences{of_level} are {looks}",
-                path=path,
-                field="confidence" if name == NUMBER else f"confidences.{name}",
-                seen=largest,
-                expected="percentages, 0 to 100",
-                remedy=f"If they are, say scale={scale!r} (on the command line --scale {scale}). If they are "
-                "percentages, say scale='percent'.",
+                before if others else f"level {level} has the name of another level",
+                path=table.path,
+                line=lines.get(seen),
+                field="level_name",
+                seen=seen,
+                expected="one name for each level number, and one number for each name, in all questions",
+                remedy="Rename the level, or correct its number.",
             )
+        levels[level] = name
+    for name in levels.values():
+        if (other := spelled.setdefault(" ".join(name.split()).casefold(), name)) != name:
+            raise ObservationError(
+                f"two levels have names that differ in case or spaces alone, {other!r} and {name!r}",
+                path=table.path,
+                line=next(line for (_, own), line in named.items() if own == name),
+                field="level_name",
+                seen=name,
+                expected="one spelling for each level",
+                remedy="Spell them alike, or give them names that differ more.",
+            )
+    return levels
 
 
-def _together(stated: Sequence[_Stated]) -> _Stated:
-    """Return what is stated by several groups of values together."""
-    numbers, largest, between, whole = zip(*stated, strict=True)
-    return sum(numbers), max(largest), any(between), all(whole)
+def groups_of(table: LongTable, levels: Mapping[int, str]) -> tuple[str, ...] | None:
+    """Return the group of each level, or its name if it has no group; None if no level has a group.
+
+    Raises ObservationError if a level is in two groups, or a group has the name of a level outside it.
+    """
+    grouped, groups = _first_lines(table, "group"), dict[int, str]()
+    for (level, name), line in grouped.items():
+        if name is None:
+            continue
+        other = groups.setdefault(level, name) != name
+        if other or any(levels[number] == name and (number, name) not in grouped for number in levels):
+            before = f"level {levels[level]!r} is in group {groups[level]!r} before"
+            raise ObservationError(
+                before if other else "this group has the name of a level that is not in it",
+                path=table.path,
+                line=line,
+                field="group",
+                seen=name,
+                expected="one group for each level in all questions, with a name that no other level has",
+                remedy="Rename the group, or give the level's reports one group.",
+            )
+    return tuple(groups.get(number, name) for number, name in levels.items()) if groups else None
+
+
+def _first_lines(table: LongTable, name: str) -> dict[tuple[int, str | None], int | None]:
+    """Return each pair of a level and a text of its reports, and the line of the first question that has it."""
+    row = np.flatnonzero(table.is_report)
+    level, texts = table.numbers("level")[row].astype(int), table.texts(name)
+    _, first = np.unique(level * (len(texts.values) + 1) + texts.code[row], return_index=True)
+    return {
+        (int(level[place]), texts.value(row[place])): table.line_of(table.question[row[place]])
+        for place in np.sort(first).tolist()
+    }
+
+
+def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
+    """Raise ObservationError if values of a signal look like fractions, or like ratings.
+
+    Fractions: five or more values of all levels, or of one, are at most 1, and one is in (0, 1). Ratings: twenty or
+    more values of all levels are whole numbers of at most 10, and one is above 1.
+    """
+    level, signals = table.numbers("level"), table.percents.items()
+    called = {number: number if name == f"level_{number}" else name for number, name in levels.items()}
+    of_levels = [
+        (signal, f" of level {name!r}", percents[level == number])
+        for signal, percents in signals
+        for number, name in called.items()
+    ]
+    for signal, of_level, percents in [*((signal, "", percents) for signal, percents in signals), *of_levels]:
+        stated = percents[~np.isnan(percents)]
+        n, largest = len(stated), float(stated.max(initial=0))
+        if n >= 5 and largest <= 1 and ((stated > 0) & (stated < 1)).any():
+            looks, scale = "at most 1, so they look like fractions", "fraction"
+        elif not of_level and n >= 20 and 1 < largest <= 10 and not (stated % 1).any():
+            looks = f"whole and at most {largest:g}, so they look like ratings"
+            scale = "1-5" if largest <= 5 else "0-10"
+        else:
+            continue
+        raise ObservationError(
+            f"all {n} confidences{of_level} are {looks}",
+            path=table.path,
+            field="confidence" if signal == NUMBER else f"confidences.{signal}",
+            seen=largest,
+            expected="percentages, 0 to 100",
+            remedy=f"If they are, say scale={scale!r} (on the command line --scale {scale}). If they are "
+            "percentages, say scale='percent'.",
+        )
 
 
 def kind_of(table: LongTable) -> AnswerKind:
@@ -182,18 +134,16 @@ def kind_of(table: LongTable) -> AnswerKind:
 
 
 def question_arrays(
-    table: LongTable,
-    levels: Iterable[int],
-    kind: AnswerKind,
-    voting: frozenset[int],
-    signals: Sequence[str],
+    table: LongTable, levels: Mapping[int, str], kind: AnswerKind, voting: Sequence[str] | None
 ) -> dict[str, Any]:
     """Return the arrays of :class:`~bayes_direag.data.observations.Observations` by name.
 
-    Given are the numbers of all levels, in order, and of those that only vote. Reports of levels that only vote are
-    usable without a confidence, and one that they state is ignored. An answer is right if more than half of its flags
-    in that question say so, or, if it has none, if it equals the gold answer. Raises ObservationError if a gold answer
-    is not of this kind, a question without one is flagged in part, or a question has two reports of one level.
+    Given are the numbers of all levels, in order, with the names that a fit knows them by, and the names of those that
+    only vote; by default, those that never state a signal. Reports of levels that only vote are usable without a
+    confidence, and one that they state is ignored. The signals are those that are stated, or ``number``. An answer is
+    right if more than half of its flags in that question say so, or, if it has none, if it equals the gold answer.
+    Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in part, or a
+    question has two reports of one level.
     """
     rows = np.flatnonzero(table.is_report)
     said, golds = table.texts("answer"), table.texts_of_questions("gold_answer")
@@ -203,9 +153,13 @@ def question_arrays(
     shape, level = (len(table), len(numbers)), table.numbers("level")[rows].astype(int)
     place = table.question[rows], np.searchsorted(numbers, level)
     n_reports = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
-    votes = np.isin(level, list(voting))
     percents = {name: percent[rows] for name, percent in table.percents.items()}
-    unstated = np.isnan([*percents.values()]).all(axis=0) & ~votes
+    signals = [name for name, percent in percents.items() if not np.isnan(percent).all()] or [NUMBER]
+    states = ~np.isnan([*percents.values()]).all(axis=0)
+    names = np.array([*levels.values()])
+    silent = np.setdiff1d(names, names[np.unique(place[1][states])])
+    votes = np.isin(names, silent if voting is None else voting)[place[1]]
+    unstated = ~states & ~votes
     answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
     status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
     reasons = {Status.NO_ANSWER: said_code < 0, Status.UNPARSABLE: given < 0, Status.NO_CONFIDENCE: unstated}
@@ -214,7 +168,7 @@ def question_arrays(
     place = place[0][usable], place[1][usable]
     answer[place] = given[usable]
     for fractions, name in zip(stated, signals, strict=True):
-        fractions[place] = np.where(votes, np.nan, percents.get(name, np.nan))[usable] / 100
+        fractions[place] = np.where(votes, np.nan, percents[name])[usable] / 100
     flag[place] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
 
     candidate = ranks(answer)

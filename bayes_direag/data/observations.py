@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from bayes_direag.data import files
 from bayes_direag.data.agreement import Agreement, Comparisons, agreement, comparisons
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
+from bayes_direag.data.arrays import check_percentages, groups_of, kind_of, levels_of, question_arrays, ranks
 from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
@@ -189,12 +189,12 @@ class Observations:
         if answers not in (None, *get_args(AnswerKind)):
             raise DirEAGError(f"answers={answers!r} (--answers): expected {', '.join(get_args(AnswerKind))}, or None.")
         table = table.require_unique().with_runs()
-        path, overview = table.path, Overview.of(table)
-        kind, levels = answers or kind_of(table), overview.levels(path)
-        groups = overview.groups(levels, path)
-        arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
+        kind, levels = answers or kind_of(table), levels_of(table)
+        groups = groups_of(table, levels)
+        learned = dict(zip(levels, groups or levels.values(), strict=True))
+        arrays = question_arrays(table, learned, kind, voting)
         if table.names is None or table.names.scale is None:
-            overview.check_percentages(path)
+            check_percentages(table, levels)
         cluster = tuple(table.texts_of_questions("cluster").objects())
         return cls(
             problem_id=tuple(table.texts_of_questions("problem_id").objects()),
