@@ -6,7 +6,6 @@ A file of reports is a table in long form, and read as one if the names of its c
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TypeGuard
 
 import numpy as np
 from pydantic_core import from_json
@@ -59,7 +58,7 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     Raises ObservationError if a value cannot be used.
     """
     line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
-    rows = [] if names is None else list(filter(_is_row, records))
+    rows = [one for one in records if isinstance(one, Mapping) and not _WITH_REPORTS & one.keys()]
     if names is not None and len(rows) == len(records):
         signals = signal_columns(rows)
         header = [*dict.fromkeys([*(str(name) for row in rows for name in row), *signals])]
@@ -86,11 +85,6 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
 def table_of_questions(questions: Sequence[Question]) -> LongTable:
     """Take records of questions."""
     return table_of_records([(0, question) for question in questions], None, None)
-
-
-def _is_row(record: object) -> TypeGuard[Mapping[str, object]]:
-    """Tell whether a record is a report, as it has no reports."""
-    return isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()
 
 
 def _under_our_names(record: object, names: Columns | None) -> FileRecord:

@@ -16,13 +16,15 @@ from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.arrays import kind_of
 from bayes_direag.data.labels import Labels
 from bayes_direag.data.long_table import LongTable
-from bayes_direag.data.observations import MOST_LABELS, Observations
+from bayes_direag.data.observations import Observations
 
 if TYPE_CHECKING:
     import pandas
 
 #: Stands between the answers in one cell of a table.
 BETWEEN = " | "
+#: More distinct texts than this hardly recur, so each answer is judged.
+_MOST_LABELS = 12
 #: The share of answers that must be numbers, or letters, for the others to be taken for unreadable ones.
 _READABLE = 0.9
 
@@ -72,8 +74,11 @@ def questions_to_label(
     import pandas as pd
 
     table, taken = observations.table, observations.labelled.copy()
-    has_texts = bool(table.texts_of_questions("question").given[observations.row].any())
-    columns = ["problem_id", *(["question"] if has_texts else []), *_label_columns(observations)]
+    has_texts = table.texts_of_questions("question").given[observations.row].any()
+    are_free = observations.kind == "text" and len({*chain.from_iterable(observations.candidates)}) > _MOST_LABELS
+    by_answer = are_free or table.texts("correct").given.any()
+    columns = ["problem_id", *(["question"] if has_texts else [])]
+    columns += ["answer", "correct"] if by_answer else ["answers", "gold_answer"]
     if so_far is not None:
         labels, columns = Labels.of(so_far), [str(name) for name in so_far.columns]
         labels.check_names(labels.rows, observations.problem_id, table.path)
@@ -92,13 +97,6 @@ def questions_to_label(
         rows += [[(about | own).get(name, "") for name in columns] for own in of_labels]
     added = pd.DataFrame(rows, columns=columns, dtype="str")
     return added if so_far is None else pd.concat([so_far.set_axis(columns, axis=1), added], ignore_index=True)
-
-
-def _label_columns(observations: Observations) -> tuple[str, str]:
-    """Return the last columns: a verdict on each answer if answers are flagged, or texts that hardly recur."""
-    is_free = observations.kind == "text" and len({*chain.from_iterable(observations.candidates)}) > MOST_LABELS
-    by_answer = is_free or observations.table.texts("correct").given.any()
-    return ("answer", "correct") if by_answer else ("answers", "gold_answer")
 
 
 def answers_as_given(observations: Observations, number: int) -> tuple[str, ...]:

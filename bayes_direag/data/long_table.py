@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from types import NoneType
@@ -22,7 +22,6 @@ from bayes_direag.data.columns import RUN, Columns, Layout
 from bayes_direag.data.plain import (
     NO_GROUPS,
     SCALES,
-    ConfidenceScale,
     form_of_runs,
     group_of,
     is_percentage,
@@ -467,50 +466,46 @@ def _converted(
     """
     columns = {**columns, "level": _numbered_in_groups(columns, question)}
 
-    def check(name: str, is_right: Callable[[Any], bool], problem: str, expected: str, remedy: str) -> None:
-        column = columns[name]
-        for code in [code for code, value in enumerate(column.values) if not is_right(value)][:1]:
-            raise ObservationError(
-                problem,
-                path=path,
-                line=int(line[np.argmax(column.code == code)]),
-                field=names.spelling.get(name, name),
-                seen=column.values[code],
-                expected=expected,
-                remedy=remedy,
-            )
+    def refusal(name: str, code: int, problem: str, expected: str, remedy: str) -> ObservationError:
+        column, field = columns[name], names.spelling.get(name, name)
+        place, seen = int(line[np.argmax(column.code == code)]), column.values[code]
+        return ObservationError(
+            problem, path=path, line=place, field=field, seen=seen, expected=expected, remedy=remedy
+        )
 
     level, known = columns["level"], names.levels or ()
     if len(level.values) and all(isinstance(name, str) for name in level.values):
-        if known:
-            one_of, remedy = f"one of {', '.join(known)}", "Add it to the levels, or leave its rows out."
-            check("level", known.__contains__, "this level is not among those given", one_of, remedy)
+        for code, name in enumerate(level.values if known else ()):
+            if name not in known:
+                expected, remedy = f"one of {', '.join(known)}", "Add it to the levels, or leave its rows out."
+                raise refusal("level", code, "this level is not among those given", expected, remedy)
         place = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
         columns |= {"level": level.changed(place.get), "level_name": level}
     if names.groups is not None:
         columns |= {"group": _grouped(columns, names, path)}
-    scale = names.scale or "percent"
-    for name in columns if scale != "percent" else ():
-        if name == "confidence" or is_signal(name):
-            (low, high), convert = SCALES[scale], partial(_percent, scale=scale)
-            problem, expected = f"this confidence is not on the scale {scale}", f"a number from {low} to {high}"
-            remedy = "Correct it, or declare another scale, such as percent."
-            check(name, partial(_is_on_scale, scale=scale), problem, expected, remedy)
-            columns[name] = columns[name].changed(convert)
+    low, high = SCALES[names.scale or "percent"]
+    for name in columns if high != 100 else ():
+        if name != "confidence" and not is_signal(name):
+            continue
+        percents = [_percent(value, low, high) for value in columns[name].values]
+        for code, percent in enumerate(percents):
+            if isinstance(percent, int | float) and not 0 <= percent <= 100:
+                problem, expected = (
+                    f"this confidence is not on the scale {names.scale}",
+                    f"a number from {low} to {high}",
+                )
+                remedy = "Correct it, or declare another scale, such as percent."
+                raise refusal(name, code, problem, expected, remedy)
+        columns[name] = Coded.without_missing(percents, columns[name].code)
     return columns
 
 
-def _percent(value: object, scale: ConfidenceScale) -> object:
+def _percent(value: object, low: float, high: float) -> object:
     """Return a confidence on a scale in percent; what is no number, or a percentage already, stays."""
-    (low, high), given = SCALES[scale], percentage(value)
+    given = percentage(value)
     if is_percentage(value) or not isinstance(given, int | float) or isinstance(given, bool):
         return given
     return round(100 * (given - low) / (high - low), 12)
-
-
-def _is_on_scale(value: object, scale: ConfidenceScale) -> bool:
-    percent = _percent(value, scale)
-    return not isinstance(percent, int | float) or 0 <= percent <= 100
 
 
 def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:

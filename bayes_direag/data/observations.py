@@ -28,8 +28,6 @@ from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_me
 if TYPE_CHECKING:
     import pandas
 
-#: More distinct answers than this are not labels.
-MOST_LABELS = 12
 _ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting", "weight")
 _ABSENT = {"candidate": -1, "correct": False, "status": Status.ABSENT}
 
@@ -139,9 +137,9 @@ class Observations:
         are missing values. Raises ObservationError as :meth:`from_questions` does, where the first row is line 1, or if
         a column is missing.
         """
-        from bayes_direag.data.tables import is_frame, table_of_frame
+        from bayes_direag.data.tables import table_of_frame
 
-        if not is_frame(frame):
+        if not (hasattr(frame, "columns") and (hasattr(frame, "iloc") or hasattr(frame, "__arrow_c_stream__"))):
             raise not_observations("Observations.from_frame", frame, "a DataFrame or an Arrow table")
         given: dict[str, Any] = {}
         for name, value in columns.items():
@@ -400,21 +398,6 @@ class Observations:
             cluster=None if self.cluster is None else chosen(self.cluster),
             **arrays,
         )
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The distinct answers of all questions, in string order.
-
-        Raises DirEAGError if there are more than :data:`MOST_LABELS`: answers that hardly recur are not labels.
-        """
-        labels = tuple(sorted({*chain.from_iterable(self.candidates)}))
-        if len(labels) > MOST_LABELS:
-            raise DirEAGError(
-                f"saw {len(labels):,} different answers to {len(self):,} questions; expected at most {MOST_LABELS} "
-                "labels, such as yes and no or grades, each with one meaning in all questions. Choose a preset without "
-                "votes by label, such as bayes."
-            )
-        return labels
 
     def label(self, labels: Sequence[str]) -> Int[np.ndarray, "problem level"]:
         """Return the place of each report's answer among the labels; -1 if it is not among them, or not usable."""

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-def is_frame(given: object) -> bool:
-    """Tell whether something is a frame or an Arrow table, of which a table can be made."""
-    return hasattr(given, "columns") and (hasattr(given, "iloc") or hasattr(given, "__arrow_c_stream__"))
-
-
 def table_of_frame(frame: Any, names: Columns) -> LongTable:
     """Take a frame or an Arrow table with a row a report or a question; the first row is line 1.
 
