@@ -16,7 +16,7 @@ from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
 from bayes_direag.data.long_table import Coded, LongTable, whole
-from bayes_direag.data.plain import is_missing, plain
+from bayes_direag.data.plain import flag, is_missing, plain
 from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ NONE_OF_THESE = "none of these"
 #: The columns that models write, or whoever wrote the questions.
 _OF_MODELS = ("question", "answers", "answer")
 _PATH = "path"
-_VERDICTS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class LabelRow(NamedTuple):
@@ -118,9 +117,15 @@ class Labels:
         known = {*names}
         for row in rows:
             if row.problem_id not in known:
-                expected = f"the name of a question of {source or 'the observations'}"
-                remedy = "Correct the name, or remove the row."
-                raise self._refusal("there is no such question", row, expected, remedy, field="problem_id")
+                raise ObservationError(
+                    "there is no such question",
+                    path=self.path,
+                    line=row.line,
+                    field="problem_id",
+                    seen=row.problem_id,
+                    expected=f"the name of a question of {source or 'the observations'}",
+                    remedy="Correct the name, or remove the row.",
+                )
 
     def _of_gold(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind) -> Known:
         known: dict[str, Known] = {}
@@ -136,7 +141,7 @@ class Labels:
                 remedy = (
                     "Correct it, or declare another kind, such as answers='text' (on the command line --answers text)."
                 )
-                raise self._refusal(f"this cannot be read as {kind}", row, f"one {kind} answer", remedy)
+                raise self._refusal(row, f"this cannot be read as {kind}", f"one {kind} answer", remedy)
             if len(known) > 1:
                 raise self.contradiction(row)
         return next(iter(known.values()))
@@ -146,9 +151,9 @@ class Labels:
         for row in rows:
             if row.label is None:
                 continue
-            verdict = _VERDICTS.get(row.label.strip().lower())
-            if verdict is None:
-                raise self._refusal("this is no verdict", row, "true, false or nothing", "Correct it.")
+            verdict = flag(row.label)
+            if not isinstance(verdict, bool):
+                raise self._refusal(row, "this is no verdict", "true, false or nothing", "Correct it.")
             if verdicts.setdefault(canonical(row.answer, kind), verdict) != verdict:
                 raise self.contradiction(row)
         for text in candidates:
@@ -156,27 +161,17 @@ class Labels:
                 row = next((row for row in rows if canonical(row.answer, kind) == text), rows[0])
                 problem = f"nothing says whether the answer {text!r} is right, though other answers are judged"
                 remedy = "Fill in the rest, or leave all of them empty."
-                raise self._refusal(problem, row, "true or false for every answer to the question", remedy)
+                raise self._refusal(row, problem, "true or false for every answer to the question", remedy)
         return Known(frozenset(text for text in candidates if verdicts[text]), None)
 
     def contradiction(self, row: LabelRow) -> ObservationError:
         """Return the error of a question that has another label than that of the row."""
-        remedy = "Keep the one that is right."
-        return self._refusal(f"question {row.problem_id!r} has another label before", row, "one label", remedy)
+        problem = f"question {row.problem_id!r} has another label before"
+        return self._refusal(row, problem, "one label", "Keep the one that is right.")
 
-    def _refusal(
-        self, problem: str, row: LabelRow, expected: str, remedy: str, *, field: str | None = None
-    ) -> ObservationError:
-        seen = row.label if field is None else row.problem_id
-        return ObservationError(
-            problem,
-            path=self.path,
-            line=row.line,
-            field=field or self.column,
-            seen=seen,
-            expected=expected,
-            remedy=remedy,
-        )
+    def _refusal(self, row: LabelRow, problem: str, expected: str, remedy: str) -> ObservationError:
+        path, line, field, seen = self.path, row.line, self.column, row.label
+        return ObservationError(problem, expected=expected, remedy=remedy, path=path, line=line, field=field, seen=seen)
 
 
 def read_labels(path: str | Path) -> "pandas.DataFrame":

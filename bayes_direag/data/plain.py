@@ -68,6 +68,12 @@ def percentage(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else value
 
 
+def flag(text: str) -> object:
+    """Return whether a text says true or false, or 1 or 0; any other as it is."""
+    flags = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+    return flags.get(text.strip().lower(), text)
+
+
 def is_percentage(value: object) -> bool:
     """Tell whether a value is a text that ends with the sign of percentages."""
     return isinstance(value, str) and value.rstrip().endswith("%")

@@ -21,6 +21,7 @@ from pyarrow import parquet, types
 from bayes_direag.data.columns import RUN, Columns
 from bayes_direag.data.json_lines import signal_columns, table_of_records
 from bayes_direag.data.long_table import Coded, LongTable, whole
+from bayes_direag.data.plain import flag
 from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, signal_of, type_of
 from bayes_direag.errors import ObservationError
 
@@ -183,7 +184,7 @@ def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTa
     header, delimiter, cells = csv_cells(lines, path)
     layout = (names or Columns()).layout([name for name in header if name], path)
     number = partial(_number, decimal="." if delimiter == "," else ",")
-    meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: _flag}
+    meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: flag}
     answers = [name for each in layout.values() for our in _ANSWERS for name in each.get(our, ())]
     said = [text for name in answers for text in _coded_arrow(cells[header.index(name)]).values]
     has_commas = delimiter == ";" and any(map(_DECIMAL_COMMA.fullmatch, said))
@@ -286,12 +287,6 @@ def _number(cell: str, decimal: str) -> object:
         return float(cell.replace(decimal, "."))
     except ValueError:
         return cell
-
-
-def _flag(cell: str) -> object:
-    return {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}.get(
-        cell.strip().lower(), cell
-    )
 
 
 def long_frame(table: LongTable) -> "pandas.DataFrame":
