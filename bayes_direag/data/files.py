@@ -159,12 +159,8 @@ def write_observations(table: "bayes_direag.data.long_table.LongTable", path: st
 
 def as_records(table: "pandas.DataFrame") -> list[dict[str, object]]:
     """Return the rows as Python values by column; missing ones (None, NaN, NA) are None."""
-    import pandas as pd
-
-    return [
-        {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        for row in table.astype(object).to_dict("records")
-    ]
+    values = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in values]
 
 
 def check_table_path(path: str | Path) -> None:
