@@ -15,15 +15,16 @@ and by :math:`A_l^2` before the first report. The level with the greatest gain l
 gain is above its price, asking stops.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
-from bayes_direag.model.selection import Recalibration, States, evaluate_samples, worth
+from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -35,34 +36,12 @@ PerQuestion = Float[np.ndarray, " problem"]
 PerLevel = Float[np.ndarray, "problem level"]
 
 
-class Standing(NamedTuple):
-    """Where questions stand after the reports that were asked for."""
-
-    #: The answer of greatest probability; -1 without reports.
-    leader: Int[np.ndarray, " problem"]
-    support: PerQuestion
-    n_reports: Int[np.ndarray, " problem"]
-    #: The probability that the leader is right; 0 without reports.
-    probability: PerQuestion
-    #: What one more report of each level is worth.
-    gain: PerLevel
-
-    def next_level(
-        self, is_open: Bool[np.ndarray, "... level"], price: Float[np.ndarray, " level"]
-    ) -> tuple[Int[np.ndarray, " problem"], PerQuestion]:
-        """Return the open level of greatest gain less its price, and this; asking stops where it is not above 0."""
-        net = np.where(is_open, self.gain - price, -np.inf)
-        return net.argmax(axis=1), net.max(axis=1)
-
-    def stopped(self, final: Recalibration) -> PerQuestion:
-        """Return the probability that the leader is right by another final calibration."""
-        stated = final.of_selected(self.support[None], self.n_reports)[0]
-        return np.where(self.leader >= 0, stated, 0.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What decides which report comes next: the parameters by level of a MAP, and what labelled questions taught."""
+    """What decides which report comes next: the parameters by level of a MAP, and what labelled questions taught.
+
+    Columns of reports may be of any level, which ``level`` says.
+    """
 
     parameters: Parameters
     #: The final calibration, which allows for the number of reports.
@@ -87,70 +66,57 @@ class Asking:
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
         return cls(parameters, final, logit_signals(means, eps), float((n_same + 1) / (n_others + 2)))
 
-    @cached_property
-    def _worth(self) -> list[Float[np.ndarray, " level"]]:
-        """What a report of each level adds at its mean confidence: to its answer, to the null, to the log odds."""
-        given, doubt, vote = worth(self.typical, np.arange(len(self.typical)), self.parameters)
-        return [part[:, 0] for part in (given, doubt, np.zeros_like(given) if vote is None else vote)]
+    def leading(
+        self, reports: Reports, level: Sequence[int], final: Recalibration | None = None
+    ) -> tuple[Int[np.ndarray, " problem"], PerQuestion, PerQuestion]:
+        """Return the leading answers, -1 without reports, their support, and the probabilities that they are right.
 
-    @cached_property
-    def alone(self) -> Float[np.ndarray, " level"]:
-        """The probability of a report of each level alone."""
-        share = self.parameters.prior_strength / 2
-        concentration = np.stack([share, share + self.parameters.null_base])
-        leader, null = self._power(concentration)
-        found = self._if_named(np.stack([leader, [-np.inf], null]), concentration, np.zeros(1, int))
-        return np.asarray(found[0])
+        These are 0 without reports, and calibrated by the fit, or else by ``final``.
+        """
+        parts = evaluate_samples(reports, self.parameters.of_slots(level), lambda states: select(states)[:2])
+        leader, support = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+        probability = (final or self.final).of_selected(support, (reports.candidate >= 0).sum(axis=1))
+        return leader, np.nan_to_num(support[0]), np.nan_to_num(probability[0])
 
-    def standing(
-        self, reports: Reports, level: Int[np.ndarray, " column"], asked: Bool[np.ndarray, "problem column"]
-    ) -> Standing:
-        """Return where questions stand, of whose reports (a column may be of any level) some were asked for."""
-        given = reports._replace(candidate=np.where(asked, reports.candidate, -1))
-        pieces = evaluate_samples(given, self.parameters.of_slots(level.tolist()), self._standing)
-        return Standing(*map(np.concatenate, zip(*pieces, strict=True)))
-
-    def _standing(self, states: States) -> Standing:
-        question, is_answered = np.arange(len(states.n_reports)), states.n_candidates > 0
-        support, concentration = states.support[..., 0], states.concentration[..., 0]
-        leader = support[:-1].argmax(axis=0)
-        selected, others = support[leader, question], support[:-1].copy()
-        others[leader, question] = 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):  # where there is no answer
-            scores = np.log([selected, others.sum(axis=0), support[-1]])
-            of_states = np.stack([concentration[leader, question], concentration[-1]])
-            if_named = self._if_named(scores, of_states, states.n_reports)
-        found = Standing(np.where(is_answered, leader, -1), selected, states.n_reports, selected, if_named)
-        probability = found.stopped(self.final)
-        now, if_named = probability[:, None], np.where(is_answered[:, None], if_named, self.alone)
-        chance = np.minimum(now * self.alone + (1 - now) * self.coincidence, _SUREST)
-        odds = np.where(is_answered[:, None], chance / (1 - chance), 1.0)
-        return found._replace(probability=probability, gain=(if_named - now) ** 2 * odds)
-
-    def _if_named(
-        self,
-        scores: Float[np.ndarray, "3 problem"],
-        concentration: Float[np.ndarray, "2 problem"],
-        n_reports: Int[np.ndarray, " problem"],
+    def gain(
+        self, reports: Reports, level: Sequence[int], leader: Int[np.ndarray, " problem"], probability: PerQuestion
     ) -> PerLevel:
+        """Return what one more report of each level is worth, given the :meth:`leading` answers."""
+        now, if_named = probability[:, None], self._if_named(reports, level, leader)
+        chance = np.minimum(now * self._alone + (1 - now) * self.coincidence, _SUREST)
+        return np.asarray((if_named - now) ** 2 * np.where(leader[:, None] >= 0, chance / (1 - chance), 1.0))
+
+    @cached_property
+    def _alone(self) -> Float[np.ndarray, " level"]:
+        """The probability of a report of each level alone."""
+        none = np.zeros((1, 0), int)
+        nothing = Reports(np.zeros((1, 0, *self.typical.shape[1:])), none, np.ones(1, int), none)
+        return np.asarray(self._if_named(nothing, [], np.zeros(1, int))[0])
+
+    def _if_named(self, reports: Reports, level: Sequence[int], leader: Int[np.ndarray, " problem"]) -> PerLevel:
         """Return the probability of each leader after one more report that names it, by the level of that report.
 
-        Given are the log support of the leader, the other candidates and the null, up to a constant; and the
-        concentration of the leader and the null.
+        Each question is evaluated once for every level, with a further column for each. The first of its answers leads
+        a question without reports.
         """
-        given, doubt, vote = self._worth
-        (leader, others, null), (of_leader, of_null) = scores[..., None], concentration[..., None]
-        leading = leader + self._power(1 + given / of_leader) + vote
-        rest = np.logaddexp(others, null + self._power(1 + doubt / of_null))
-        with np.errstate(over="ignore"):
-            support = 1 / (1 + np.exp(rest - leading))
-        n_after = np.repeat(n_reports + 1, support.shape[1])
-        return np.asarray(self.final.of_selected(support.reshape(1, -1), n_after).reshape(support.shape))
+        n, n_levels = len(leader), len(self.typical)
+        row, leader = np.arange(n).repeat(n_levels), np.maximum(leader, 0).repeat(n_levels)
+        given, is_one = reports.select(row), np.tile(np.eye(n_levels, dtype=bool), (n, 1))
+        label = np.where(given.candidate == leader[:, None], given.label, -1).max(axis=1, initial=-1)
+        typical = np.broadcast_to(self.typical, (len(row), *self.typical.shape))
+        more = Reports(
+            np.concatenate([given.logit_confidence, typical], axis=1),
+            np.concatenate([given.candidate, np.where(is_one, leader[:, None], -1)], axis=1),
+            np.maximum(given.n_candidates, 1),
+            np.concatenate([given.label, np.where(is_one, label[:, None], -1)], axis=1),
+        )
 
-    def _power(self, concentration: Float[np.ndarray, "*place"]) -> Float[np.ndarray, "*place"]:
-        """Return the log of concentrations to the power of the sharpness."""
-        log = np.log(concentration)
-        return log if self.parameters.sharpness is None else log * self.parameters.sharpness
+        def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:
+            return states.support[leader[states.place], np.arange(len(states.n_reports))].T
+
+        named = evaluate_samples(more, self.parameters.of_slots([*level, *range(n_levels)]), of_leader)
+        n_reports = (more.candidate >= 0).sum(axis=1)
+        return self.final.of_selected(np.concatenate([*named], axis=1), n_reports).reshape(n, n_levels)
 
 
 def worth_a_person(probability: PerQuestion, factor: float, person: float | None) -> Bool[np.ndarray, " problem"]:

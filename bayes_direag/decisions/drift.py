@@ -70,9 +70,12 @@ class Drift:
         before, after, error, z = _differences(np.stack(shares, axis=1), is_new)
         known, is_pair = ~np.isnan(z[0]), np.array([len(key) == 2 for key in keys])
         of_level = np.array([[name in key for key in keys] for name in names])
-        scores = np.stack([_scores(z, own & known & is_pair, own & known & ~is_pair) for own in of_level], axis=1)
-        largest, is_compared = scores.max(axis=1), (of_level & known).any(axis=1)
-        p_value = np.where(is_compared, (largest[:, None] >= scores[0] - 1e-9).mean(axis=0), np.nan)
+        square, compared = np.nan_to_num(z) ** 2, of_level & known  # in a random division one side may have no value
+        pairs = [square[:, own & is_pair].sum(axis=1) / max((own & is_pair).sum(), 1) for own in compared]
+        scores = np.stack([square[:, own & ~is_pair].max(axis=1, initial=0.0) for own in compared], axis=1)
+        scores += np.stack(pairs, axis=1)
+        largest = scores.max(axis=1)
+        p_value = np.where(compared.any(axis=1), (largest[:, None] >= scores[0] - 1e-9).mean(axis=0), np.nan)
         levels = pd.DataFrame({"level": names, "p_value": p_value})
         for when, share in (("before", before), ("after", after)):
             levels[f"agreement_{when}"] = [pd.Series(share[own & is_pair]).mean() for own in of_level]
@@ -177,11 +180,3 @@ def _differences(
         error = np.sqrt(variance * (1 / n_after + 1 / (n - n_after)))
         z = np.where(variance > 1e-12, (after - before) / error, np.nan)
     return before[0], after[0], error[0], z
-
-
-def _scores(
-    z: Float[np.ndarray, "division share"], pairs: Bool[np.ndarray, " share"], confidences: Bool[np.ndarray, " share"]
-) -> Float[np.ndarray, " division"]:
-    square = np.nan_to_num(z) ** 2  # in a random division one side may have no value
-    of_pairs = square[:, pairs].sum(axis=1) / max(pairs.sum(), 1)
-    return np.asarray(of_pairs + square[:, confidences].max(axis=1, initial=0.0))

@@ -7,6 +7,7 @@ The file is that of a :class:`~bayes_direag.Predictor` with another ``format`` a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.decisions.asking import Asking, PerQuestion, worth_a_person
+from bayes_direag.decisions.asking import Asking, worth_a_person
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.selection import Recalibration
@@ -46,13 +47,14 @@ _ADVICE = {
     "fixed": "Ask {levels} always: for their price that is clearly better than the policy.",
 }
 
-#: Which reports are asked for, and how many of each level in every question.
+#: Fields that are numbers in the file.
+_NUMBERS = ("prices", "person", "factor", "most", "typical", "coincidence")
+
+#: Which reports are asked for.
 Asked = Bool[np.ndarray, "problem column"]
-Numbers = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What to do next on a question."""
 
     #: The level to ask; None: stop.
@@ -71,9 +73,8 @@ class Step:
 class Policy:
     """Which level to ask next, and when to stop: made by :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`."""
 
-    #: The partial fit, and what decides by it which report comes next.
+    #: The partial fit.
     predictor: Predictor
-    asking: Asking
     #: The price of a report of each level, and of a person's answer; None if there is nobody to hand over to.
     prices: Float[np.ndarray, " level"]
     person: float | None
@@ -81,11 +82,70 @@ class Policy:
     factor: float
     #: How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
     most: Int[np.ndarray, " level"]
+    #: What labelled questions taught :class:`~bayes_direag.decisions.asking.Asking`.
+    typical: Float[np.ndarray, "level *signal"]
+    coincidence: float
     #: The final calibration of questions on which asking stops.
     stopped: Recalibration
     #: Number of questions on which it was replayed, and the rows of the forecast.
     n_labels: int
     records: list[dict[str, Any]] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        predictor: Predictor,
+        asking: Asking,
+        replay: "Replay",
+        final: "RecalibrationSettings",
+        *,
+        prices: Mapping[str, float] | None,
+        budget: float,
+        person: float | None,
+    ) -> "Policy":
+        """Make a policy of a fit: see :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`.
+
+        The final calibration is fitted once more, to the questions as they were when asking stopped. The confidences of
+        a part that enter the forecast are calibrated on the others.
+        """
+        from bayes_direag.inference.recalibration import Outcomes, recalibrate  # they load JAX
+
+        if not 0 < budget <= 1:
+            raise DirEAGError(
+                f"budget {budget}: expected a share of the full price above 0 and at most 1, such as 0.3."
+            )
+        if person is not None and not 0 < person < np.inf:
+            raise DirEAGError(f"person {person}: expected a positive number, in the unit of the prices.")
+        replay = replace(replay, price=_prices(prices, predictor.levels))
+        factor, usable = replay.factor(budget), replay.questions.usable
+        n_each = usable @ (replay.level[:, None] == np.arange(len(replay.price))).astype(int)
+        answers = replay.answers(replay.asked(factor))
+        n_reports = answers["reports"].to_numpy()
+        weight = (replay.kept & (n_reports > 0)).astype(float)
+        if not weight.any(axis=1).all():
+            raise DirEAGError(
+                f"{(n_reports > 0).sum()} of {len(usable)} questions are worth a report; expected more. Give a larger "
+                "budget."
+            )
+        support, right = (np.broadcast_to(answers[name], weight.shape) for name in ("support", "accuracy"))
+        stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), final)
+        return cls(
+            predictor=predictor,
+            prices=replay.price,
+            person=person,
+            factor=factor,
+            most=np.maximum(n_each.max(axis=0), 1),
+            typical=asking.typical,
+            coincidence=asking.coincidence,
+            stopped=stopped,
+            n_labels=len(usable),
+            records=replay.forecast(factor, person, of_parts),
+        )
+
+    @cached_property
+    def asking(self) -> Asking:
+        """What decides which report comes next."""
+        return Asking(self.predictor.parameters, self.predictor.recalibration, self.typical, self.coincidence)
 
     def next(self, reports: Sequence[Mapping[str, object]]) -> Step:
         """Say which level to ask next on a question, given its reports so far, perhaps none.
@@ -94,17 +154,18 @@ class Policy:
         ObservationError as :meth:`Predictor.predict` does.
         """
         read = self.predictor.read(reports)
-        standing = self.asking.standing(read.reports, np.array(read.level, int), np.ones((1, len(read.level)), bool))
         is_open = np.bincount(read.asked, minlength=len(self.most)) < self.most
-        (level,), (net,) = standing.next_level(is_open, self.factor * self.prices)
-        stops, is_answered = bool(net <= 0), standing.leader[0] >= 0
-        probability = standing.stopped(self.stopped) if stops else standing.probability
+        (leader,), _, stated = self.asking.leading(read.reports, read.level)
+        (gain,) = self.asking.gain(read.reports, read.level, np.array([leader]), stated)
+        net = np.where(is_open, gain - self.factor * self.prices, -np.inf)
+        if stops := bool(net.max() <= 0):
+            _, _, stated = self.asking.leading(read.reports, read.level, self.stopped)
         return Step(
-            ask=None if stops else self.predictor.levels[level],
-            answer=read.candidates[standing.leader[0]] if is_answered else None,
-            probability=float(probability[0]) if is_answered else None,
-            gain=max(float(net), 0.0),
-            hand_over=stops and bool(worth_a_person(probability, self.factor, self.person)[0]),
+            ask=None if stops else self.predictor.levels[net.argmax()],
+            answer=read.candidates[leader] if leader >= 0 else None,
+            probability=float(stated[0]) if leader >= 0 else None,
+            gain=max(float(net.max()), 0.0),
+            hand_over=stops and bool(worth_a_person(stated, self.factor, self.person)[0]),
         )
 
     @property
@@ -117,10 +178,8 @@ class Policy:
     def replay(self, observations: "Observations") -> "pd.DataFrame":
         """Run the policy on labelled questions with all their reports, and compare it with fixed ways of asking.
 
-        Parameters
-        ----------
-        observations
-            Questions that the fit has not seen, with its levels. Unlabelled and unanswered ones do not count.
+        The fit must not have seen them; unlabelled and unanswered ones do not count. Raises DirEAGError if none is
+        left or the answers are of another kind, and LevelError for a level that the policy does not know.
 
         Returns
         -------
@@ -132,13 +191,6 @@ class Policy:
             person, who does not count in what follows; ``probability``, the mean of that of the answers; ``accuracy``,
             ``benefit`` (accuracy less Brier score), and ``difference``, the benefit less that of the policy, each with
             ``_low`` and ``_high``.
-
-        Raises
-        ------
-        DirEAGError
-            If no question is both labelled and answered, or the answers are of another kind.
-        LevelError
-            For a level that the policy does not know.
         """
         import pandas as pd
 
@@ -182,17 +234,8 @@ class Policy:
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
-        own = {
-            "prices": self.prices.tolist(),
-            "person": self.person,
-            "factor": self.factor,
-            "most": self.most.tolist(),
-            "typical": self.asking.typical.tolist(),
-            "coincidence": self.asking.coincidence,
-            "stopped": recalibration_content(self.stopped),
-            "n_labels": self.n_labels,
-            "forecast": self.records,
-        }
+        own = {name: np.asarray(getattr(self, name)).tolist() for name in _NUMBERS}
+        own |= {"stopped": recalibration_content(self.stopped), "n_labels": self.n_labels, "forecast": self.records}
         return self.predictor.content() | {"format": POLICY_FORMAT, "version": POLICY_VERSION, "policy": own}
 
     def save(self, path: str | Path) -> None:
@@ -208,39 +251,20 @@ class Policy:
     @classmethod
     def _of_content(cls, stored: Mapping[str, Any]) -> "Policy":
         predictor, own = Predictor.of_content(stored), dict(stored["policy"])
-        n_levels, n_signals = len(predictor.levels), len(predictor.signals)
-        of_signals = (n_levels,) if n_signals == 1 else (n_levels, n_signals)
-        for name, shape in {"prices": (n_levels,), "most": (n_levels,), "typical": of_signals}.items():
+        n, n_signals = len(predictor.levels), len(predictor.signals)
+        for name, shape in {"prices": (n,), "most": (n,), "typical": (n, n_signals)[: min(n_signals, 2)]}.items():
             own[name] = np.array(own[name], int if name == "most" else float)
             if own[name].shape != shape or not np.isfinite(own[name]).all():
-                raise ValueError(f"saw {name} {own[name]}; expected numbers for {n_levels} levels")
+                raise ValueError(f"saw {name} {own[name]}; expected numbers for {n} levels")
         numbers = np.array([*own["prices"], own["factor"], own["person"] or 0.0])
         if not 0 < own["coincidence"] < 1 or not (np.isfinite(numbers) & (numbers >= 0)).all():
             raise ValueError("saw a negative price, or a probability outside 0 and 1")
         if (n_draws := len(predictor.parameters.weight)) > 1:
             raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
-        stopped = read_recalibration(own.pop("stopped"))
+        stopped, records = read_recalibration(own.pop("stopped")), [dict(row) for row in own.pop("forecast")]
         names = {"levels": predictor.levels, "labels": predictor.labels, "signals": predictor.signals}
         require_usable(predictor.parameters, stopped, eps=predictor.eps, **names)
-        learned = own.pop("typical"), own.pop("coincidence")
-        asking = Asking(predictor.parameters, predictor.recalibration, *learned)
-        records = [dict(row) for row in own.pop("forecast")]
-        return cls(predictor, asking, stopped=stopped, records=records, **own)
-
-
-class Answers(NamedTuple):
-    """Answers after some reports: their support, the number and price of the reports, and what they turned out to be.
-
-    ``probability`` is 0 without reports; ``accuracy`` says whether an answer is right; and ``benefit`` is accuracy less
-    Brier score.
-    """
-
-    support: PerQuestion
-    reports: Int[np.ndarray, " problem"]
-    price: PerQuestion
-    probability: PerQuestion
-    accuracy: PerQuestion
-    benefit: PerQuestion
+        return cls(predictor, stopped=stopped, records=records, **own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +279,6 @@ class Replay:
     part: Int[np.ndarray, " problem"]
     askings: list[Asking]
     price: Float[np.ndarray, " level"]
-    _benefits: dict[Numbers, PerQuestion] = field(default_factory=dict, repr=False)
 
     @property
     def level(self) -> Int[np.ndarray, " column"]:
@@ -272,27 +295,25 @@ class Replay:
 
         Reports of exchangeable levels are asked for in the order of their columns.
         """
-        usable, level = self.questions.usable, self.level
-        asked, of_level = np.zeros_like(usable), level == np.arange(len(self.price))[:, None]
+        usable, level, columns = self.questions.usable, self.level, self.level.tolist()
+        asked = np.zeros_like(usable)
         for number, asking in enumerate(self.askings):
             rows = np.flatnonzero(self.part == number)
             while len(rows):
-                left = usable[rows] & ~asked[rows]
-                standing = asking.standing(self.reports.select(rows), level, asked[rows])
-                is_open = (left[:, None] & of_level).any(axis=2)
-                chosen, net = standing.next_level(is_open, factor * self.price)
-                column = (left & of_level[chosen]).argmax(axis=1)
-                rows, column = rows[net > 0], column[net > 0]
-                asked[rows, column] = True
+                given = self._given(rows, asked)
+                leader, _, stated = asking.leading(given, columns)
+                net = asking.gain(given, columns, leader, stated) - factor * self.price
+                net = np.where(usable[rows] & ~asked[rows], net[:, level], -np.inf)
+                is_worth_it = net.max(axis=1) > 0
+                rows = rows[is_worth_it]
+                asked[rows, net.argmax(axis=1)[is_worth_it]] = True
         return asked
 
-    def fixed(self, numbers: Sequence[int] | Int[np.ndarray, " level"]) -> Asked:
+    def fixed(self, numbers: Sequence[int]) -> Asked:
         """Return the reports if every question asks for this many of each level."""
-        asked = self.questions.usable.copy()
-        for level, n in enumerate(numbers):
-            own = self.level == level
-            asked[:, own] &= np.cumsum(asked[:, own], axis=1) <= n
-        return asked
+        level, usable = self.level, self.questions.usable
+        n_before = usable @ np.triu(level[:, None] == level, 1).astype(int)
+        return usable & (n_before < np.array(numbers)[level])
 
     def factor(self, budget: float) -> float:
         """Return the least factor on the prices at which this share of the full price is not exceeded.
@@ -306,50 +327,41 @@ class Replay:
             ends[int(spent <= budget * (self.questions.usable @ price).sum())] = ends.mean()
         return float(np.exp(ends[1]))
 
-    def answers(self, asked: Asked, finals: Sequence[Recalibration] | None = None) -> Answers:
-        """Return the answers after these reports, by the final calibration of the fit, or by another of each part."""
+    def answers(self, asked: Asked, finals: Sequence[Recalibration] | None = None) -> "pd.DataFrame":
+        """Return what each question comes to after these reports, by the calibration of the fit, or one of each part.
+
+        Columns: ``reports`` and their ``price``; ``support`` and ``probability`` of the answer, 0 without reports;
+        ``accuracy``, whether it is right; and ``benefit``, accuracy less Brier score.
+        """
+        import pandas as pd
+
         support, stated, right = np.zeros((3, len(self.part)))
         for number, asking in enumerate(self.askings):
-            rows = np.flatnonzero(self.part == number)
-            standing = asking.standing(self.reports.select(rows), self.level, asked[rows])
-            right[rows] = (standing.leader >= 0) & self.questions.correct_candidate[rows, standing.leader]
-            stated[rows] = standing.probability if finals is None else standing.stopped(finals[number])
-            support[rows] = standing.support
-        price = asked @ self.price[self.level]
-        return Answers(support, asked.sum(axis=1), price, stated, right, right - (stated - right) ** 2)
+            rows, final = np.flatnonzero(self.part == number), finals[number] if finals else None
+            leader, support[rows], stated[rows] = asking.leading(self._given(rows, asked), self.level.tolist(), final)
+            right[rows] = (leader >= 0) & self.questions.correct_candidate[rows, leader]
+        found = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
+        return pd.DataFrame(found).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
-    def by_number(self, most: float, chosen: Bool[np.ndarray, " problem"]) -> list[tuple[float, Numbers]]:
+    def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[list[tuple[float, list[int]]]]:
         """Return the best levels to ask in every question, one more each time, for at most this much (at least one).
 
-        Each step adds the level of greatest benefit on the ``chosen`` questions, which is given with how many reports
-        of each level are asked. A level with exchangeable reports may occur several times.
+        For each choice of questions: each step adds the level with which their benefit is greatest, and has this
+        benefit, and how many reports of each level are asked.
         """
-        columns, price = np.bincount(self.level, minlength=len(self.price)), self.price[self.level]
-        steps, numbers = list[tuple[float, Numbers]](), np.zeros(len(columns), int)
-        while True:
-            more: list[Numbers] = [
-                tuple(n.tolist())
-                for n in numbers + np.eye(len(columns), dtype=int)
-                if (n <= columns).all() and (not steps or (self.fixed(n) @ price).mean() <= most)
-            ]
-            if not more:
-                return steps
-            for n in set(more) - self._benefits.keys():
-                self._benefits[n] = self.answers(self.fixed(n)).benefit
-            best = max(more, key=lambda n: self._benefits[n][chosen].mean())
-            steps.append((self._benefits[best][chosen].mean(), best))
-            numbers = np.array(best)
-
-    def best_fixed(self, most: float) -> tuple[list[str], Asked]:
-        """Return the best levels to ask in every question for at most this much, and what is asked to judge them.
-
-        They look better on the questions on which they were chosen. So each part asks those that are best on the
-        others.
-        """
-        steps = (self.by_number(most, chosen) for chosen in self.kept)
-        best, *of_parts = (max(own, key=lambda step: step[0])[1] for own in steps)
-        asked = np.stack([self.fixed(numbers) for numbers in of_parts])[self.part, np.arange(len(self.part))]
-        return np.repeat(self.questions.learned_levels, best).tolist(), asked
+        answers = cache(lambda numbers: self.answers(self.fixed(numbers)))
+        columns, found = np.bincount(self.level, minlength=len(self.price)), []
+        for rows in chosen:
+            steps, numbers = [], np.zeros(len(columns), int)
+            while more := [
+                (answers(n)["benefit"][rows].mean(), n)
+                for n in map(tuple, (numbers + np.eye(len(columns), dtype=int)).tolist())
+                if (n <= columns).all() and (not steps or answers(n)["price"].mean() <= most)
+            ]:
+                steps.append(max(more, key=lambda step: step[0]))
+                numbers = np.array(steps[-1][1])
+            found.append(steps)
+        return found
 
     def forecast(
         self, factor: float, person: float | None, finals: Sequence[Recalibration], fixed: Sequence[str] = ()
@@ -357,84 +369,42 @@ class Replay:
         """Compare asking by the gain with asking all, and the best fixed levels: the rows of :meth:`Policy.replay`.
 
         ``finals`` calibrate the answers of each part where asking stops; a person at this price is given some of them.
-        The fixed levels are those named, or else the :meth:`best_fixed` that are at most as dear.
+        The fixed levels are those named, or else the best that are at most as dear. They look better on the questions
+        on which they were chosen, so each part is judged with those that are best on the others.
         """
+        names = self.questions.learned_levels
         own, every = self.answers(self.asked(factor), finals), self.answers(self.questions.usable)
-        numbers = tuple(map(fixed.count, self.questions.learned_levels))
-        levels, always = (fixed, self.fixed(numbers)) if fixed else self.best_fixed(own.price.mean())
-        handed_over = worth_a_person(own.probability, factor, person).mean()
-        return [
-            {
-                "asked": name,
-                "levels": levels if name == "fixed" else [],
-                "reports": float(answers.reports.mean()),
-                "share": float(answers.reports.sum() / every.reports.sum()),
-                "price": float(answers.price.mean()),
-                "price_share": float(answers.price.sum() / every.price.sum()),
-                "handed_over": float(handed_over) if name == "policy" else 0.0,
-                "probability": float(answers.probability.mean()),
-                **self._mean("accuracy", answers.accuracy),
-                **self._mean("benefit", answers.benefit),
-                **self._mean("difference", answers.benefit - own.benefit),
-            }
-            for name, answers in (("policy", own), ("all", every), ("fixed", self.answers(always)))
-        ]
+        if fixed:
+            always = self.fixed([fixed.count(name) for name in names])
+        else:
+            by_choice = self.by_number(own["price"].mean(), self.kept)
+            best, *of_parts = (max(steps, key=lambda step: step[0])[1] for steps in by_choice)
+            fixed = np.repeat(names, best).tolist()
+            always = np.stack([self.fixed(numbers) for numbers in of_parts])[self.part, np.arange(len(self.part))]
+        handed_over, rows = worth_a_person(own["probability"].to_numpy(), factor, person).mean(), []
+        for name, answers in (("policy", own), ("all", every), ("fixed", self.answers(always))):
+            means, of_all = answers.mean(), every.mean()
+            row = {"reports": means["reports"], "share": means["reports"] / of_all["reports"]}
+            row |= {"price": means["price"], "price_share": means["price"] / of_all["price"]}
+            row |= {"handed_over": handed_over if name == "policy" else 0.0, "probability": means["probability"]}
+            row |= self._mean("accuracy", answers["accuracy"]) | self._mean("benefit", answers["benefit"])
+            row |= self._mean("difference", answers["benefit"] - own["benefit"])
+            levels = [*fixed] if name == "fixed" else []
+            rows.append({"asked": name, "levels": levels} | {column: float(value) for column, value in row.items()})
+        return rows
 
-    def _mean(self, name: str, values: PerQuestion) -> dict[str, float]:
+    def _given(self, rows: Int[np.ndarray, " row"], asked: Asked) -> Reports:
+        """Return the reports that some questions were asked for."""
+        given = self.reports.select(rows)
+        return given._replace(candidate=np.where(asked[rows], given.candidate, -1))
+
+    def _mean(self, name: str, values: "pd.Series") -> dict[str, float]:
         """Return the mean of a value with its interval, for which questions of one cluster count together."""
-        mean, n, cluster = float(values.mean()), len(values), self.questions.cluster_number
-        sums = np.bincount(np.arange(n) if cluster is None else cluster, values - mean)
-        error = float(np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1))) / n
+        mean, cluster = values.mean(), self.questions.cluster_number
+        sums = (values - mean).groupby(values.index if cluster is None else cluster).sum()
+        error = np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / len(values)
         half = NormalDist().inv_cdf((1 + INTERVAL_LEVEL) / 2) * error
         return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
-
-    def policy(
-        self,
-        predictor: Predictor,
-        asking: Asking,
-        final: "RecalibrationSettings",
-        *,
-        prices: Mapping[str, float] | None,
-        budget: float,
-        person: float | None,
-    ) -> Policy:
-        """Make a policy of the whole fit: see :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`.
-
-        The final calibration is fitted once more, to the questions as they were when asking stopped. The confidences of
-        a part that enter the forecast are calibrated on the others.
-        """
-        from bayes_direag.inference.recalibration import Outcomes, recalibrate  # they load JAX
-
-        if not 0 < budget <= 1:
-            raise DirEAGError(
-                f"budget {budget}: expected a share of the full price above 0 and at most 1, such as 0.3."
-            )
-        if person is not None and not 0 < person < np.inf:
-            raise DirEAGError(f"person {person}: expected a positive number, in the unit of the prices.")
-        replay = replace(self, price=_prices(prices, predictor.levels))
-        factor, usable = replay.factor(budget), self.questions.usable
-        answers = replay.answers(replay.asked(factor))
-        is_answered = answers.reports > 0
-        weight = (self.kept & is_answered).astype(float)
-        if not weight.any(axis=1).all():
-            raise DirEAGError(
-                f"{is_answered.sum()} of {len(usable)} questions are worth a report; expected more. Give a larger "
-                "budget."
-            )
-        support, right = (np.broadcast_to(each, weight.shape) for each in (answers.support, answers.accuracy > 0))
-        stopped, *of_parts = recalibrate(Outcomes(support, right, weight, answers.reports), final)
-        most = [usable[:, self.level == level].sum(axis=1).max() for level in range(len(self.price))]
-        return Policy(
-            predictor=predictor,
-            asking=asking,
-            prices=replay.price,
-            person=person,
-            factor=factor,
-            most=np.maximum(most, 1),
-            stopped=stopped,
-            n_labels=len(usable),
-            records=replay.forecast(factor, person, of_parts),
-        )
 
 
 def _prices(prices: Mapping[str, float] | None, levels: Sequence[str]) -> Float[np.ndarray, " level"]:

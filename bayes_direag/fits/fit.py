@@ -400,8 +400,8 @@ class Fit:
         LevelError
             If the prices are not those of the fit's levels.
         """
-        of_whole = self.predictor, self.asking, self.preset.recalibration
-        return self._replay.policy(*of_whole, prices=prices, budget=budget, person=person)
+        made_of = self.predictor, self.asking, self._replay, self.preset.recalibration
+        return Policy.of(*made_of, prices=prices, budget=budget, person=person)
 
     @property
     def asking(self) -> Asking:

@@ -215,8 +215,8 @@ def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
     usable = reports.candidate >= 0
     n, n_levels = usable.shape
     kind = np.where(usable, np.arange(n_levels), n_levels)
-    if n == 1:
-        return kind  # every report is of another level, and a service has no pandas
+    if n <= max(n_levels, 1):
+        return np.arange(usable.size).reshape(n, n_levels)  # few reports are alike, and a service has no pandas
     import pandas as pd
 
     for column in reports.by_signal:

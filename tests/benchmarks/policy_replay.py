@@ -73,14 +73,13 @@ def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[flo
     """Return the shares of calls and benefits of fixed levels, and of stopping above a threshold."""
     labelled, price = fit._replay, np.ones(len(fit.level_names))
     tried = Replay(new, fit.reports(new), np.zeros(len(new), int), [fit.asking], price)
-    steps = [numbers for _, numbers in labelled.by_number(np.inf, np.ones(len(labelled.questions), bool))]
+    (by_number,) = labelled.by_number(np.inf, np.ones((1, len(labelled.questions)), bool))
+    steps = [numbers for _, numbers in by_number]
     n_all, fixed, threshold = tried.questions.usable.sum(), [], []
     for numbers in steps:
         asked = tried.fixed(numbers)
         fixed.append((asked.sum() / n_all, tried.answers(asked).benefit.mean()))
-    prefixes = [
-        [pd.DataFrame(each.answers(each.fixed(numbers))._asdict()) for numbers in steps] for each in (labelled, tried)
-    ]
+    prefixes = [[each.answers(each.fixed(numbers)) for numbers in steps] for each in (labelled, tried)]
     for above in THRESHOLDS:
         on, stopped = (stopped_above(answers, above) for answers in prefixes)
         weight = (on["reports"] > 0).to_numpy(float)[None]

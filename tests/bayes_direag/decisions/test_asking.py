@@ -1,4 +1,4 @@
-"""What a report is worth, against its definition by single predictions, and where questions stand."""
+"""What a report is worth, against its definition by single predictions."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.model.selection import supports
 from tests.bayes_direag.fits.test_groups import grouped
 
 
@@ -37,29 +36,21 @@ def test_the_gain_is_that_of_its_definition(fit: Fit) -> None:
             )
         ]
         reports = [one for one, chosen in zip(reports, asked[0], strict=True) if chosen and one["answer"] >= 0]
-        standing = asking.standing(fit.reports(question), levels, asked)
+        given = fit.reports(question)
+        given = given._replace(candidate=np.where(asked, given.candidate, -1))
+        leader, _, probability = asking.leading(given, levels.tolist())
+        (gains,) = asking.gain(given, levels.tolist(), leader, probability)
         said = predictor.predict(reports, interval_level=0.5)
         p, answer = said["probability"] or 0.0, said["answer"] or "0"
-        assert standing.probability[0] == pytest.approx(p, rel=1e-9)
-        assert str(standing.leader[0]) == (said["answer"] or "-1")
+        assert probability[0] == pytest.approx(p, rel=1e-9)
+        assert str(leader[0]) == (said["answer"] or "-1")
         for level, name in enumerate(predictor.levels):
             one = {"group": name, "answer": answer, "confidence": typical[level]}
             alone, more = (predictor.predict(given)["probability"] for given in ([one], [*reports, one]))
             chance = p * alone + (1 - p) * asking.coincidence
             less = (p - chance * more) / (1 - chance)
             gain = chance * more**2 + (1 - chance) * less**2 - p**2 if reports else alone**2
-            assert standing.gain[0, level] == pytest.approx(gain, rel=1e-6, abs=1e-12)
-
-
-def test_where_questions_stand_is_what_the_forward_evaluation_says(partial: Fit, panel: Observations) -> None:
-    asked = np.random.default_rng(0).random(panel.shape) < 0.5
-    standing = partial.asking.standing(partial.reports(panel), np.arange(panel.n_levels), asked)
-    left = panel.without(~asked)
-    support, answered = supports(partial.reports(left), partial.predictor.parameters)[0, :, :-1], left.answered
-    np.testing.assert_array_equal(standing.leader >= 0, answered)
-    np.testing.assert_array_equal(standing.n_reports, left.usable.sum(axis=1))
-    np.testing.assert_allclose(standing.support[answered], support.max(axis=1)[answered], rtol=1e-9)
-    np.testing.assert_allclose(standing.probability, partial.predict(left)["probability"].fillna(0.0), rtol=1e-9)
+            assert gains[level] == pytest.approx(gain, rel=1e-6, abs=1e-12)
 
 
 def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong(partial: Fit) -> None:
