@@ -21,7 +21,16 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
-from bayes_direag.model.real_line import Model, Raw, evaluated, in_box, log_joint, prior_at_mode
+from bayes_direag.model.real_line import (
+    Model,
+    Raw,
+    evaluated,
+    in_box,
+    log_joint,
+    n_searches,
+    parameter_sites,
+    prior_at_mode,
+)
 from bayes_direag.model.settings import Preset
 
 #: Fewer questions or fits are padded to these numbers, since compiling for another shape takes longer than a fit.
@@ -66,18 +75,29 @@ def map_estimates(
     :meth:`~bayes_direag.inference.newton.ProjectedNewton.for_model`.
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
-    n_fits, n = weight.shape
+    model, (n_fits, n) = model_of(preset), weight.shape
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
     start = None if near is None else (near.raw, near.curvature)
+    if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
+        start = _unknown(model, data, n_fits)
     batch = jax.tree.map(
         lambda array: np.pad(array, [(0, n_members - n_fits), *[(0, 0)] * (array.ndim - 1)]),
         (np.pad(weight, ((0, 0), (0, size - n))), start),
     )
     with jax.enable_x64(True):
-        found = _map_estimates(model_of(preset), data.padded(size), jnp.asarray(n_fits), *batch)
+        found = _map_estimates(model, data.padded(size), jnp.asarray(n_fits), *batch)
         optimum: Optimum = jax.tree.map(lambda values: np.asarray(values)[:n_fits], found)
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
+
+
+def _unknown(model: Model, data: LikelihoodData, n: int) -> tuple[Raw, Float[np.ndarray, "batch raw raw"]]:
+    """Return NaN in place of near optima: searches begin at the model's own start."""
+    raw = {
+        name: np.full((n, *site.shape), np.nan) for name, site in parameter_sites(model, data).items() if site.is_raw
+    }
+    size = sum(values[0].size for values in raw.values())
+    return raw, np.full((n, size, size), np.nan)
 
 
 def penalised_loss(model: Model, raw: Raw, data: LikelihoodData) -> Float[Array, ""]:

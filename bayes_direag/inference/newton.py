@@ -28,7 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import Minimize
 
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.real_line import Model, start_and_bounds
+from bayes_direag.model.real_line import Model, n_searches, start_and_bounds
 
 #: The search ends when no coordinate of the projected gradient exceeds this.
 TOLERANCE = 1e-9
@@ -95,17 +95,18 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         Parameters
         ----------
         near
-            Raw parameters to start from alone, instead.
+            Raw parameters to start from alone, instead; where they are NaN, from the model's own start.
         curvature
-            The curvature there.
+            The curvature there; NaN if it is not known.
         """
         start, bounds = start_and_bounds(model, data)
-        n = 1 if near is not None else getattr(model, "n_searches", 1)
+        n = n_searches(model) if near is None else 1
+        if near is not None:
+            start = {name: jnp.where(jnp.isnan(near[name]), value, near[name]) for name, value in start.items()}
         moves = np.random.default_rng(0).normal(0.0, _START_SD, (n, len(start)))
         moves[0] = 0.0
         starts = {
-            f"{name}_auto_loc": jnp.asarray(value if near is None else near[name])[None]
-            + move.reshape(n, *[1] * jnp.ndim(value))
+            f"{name}_auto_loc": jnp.asarray(value)[None] + move.reshape(n, *[1] * jnp.ndim(value))
             for (name, value), move in zip(start.items(), moves.T, strict=True)
         }
         low, high = ({f"{name}_auto_loc": ends[end] for name, ends in bounds.items()} for end in (0, 1))

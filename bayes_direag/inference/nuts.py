@@ -41,7 +41,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.coordinates import to_raw
 from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.real_line import Model, Raw, RawDraws, in_single_precision, parameter_sites
+from bayes_direag.model.real_line import Model, Raw, RawDraws, in_single_precision, n_searches, parameter_sites
 from bayes_direag.model.settings import SamplingSettings
 
 #: Steps of each chain in one call of the compiled computation.
@@ -188,7 +188,7 @@ def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[
 
 def _laplace(model: Model, data: LikelihoodData, n: int, rng: np.random.Generator) -> _Chain:
     """Return chains at draws of the Laplace approximation; of several if the model has several searches."""
-    found = [_mode(data, number, model=model) for number in range(n if getattr(model, "n_searches", 1) > 1 else 1)]
+    found = [_mode(data, number, model=model) for number in range(n if n_searches(model) > 1 else 1)]
     moved = rng.normal(size=(n, len(found[0][1])))
     places, matrices = [], []
     for number, move in enumerate(moved):

@@ -75,6 +75,11 @@ def on_real_line(
     return decorate
 
 
+def n_searches(model: Model) -> int:
+    """Return how many searches find the mode of a model."""
+    return int(getattr(model, "n_searches", 1))
+
+
 class in_box(Messenger):  # type: ignore[misc]  # noqa: N801 - as numpyro names its handlers
     """Take the bounds off a model's normal priors, for an optimiser that holds them: ``in_box(model)``.
 
