@@ -1,11 +1,7 @@
 """Long-form tables with all that is normal in practice, drawn at random."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import pyarrow
-from pyarrow import parquet
 
 ANSWERS = {
     "numeric": ("7", "7.0", "$12", "-3", "0", "twelve", "3:4", " ", "", "1e3", "1,000", None),
@@ -37,17 +33,10 @@ def long_table(kind: str, n: int = 40, seed: int = 0, *, flagged: bool = True) -
                 own["correct"] = bool(rng.random() < 0.5)
             rows.append({**about, **own})
     columns = ["problem_id", "level", "level_name", "answer", "confidence", "correct", "gold_answer", "dataset"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).convert_dtypes()
 
 
-def written(table: pd.DataFrame, path: Path, *, row_group: int = 7) -> Path:
-    """Write a table with the types that a writer of such files would give it."""
-    types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in table.columns])
-    rows = [
-        {name: None if pd.isna(value) else value for name, value in row.items()}
-        for row in table.astype(object).to_dict("records")
-    ]
-    whole = [row | ({"level": int(row["level"])} if row.get("level") is not None else {}) for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(whole, schema=schema), path, row_group_size=row_group)
-    return path
+def rows(n: int = 24, **columns: object) -> pd.DataFrame:
+    """Return a report of one level on each question."""
+    plain = {"problem_id": [f"q{i}" for i in range(n)], "level": "a", "answer": "5", "gold_answer": "5"}
+    return pd.DataFrame(plain | {"confidence": 80.0} | columns)

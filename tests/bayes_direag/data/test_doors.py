@@ -23,6 +23,7 @@ from bayes_direag.data.plain import MISSING, plain
 from bayes_direag.data.records import FIELDS, OF_OBSERVATION, OF_QUESTION, Observation, Question, type_of
 from bayes_direag.errors import DirEAGError, ObservationError
 from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.long_tables import rows
 
 type Rows = list[dict[str, Any]]
 type Read = Callable[[Rows, Path, Columns], Observations]
@@ -84,6 +85,7 @@ DOORS: dict[str, Read] = {
     "Arrow": lambda rows, _, columns: frame(pyarrow.Table.from_pylist(questions(rows)), columns),
 }
 OF_REPORTS = ("records of reports", "frame", "JSON Lines of reports", "CSV", "Parquet of reports")
+IN_RECORDS = ("records of questions", "records of reports", "JSON Lines", "JSON Lines of reports")
 IN_TEXT = ("JSON Lines", "JSON Lines of reports", "CSV")
 TYPED = ("Parquet of reports", "Parquet of questions", "Arrow")
 HALF = "5\ud83d"  # a lone surrogate, which cannot be written to any file
@@ -187,22 +189,54 @@ def test_a_cell_that_cannot_be_used_is_named_with_its_place_by_every_door(tmp_pa
         assert len(str(error).encode()) < 600
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_level_that_occurs_twice_is_named(tmp_path, door):
-    rows = [{name: row[name] for name in row if name != "level_name"} for row in changed("level", 0)]
-    with pytest.raises(
-        ObservationError, match=r"level: this level occurs twice in the question; saw 0.*level='model,p"
-    ):
-        DOORS[door](rows, tmp_path / "o", Columns())
+WITHOUT_NAMES = [{name: row[name] for name in row if name != "level_name"} for row in ROWS]
+UNFLAGGED = [{name: row[name] for name in row if name not in ("correct", "group")} for row in ROWS]
+RATINGS = [ROWS[0] | {"problem_id": f"r{n}", "confidence": 1 + n % 5} for n in range(24)]
+FRACTIONS = [
+    row | {"problem_id": f"r{n}", "confidence": 80 - 79.1 * (row["level"] == 0)} for n in range(5) for row in ROWS[:2]
+]
 
 
-@pytest.mark.parametrize("door", OF_REPORTS)
-@pytest.mark.parametrize(("field", "value", "before"), [("gold_answer", "8", "7"), ("cluster", "d", "c")])
-def test_rows_of_a_question_agree(tmp_path, door, field, value, before):
-    rows = [*ROWS[:3], ROWS[3] | {field: value}]
-    said = f"line {4 + (door == 'CSV')}, field {field}: question 'q' has '{before}' in an earlier row; saw '{value}'"
-    with pytest.raises(ObservationError, match=said):
-        DOORS[door](rows, tmp_path / "o", Columns())
+def last(**values: object) -> Rows:
+    """Return the rows with other values of the second report on q."""
+    return [*ROWS[:3], ROWS[3] | values]
+
+
+@pytest.mark.parametrize(
+    ("rows", "doors", "line", "said"),
+    [
+        ([*WITHOUT_NAMES[:3], WITHOUT_NAMES[3] | {"level": 0}], DOORS, 4,
+         "level: this level occurs twice in the question; saw 0.*level='model,prompt'"),
+        (last(gold_answer="8"), OF_REPORTS, 4, "gold_answer: question 'q' has '7' in an earlier row; saw '8'"),
+        (last(cluster="d"), OF_REPORTS, 4, "cluster: question 'q' has 'c' in an earlier row; saw 'd'"),
+        ([ROWS[0] | {"confidences": "=1+1"}, *ROWS[1:]], IN_RECORDS, 1,
+         r"confidences: this value cannot be used; saw '=1\+1'; expected"),
+        (last(level_name="higher"), DOORS, 3, "level_name: level 1 is called 'high' before; saw 'higher'"),
+        (last(level=2), DOORS, 3, "level_name: level 2 has the name of another level; saw 'high'"),
+        (last(level=2, level_name="High "), DOORS, 3,
+         "level_name: two levels have names that differ in case or spaces alone, 'high' and 'High '"),
+        (last(group="h"), DOORS, 3, "group: level 'high' is in group 'g' before; saw 'h'"),
+        (last(level=2, level_name="g", group=None), DOORS, 1,
+         "group: this group has the name of a level that is not in it; saw 'g'"),
+        ([*UNFLAGGED[:2], *(row | {"gold_answer": "nine"} for row in UNFLAGGED[2:])], DOORS, 3,
+         "gold_answer: the gold answer of question 'q' cannot be read as numeric; saw 'nine'"),
+        ([*ROWS[:2], ROWS[2] | {"gold_answer": None}, ROWS[3] | {"gold_answer": None, "correct": None}], DOORS, 3,
+         "correct: question 'q' has no gold answer, and 1 of its 2 usable"),
+        (FRACTIONS[::2], DOORS, None, "confidence: all 5 confidences are at most 1, so .* fractions.*--scale fraction"),
+        (FRACTIONS, DOORS, None, "confidence: all 5 confidences of level 'low' are at most 1, so"),
+        (RATINGS, DOORS, None, "all 24 confidences are whole and at most 5, so they look like ratings.*--scale 1-5"),
+        ([*RATINGS, ROWS[0] | {"confidence": 10}], DOORS, None, "at most 10, so they look like ratings.*--scale 0-10"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_named_with_its_first_line(tmp_path, rows, doors, line, said):
+    """A line is that of the row, or of the first row of the question; of a question by doors of questions."""
+    for door in doors:
+        with pytest.raises(ObservationError, match=said) as caught:
+            DOORS[door](rows, tmp_path / "o", Columns())
+        of_question = [str(row["problem_id"]) for row in rows]
+        number = line and [*dict.fromkeys(of_question)].index(of_question[line - 1]) + 1
+        by_row = door in OF_REPORTS
+        assert caught.value.line == (line and (line + (door == "CSV") if by_row else number)), door
 
 
 @given(st.text(min_size=1), st.integers(1, 400), st.text("ab '\"\\\\", max_size=9))
@@ -218,13 +252,6 @@ def test_an_error_quotes_at_most_200_characters_of_a_value(text, times, tail):
     error = ObservationError("it is wrong", field="answer", seen=value, expected="'b'", remedy="Correct it.")
     assert str(error) == f"field answer: it is wrong; saw {shown}; expected 'b'. Correct it."
     assert (shown[0], shown[-1]) == (repr(value)[0], repr(value)[-1])
-
-
-@pytest.mark.parametrize("door", ["records of questions", "records of reports", "JSON Lines", "JSON Lines of reports"])
-def test_what_is_no_signals_at_all_is_named(tmp_path, door):
-    said = r"line 1, field (observations\[0\]\.)?confidences: this value cannot be used; saw '=1\+1'; expected"
-    with pytest.raises(ObservationError, match=said):
-        DOORS[door]([ROWS[0] | {"confidences": "=1+1"}, *ROWS[1:]], tmp_path / "o", Columns())
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
@@ -302,12 +329,6 @@ def test_columns_of_any_type(tmp_path):
         coded = pyarrow.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(kind))
         again = Observations.from_frame(table.drop_columns("level_name").append_column("level_name", coded))
         assert (again.fingerprint, again.level_names) == (plainly.fingerprint, ("a", "b"))
-
-
-def rows(n: int = 24, **columns: object) -> pd.DataFrame:
-    """Return a report of one level on each question."""
-    plainly = {"problem_id": [f"q{i}" for i in range(n)], "level": "a", "answer": "5", "gold_answer": "5"}
-    return pd.DataFrame(plainly | {"confidence": 80.0} | columns)
 
 
 def test_flags_may_be_whole_floats(tmp_path):
