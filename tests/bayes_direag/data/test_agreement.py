@@ -74,28 +74,6 @@ def panel(n: int, skill: Sequence[float], seed: int = 0) -> np.ndarray:
     return np.where(rng.random((n, len(skill))) < skill, right[:, None], rng.integers(0, 5, (n, len(skill))))
 
 
-def test_levels_that_are_more_often_right_agree_more() -> None:
-    found = of(panel(600, [0.9, 0.7, 0.5, 0.3, 0.1]))
-    assert (np.diff(found.score) < 0).all()
-    assert (found.score.min(), found.score.max()) == (-1, 1)
-    np.testing.assert_allclose(found.by_chance, 0.2, atol=0.01)
-
-
-def test_alike_levels_differ_by_noise_alone() -> None:
-    assert np.abs(of(panel(600, [0.6] * 6)).score).max() < 0.15
-
-
-def test_naming_the_commonest_option_is_no_agreement() -> None:
-    said = panel(600, [0.4, 0.4, 0.4, 0.4])
-    common = np.random.default_rng(1).random(600) < 0.4
-    said[common] = np.where(np.random.default_rng(2).random((common.sum(), 4)) < 0.4, 0, said[common])
-    said[:, 3] = 0
-    found = of(said)
-    assert found.share[3] == pytest.approx(found.by_chance[3], abs=0.01)
-    assert found.share[3] > found.share[:3].mean()
-    assert found.score[3] < found.score[:3].min()
-
-
 def test_a_level_alone_and_one_that_answers_alone_are_unknown() -> None:
     for option in ([[0], [1], [0]], np.zeros((0, 3), int)):
         found = of(option)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from pyarrow import parquet
 
-from bayes_direag import LikelihoodData, Observations, cross_fit, fit_map
+from bayes_direag import LikelihoodData, Observations, cross_fit
 from bayes_direag.data import tables
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import table_of_records
@@ -382,15 +382,14 @@ def test_what_is_no_frame_is_named(given, says):
         Observations.from_frame(given)
 
 
-def test_other_objects_are_named(tmp_path, monkeypatch, request):
+def test_other_objects_are_named(partial, tmp_path, monkeypatch, request):
     if request.config.getoption("jaxtyping_packages"):
         pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
-    observations = simulate_observations(60, seed=1)
     for function in (cross_fit, LikelihoodData.of):
         with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
-            function(observations.to_frame())
+            function(rows())
     with pytest.raises(DirEAGError, match="of several in one text: level='model,prompt'"):
         Observations.from_frame(rows(), level=["level", "prompt"])
     monkeypatch.setenv("HOME", str(tmp_path))
-    fit_map(observations, preset="paper").save("~/fit.nc")
+    partial.save("~/fit.nc")
     assert (tmp_path / "fit.nc").exists()

@@ -112,9 +112,9 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
         (["{", '"problem_id": "a"}'], 1, "must stand on one"),
         ([GOOD, GOOD | {"problem_id": "c"}, '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
         ([{"problem_id": "a", "question": "?"}], 1, "neither observations nor outputs"),
+        ([{"id": "a", "level": 0, "answer": "1"}], 1, "a line a report, name its columns"),
         ([GOOD, GOOD | {"problem_id": "b"}, GOOD], 3, "first on line 1"),
-        ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, "this last line is cut off"),
-        ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, '{"level": 0, "ans\''),
+        ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, "this last line is cut off (EOF"),
         ([""], None, "empty"),
         ([b" \n\n"], None, "empty"),
         ([b'{"problem_id": "a"}\n{"problem_id": "\xff"}'], 2, "UTF-8"),
@@ -123,9 +123,8 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
         ([b"problem_id,level,answer,answer,confidence\n"], 1, "two columns"),
         ([b"problem_id|level|answer|confidence\n"], 1, "no column problem_id"),
         ([b"problem_id,level,answer,confidence\n"], None, "no questions"),
-        ([b"problem_id,level,answer,confidence,gold_answer\na,0,9,80,9\na,1,9,80,\na,2,9,80,8\n"], 4, "has '9' in an"),
-        ([b"problem_id,level,answer,confidence,cluster\na,0,9,80,x\na,1,8,20,y\n"], 3,
-         "field cluster: question 'a' has 'x' in an earlier row; saw 'y'"),
+        ([b"problem_id,level,answer,confidence\na,0,9,80\n\nb,0,9\n"], 4, "this row has 3 cells"),
+        ([b'problem_id,level,answer,confidence\na,0,"9\n",80\nd,0,"9,80\n'], 4, "this is not CSV"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path, lines, line, said):

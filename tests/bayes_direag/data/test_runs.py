@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import DirEAG, Fit, Observations, fit_map
+from bayes_direag import Fit, Observations, fit_map
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.plain import form_of_runs, group_of
 from bayes_direag.data.remarks import level_remarks
@@ -56,34 +56,36 @@ def test_names_say_what_are_runs(levels, column, form):
     assert form is None or any(group_of(form, level) for level in levels)
 
 
-def test_runs_are_one_group_by_every_door(tmp_path):
-    observations = Observations.from_records(rows(), "choice", Columns(confidence=None))
+VOTES = Columns(confidence=None)
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    """Return a fit to runs that are one group."""
+    return fit_map(Observations.from_records(rows(), "choice", VOTES))
+
+
+def test_runs_are_one_group_by_every_door(fit, tmp_path):
+    observations = Observations.from_records(rows(), "choice", VOTES)
     assert (observations.level_names, observations.groups) == (("run0", "run1", "run2"), ("run",) * 3)
     nested = Observations.from_questions(observations.questions, "choice")
     wide = pd.DataFrame(rows()).pivot_table("answer", "problem_id", "level", aggfunc="first").add_prefix("answer_")
     assert nested.groups == observations.groups
     assert Observations.from_wide(wide.reset_index(), answers="choice", confidence=None).groups == observations.groups
-    fit = fit_map(observations)
     assert fit.level_names == ("run",)
     assert_every_door_says_the_same(fit, observations, tmp_path)
-    model = DirEAG(answers="choice").fit(observations)
-    np.testing.assert_array_equal(model.predict(observations), fit.predict(observations)["answer"])
 
 
-def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(tmp_path):
+def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(fit, tmp_path):
     given, frame = rows(), pd.DataFrame(rows())
-    names = Columns(confidence=None)
-    fit, single = (
-        fit_map(Observations.from_records(given, "choice", columns))
-        for columns in (names, Columns(confidence=None, groups="none"))
-    )
+    single = fit_map(Observations.from_records(given, "choice", Columns(confidence=None, groups="none")))
     assert single.level_names == ("run0", "run1", "run2")
-    one = Observations.from_records(given[1::3], "choice", names)
+    one = Observations.from_records(given[1::3], "choice", VOTES)
     assert one.groups is None
     pd.testing.assert_frame_equal(fit.predict(one), fit.predict(frame[1::3]))
     for learned in (fit, single):
         learned.save(tmp_path / "fit.nc")
-        loaded, here = Fit.load(tmp_path / "fit.nc"), Observations.from_records(given, "choice", names)
+        loaded, here = Fit.load(tmp_path / "fit.nc"), Observations.from_records(given, "choice", VOTES)
         pd.testing.assert_frame_equal(loaded.predict(frame), learned.predict(here))
         said = learned.predictor.predict([{"level": "run1", "answer": "A"}])
         assert said["answer"] == "A"
@@ -109,23 +111,20 @@ def test_a_column_of_runs(tmp_path):
             Observations.from_frame(pd.concat([both, both]), **columns)
 
 
-def test_numbers_are_a_group_where_the_form_is_a_number():
-    numbered = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
-    assert Observations.from_records(numbered, "choice", Columns(confidence=None)).groups is None
-    found = Observations.from_records(numbered, "choice", Columns(confidence=None, groups="{n}"))
-    assert found.groups == ("runs",) * 3
-
-
-def test_none_undoes_what_names_and_reports_say():
+def test_a_form_and_none_undo_what_names_and_reports_say():
     stated = [row | {"group": "g"} for row in rows()]
-    for given in (rows(), stated):
-        assert Observations.from_records(given, "choice", Columns(confidence=None, groups="none")).groups is None
-    assert {*Observations.from_records(stated, "choice", Columns(confidence=None)).groups} == {"g"}
-
-
-def test_the_samples_of_the_released_implementation_are_levels_as_there():
-    released = {"problem_id": "a", "gold_answer_norm": "1", "samples": [{"pred_answer_norm": "1", "confidence": 9}] * 2}
-    assert Observations.from_records([released], "numeric").groups is None
+    numbered = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
+    released = [{"problem_id": "a", "samples": [{"pred_answer_norm": "1", "confidence": 9}] * 2}]  # levels, as there
+    for given, groups, expected in (
+        (rows(), "none", None),
+        (stated, "none", None),
+        (stated, None, ("g",) * 3),
+        (numbered, None, None),
+        (numbered, "{n}", ("runs",) * 3),
+        (released, None, None),
+    ):
+        found = Observations.from_records(given, "choice", Columns(confidence=None, groups=groups))
+        assert found.groups == expected
 
 
 def test_fit_says_it_in_a_line(tmp_path):
@@ -139,7 +138,7 @@ def test_fit_says_it_in_a_line(tmp_path):
 @pytest.mark.parametrize("names", [("p1", "p2", "p3"), (0, 1, 2), ("small/1", "small/2", "small/3")])
 def test_numbered_levels_that_cannot_be_told_apart_get_an_option_that_works(names):
     given = rows(names)
-    (remark,) = level_remarks(Observations.from_records(given, "choice", Columns(confidence=None)))
+    (remark,) = level_remarks(Observations.from_records(given, "choice", VOTES))
     (option,) = re.findall(r"groups='(.*)' \(--groups\)", remark)
     grouped = Observations.from_records(given, "choice", Columns(confidence=None, groups=option))
     assert len({*grouped.groups}) == 1
@@ -152,6 +151,6 @@ def test_numbered_levels_that_differ_are_not_remarked_on():
     given = rows((*confidences,))
     stated = [row | {"confidence": confidences[str(row["level"])] + rng.integers(-9, 10)} for row in given]
     assert level_remarks(Observations.from_records(stated, "choice")) == ()
-    assert level_remarks(Observations.from_records(given[:90], "choice", Columns(confidence=None))) == ()
-    three = Observations.from_records(rows(("a", "b", "c")), "choice", Columns(confidence=None))
+    assert level_remarks(Observations.from_records(given[:90], "choice", VOTES)) == ()
+    three = Observations.from_records(rows(("a", "b", "c")), "choice", VOTES)
     assert level_remarks(three) == ()
