@@ -80,6 +80,8 @@ def test_a_device_and_a_pipe_are_written_into(tmp_path):
         write(Path("/dev/full"))
     with pytest.raises(IsADirectoryError):
         write(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"'{tmp_path}/no/out.csv'$"):
+        write(tmp_path / "no" / "out.csv")
 
 
 @pytest.mark.usefixtures("full_disk")
@@ -89,11 +91,6 @@ def test_a_full_disk_names_the_file_that_was_given(tmp_path, suffix):
     with pytest.raises(OSError, match=f"File too large: '{path}'"):
         write_table(pd.DataFrame({"value": [str(n) * 9 for n in range(9000)]}), path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_to_names_the_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=f"'{tmp_path}/no/out.csv'$"):
-        write(tmp_path / "no" / "out.csv")
 
 
 def test_what_a_killed_process_leaves_is_removed_later_and_what_another_is_writing_is_kept(tmp_path):

@@ -58,8 +58,8 @@ def test_the_choice_depends_on_the_seed_and_not_on_the_order():
 
 
 def test_what_is_labelled_or_unanswered_is_not_chosen():
-    questions = [question("labelled", *["1", "2"], gold_answer="1"), question("silent", *[None, "?"])]
-    questions += [question(f"open {k}", *["1", "2"]) for k in range(3)]
+    questions = [question("labelled", "1", "2", gold_answer="1"), question("silent", None, "?")]
+    questions += [question(f"open {k}", "1", "2") for k in range(3)]
     observations = Observations.from_questions(questions, "numeric")
     assert sorted(names(questions_to_label(observations, 9))) == ["open 0", "open 1", "open 2"]
     assert questions_to_label(observations.select(slice(0, 2)), 9).empty
@@ -67,30 +67,26 @@ def test_what_is_labelled_or_unanswered_is_not_chosen():
         questions_to_label(observations, 3, so_far=pd.DataFrame({"problem_id": ["z"], "gold_answer": [None]}))
 
 
-class TestGoingOn:
-    def test_in_two_steps_the_same_questions_are_chosen(self):
-        observations = unlabelled()
-        first = questions_to_label(observations, 10)
-        assert questions_to_label(observations, 10, so_far=first).equals(first)
-        first["gold_answer"] = ["7"] * 10
-        both = questions_to_label(observations, 14, so_far=first)
-        assert names(both) == names(questions_to_label(observations, 24))
-        assert both["gold_answer"].tolist() == ["7"] * 10 + [""] * 14
-        assert names(questions_to_label(observations.with_labels(first), 14)) == names(both)[10:]
+def test_in_two_steps_the_same_questions_are_chosen():
+    observations = unlabelled()
+    first = questions_to_label(observations, 10)
+    assert questions_to_label(observations, 10, so_far=first).equals(first)
+    first["gold_answer"] = ["7"] * 10
+    both = questions_to_label(observations, 14, so_far=first)
+    assert names(both) == names(questions_to_label(observations, 24))
+    assert both["gold_answer"].tolist() == ["7"] * 10 + [""] * 14
+    assert names(questions_to_label(observations.with_labels(first), 14)) == names(both)[10:]
 
-    def test_open_rows_count_and_every_column_stays(self):
-        observations = unlabelled()
-        first = questions_to_label(observations, 4)[["gold_answer", "problem_id"]].assign(note=["hard", "", "", ""])
-        first.loc[2, "gold_answer"] = "7"
-        again = questions_to_label(observations, 4, so_far=first)
-        assert again.iloc[:4].equals(first)
-        assert again.iloc[4:].drop(columns="problem_id").to_numpy().tolist() == [["", ""]]
 
-    def test_what_is_filled_in_is_checked(self):
-        observations = unlabelled()
-        first = questions_to_label(observations, 4).assign(gold_answer="7 or 8")
-        with pytest.raises(ObservationError, match="line 1, field gold_answer: this cannot be read as numeric"):
-            questions_to_label(observations, 4, so_far=first)
+def test_of_a_table_to_go_on_with_open_rows_count_columns_stay_and_labels_are_checked():
+    observations = unlabelled()
+    first = questions_to_label(observations, 4)[["gold_answer", "problem_id"]].assign(note=["hard", "", "", ""])
+    first.loc[2, "gold_answer"] = "7"
+    again = questions_to_label(observations, 4, so_far=first)
+    assert again.iloc[:4].equals(first)
+    assert again.iloc[4:].drop(columns="problem_id").to_numpy().tolist() == [["", ""]]
+    with pytest.raises(ObservationError, match="line 1, field gold_answer: this cannot be read as numeric"):
+        questions_to_label(observations, 4, so_far=first.assign(gold_answer="7 or 8"))
 
 
 def test_a_table_with_carriage_returns_and_formulas_is_read_again(tmp_path):
@@ -116,27 +112,19 @@ def test_clusters_take_turns():
     assert sorted(name[0] for name in added) == ["c", "d"]
 
 
-class TestTheTable:
-    def test_numbers_have_a_row_each(self):
-        table = questions_to_label(unlabelled(), 3)
-        assert table.columns.tolist() == ["problem_id", "question", "answers", "gold_answer"]
-        assert table["question"].str.startswith("simulated question").all()
-
-    def test_free_text_has_a_row_for_each_answer(self):
-        questions = [question(f"{k}", *["the Nile", "Nile", f"river {k}"]) for k in range(12)]
-        table = questions_to_label(Observations.from_questions(questions, "text"), 2)
-        assert table.columns.tolist() == ["problem_id", "answer", "correct"]
-        assert table["answer"].tolist()[0::2] == ["Nile", "Nile"]
-        few = Observations.from_questions(questions[:11], "text")
-        assert questions_to_label(few, 2).columns.tolist() == ["problem_id", "answers", "gold_answer"]
-
-    def test_flagged_answers_are_judged(self):
-        judged = question("a", *["1", "1.0"])
-        judged = judged.model_copy(
-            update={"observations": [one.model_copy(update={"correct": True}) for one in judged.observations]}
-        )
-        table = questions_to_label(Observations.from_questions([judged, question("b", *["2", "3"])], "numeric"), 2)
-        assert table.to_numpy().tolist() == [["b", "2", ""], ["b", "3", ""]]
+def test_free_text_and_flagged_answers_have_a_row_for_each_answer():
+    questions = [question(f"{k}", "the Nile", "Nile", f"river {k}") for k in range(12)]
+    table = questions_to_label(Observations.from_questions(questions, "text"), 2)
+    assert table.columns.tolist() == ["problem_id", "answer", "correct"]
+    assert table["answer"].tolist()[0::2] == ["Nile", "Nile"]
+    few = Observations.from_questions(questions[:11], "text")
+    assert questions_to_label(few, 2).columns.tolist() == ["problem_id", "answers", "gold_answer"]
+    judged = [question("a", ("1", 50, True), ("1.0", 51, True)), question("b", "2", "3")]
+    table = questions_to_label(Observations.from_questions(judged, "numeric"), 2)
+    assert table.to_numpy().tolist() == [["b", "2", ""], ["b", "3", ""]]
+    table = questions_to_label(unlabelled(), 3)
+    assert table.columns.tolist() == ["problem_id", "question", "answers", "gold_answer"]
+    assert table["question"].str.startswith("simulated question").all()
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,11 @@ def test_a_question_to_which_nobody_gave_the_right_answer(tmp_path):
 
 
 def test_several_answers_may_be_right():
-    table = rivers().with_labels(
-        verdicts(
-            ("nile", "Nile", True), ("nile", "river nile", 1.0), ("nile", "Amazon", "FALSE"), ("rhine", "Rhine", None)
-        )
-    )
+    rows = verdicts(("nile", "Nile", True), ("nile", "River Nile", 1.0), ("nile", "Amazon", "FALSE"))
+    table = rivers().with_labels(pd.concat([rows, verdicts(("rhine", "Rhine", None))]))
     assert table.labelled.tolist() == [True, False]
     assert table.correct.tolist() == [[True, True, False], [False] * 3]
-    again = Observations.from_questions(table.questions, "text")
-    assert again.fingerprint == table.fingerprint
+    assert Observations.from_questions(table.questions, "text").fingerprint == table.fingerprint
 
 
 def test_what_the_observations_are_beside_is_kept():
@@ -141,29 +137,25 @@ def test_the_rows_of_a_frame_are_its_lines():
         numbers().with_labels(golds(a="51", z="7"))
 
 
-class TestTheKindOfAnswers:
-    def read(self, folder: Path, *answers: str, gold: str | None = None) -> Observations:
-        given = Observations.from_questions(
-            [question(f"{k}", "51", "no", "B", gold_answer=gold) for k in range(12)], "text"
-        )
-        given.write(folder / "new.jsonl")
-        golds(**{f"{k}": answer for k, answer in enumerate(answers)}).to_csv(folder / "labels.csv", index=False)
-        return Observations.read(folder / "new.jsonl", labels=folder / "labels.csv")
-
-    def test_it_is_that_of_all_gold_answers(self, tmp_path):
-        assert self.read(tmp_path, "51", "none of these").kind == "numeric"
-        assert self.read(tmp_path, "b", "A").kind == "choice"
-        assert self.read(tmp_path, "b", "no").kind == "text"
-        assert self.read(tmp_path, "none of these").kind == "text"
-        assert self.read(tmp_path, *["yes"] * 3, gold="yes").kind == "text"
-
-    def test_a_slip_of_the_pen_does_not_change_it(self, tmp_path):
+@pytest.mark.parametrize(
+    ("labels", "gold", "kind"),
+    [
+        (golds(**{"0": "51", "1": "none of these"}), None, "numeric"),
+        (golds(**{"0": "b", "1": "A"}), None, "choice"),
+        (golds(**{"0": "b", "1": "no"}), None, "text"),
+        (golds(**{"0": "none of these"}), None, "text"),
+        (golds(**{"0": "yes", "1": "yes"}), "yes", "text"),
+        (golds(**{"0": "51", "1": "5 or 1"}), None, "text"),
+        (golds(**dict.fromkeys("01234", "51"), **{"5": "5 or 1"}), None, None),  # a slip of the pen does not change it
+        (verdicts(("0", "51", True), ("0", "no", False), ("0", "b", False)), None, "text"),
+    ],
+)
+def test_the_kind_of_answers_is_that_of_all_gold_answers(tmp_path, labels, gold, kind):
+    given = [question(f"{k}", "51", "no", "B", gold_answer=gold) for k in range(12)]
+    Observations.from_questions(given, "text").write(tmp_path / "new.jsonl")
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    if kind is None:
         with pytest.raises(ObservationError, match="line 7, field gold_answer: most right answers are numeric, but"):
-            self.read(tmp_path, *["51"] * 5, "5 or 1")
-        assert self.read(tmp_path, "51", "5 or 1").kind == "text"
-
-    def test_verdicts_are_of_texts(self, tmp_path):
-        rivers().write(tmp_path / "new.jsonl")
-        rows = verdicts(*(("nile", answer, answer != "Amazon") for answer in ("Nile", "River Nile", "Amazon")))
-        table = Observations.read(tmp_path / "new.jsonl", labels=rows)
-        assert (table.kind, table.correct[0].tolist()) == ("text", [True, True, False])
+            Observations.read(tmp_path / "new.jsonl", labels=tmp_path / "labels.csv")
+    else:
+        assert Observations.read(tmp_path / "new.jsonl", labels=tmp_path / "labels.csv").kind == kind
