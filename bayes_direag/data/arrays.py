@@ -1,6 +1,7 @@
 """From a long table to arrays: the levels and signals of a whole file, then the reports of each question.
 
-A report is usable or not, and an answer right or not; both are decided here.
+A report is usable or not, and an answer right or not; both are decided here. What contradicts itself raises
+ObservationError.
 """
 
 from collections.abc import Mapping, Sequence
@@ -122,10 +123,7 @@ def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
 
 
 def kind_of(table: LongTable) -> AnswerKind:
-    """Infer how answers are compared from the gold answers, or as texts if there are only flags.
-
-    Raises ObservationError if there are neither, or for a gold answer that is unlike most others.
-    """
+    """Infer how answers are compared from the gold answers, or as texts if there are only flags."""
     golds = table.texts_of_questions("gold_answer")
     if not golds.given.any() and table.texts("correct").given.any():
         return "text"
@@ -140,10 +138,8 @@ def question_arrays(
 
     Given are the numbers of all levels, in order, with the names that a fit knows them by, and the names of those that
     only vote; by default, those that never state a signal. Reports of levels that only vote are usable without a
-    confidence, and one that they state is ignored. The signals are those that are stated, or ``number``. An answer is
-    right if more than half of its flags in that question say so, or, if it has none, if it equals the gold answer.
-    Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in part, or a
-    question has two reports of one level.
+    confidence, and one that they state is ignored. The signals are those that are stated, or ``number``. What is right,
+    and what contradicts itself, is said at ``Observations.from_questions``.
     """
     rows = np.flatnonzero(table.is_report)
     said, golds = table.texts("answer"), table.texts_of_questions("gold_answer")
@@ -260,7 +256,6 @@ def _judged(
 
 
 def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
-    """Return the error of a question whose rows are valid one by one."""
     question = table.record(number)
     if question.gold_answer is not None:
         return ObservationError(

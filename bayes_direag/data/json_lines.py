@@ -53,10 +53,7 @@ def json_lines(lines: Sequence[str], path: Path) -> Iterator[tuple[int, object]]
 
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:
-    """Take records with their lines: a question each, or a report each if ``names`` are given and none has reports.
-
-    Raises ObservationError if a value cannot be used.
-    """
+    """Take records with their lines: a question each, or a report each if ``names`` are given and none has reports."""
     line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
     rows = [one for one in records if isinstance(one, Mapping) and not _WITH_REPORTS & one.keys()]
     if names is not None and len(rows) == len(records):

@@ -85,10 +85,7 @@ class Labels:
         return rows
 
     def kind(self, golds: Iterable[str]) -> AnswerKind:
-        """Infer how answers are compared from these gold answers and others; text if there are none.
-
-        Raises ObservationError if one is unlike most others; see :func:`~bayes_direag.data.answers.infer_kind`.
-        """
+        """Infer the kind of these gold answers and others as ``infer_kind`` does; text if there are none."""
         rows = [row for row in self.rows if row.label and not _is_none(row.label) and self.column == "gold_answer"]
         every = [*((row.label or "", row.line) for row in rows), *((gold, None) for gold in golds)]
         return infer_kind([gold for gold, _ in every], self.path, [line for _, line in every]) if every else "text"

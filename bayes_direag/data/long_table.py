@@ -460,10 +460,7 @@ def _converted(
     line: Int[np.ndarray, " row"],
     path: Path | None,
 ) -> dict[str, Coded]:
-    """Return columns, under our names, where levels with names have numbers, and confidences are percentages.
-
-    Raises ObservationError for a level that is not in ``levels``, or a confidence that is not on the scale.
-    """
+    """Return columns, under our names, where levels with names have numbers, and confidences are percentages."""
     columns = {**columns, "level": _numbered_in_groups(columns, question)}
 
     def refusal(name: str, code: int, problem: str, expected: str, remedy: str) -> ObservationError:

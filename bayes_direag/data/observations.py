@@ -502,7 +502,6 @@ class Observations:
         )
 
     def _unknown_level(self, column: int, name: str, known: Sequence[str]) -> LevelError:
-        """Return the error of a level that a fit does not know, with the line of its first report."""
         present = self.status[:, column] != Status.ABSENT
         line = self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
         place = "" if self.table.path is None or line is None else f"{self.table.path}, line {line}, field level_name: "

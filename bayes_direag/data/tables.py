@@ -1,11 +1,14 @@
-"""Tables: pandas frames, CSV, Parquet, and whatever else Arrow reads; with a row a report, or a row a question."""
+"""Tables: pandas frames, CSV, Parquet, and whatever else Arrow reads; with a row a report, or a row a question.
+
+All readers raise ObservationError if a value cannot be used, or a column is missing.
+"""
 
 import csv
 import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -30,10 +33,7 @@ if TYPE_CHECKING:
 
 
 def table_of_frame(frame: Any, names: Columns) -> LongTable:
-    """Take a frame or an Arrow table with a row a report or a question; the first row is line 1.
-
-    Raises ObservationError if a value cannot be used, or a column is missing.
-    """
+    """Take a frame or an Arrow table with a row a report or a question; the first row is line 1."""
     if not hasattr(frame, "iloc"):
         return table_of_arrow(pyarrow.table(frame), None, names)
     header = [str(name) for name in frame.columns]
@@ -78,10 +78,7 @@ def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Code
 
 
 def table_of_arrow(table: pyarrow.Table, path: Path | None, names: Columns | None) -> LongTable:
-    """Take an Arrow table, with a row for each question if there is a column of observations, or for each report.
-
-    Raises ObservationError if a value cannot be used, or a column is missing.
-    """
+    """Take an Arrow table, with a row for each question if there is a column of observations, or for each report."""
     line = np.arange(table.num_rows) + 1
     if "observations" in table.column_names:
         return _of_nested(table, path, names, line)
@@ -89,18 +86,14 @@ def table_of_arrow(table: pyarrow.Table, path: Path | None, names: Columns | Non
     return LongTable.of_rows(layout, lambda name, _: _coded_arrow(table[name], path), path, line, names)
 
 
-def unlabelled_columns(header: Sequence[str], path: Path | None, names: Columns) -> list[str]:
-    """Return which columns are read where questions are only predicted: none that holds what is known of a question.
-
-    Raises ObservationError if a column is missing.
-    """
+def unlabelled_columns(header: Sequence[str], names: Columns) -> list[str]:
+    """Return which columns are read where questions are only predicted: none that holds what is known of a question."""
     known = names.known(header)
     about = {theirs for our, theirs in known.items() if our in OF_QUESTION}
-    return [name for name in _used(header, path, names) if name not in about]
+    return [name for name in _used(header, None, names) if name not in about]
 
 
 def _used(header: Sequence[str], path: Path | None, names: Columns) -> list[str]:
-    """Return which columns are read; raise ObservationError if one is missing."""
     if "observations" in header:
         used = {"observations", *names.known(header).values()}
     else:
@@ -142,10 +135,7 @@ _MOST_VALUES, _MOST_A_BYTE = 50_000_000, 100
 
 
 def parquet_table(path: Path, names: Columns | None) -> LongTable:
-    """Read a Parquet file with a row for each report, or for each question.
-
-    Raises ObservationError if the file or a value in it cannot be used.
-    """
+    """Read a Parquet file with a row for each report, or for each question."""
     try:
         with parquet.ParquetFile(path) as file:
             groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
@@ -177,10 +167,7 @@ _WITH_COMMA, _DECIMAL_COMMA, _DECIMAL_POINT = (
 
 
 def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTable:
-    """Take the lines of a CSV file with a row a report or a question.
-
-    Raises ObservationError if the file or a value in it cannot be used.
-    """
+    """Take the lines of a CSV file with a row a report or a question."""
     header, delimiter, cells = csv_cells(lines, path)
     layout = (names or Columns()).layout([name for name in header if name], path)
     number = partial(_number, decimal="." if delimiter == "," else ",")
@@ -330,17 +317,15 @@ def write_parquet(table: LongTable, path: Path) -> None:
 
 
 def _further_signals(table: LongTable) -> list[str]:
-    """Return the columns of the signals other than the stated confidence."""
     return [signal_column(name) for name in table.percents if name != NUMBER]
 
 
 def write_parquet_parts(tables: Iterable["pandas.DataFrame"], path: Path) -> None:
     """Write frames of the same columns one after the other, each as a row group, as pandas would write them."""
-    with ExitStack() as stack:
-        writer = None
-        for table in tables:
-            rows = pyarrow.Table.from_pandas(table, preserve_index=False)
-            writer = writer or stack.enter_context(parquet.ParquetWriter(path, rows.schema))
+    parts = (pyarrow.Table.from_pandas(table, preserve_index=False) for table in tables)
+    first = next(parts)
+    with parquet.ParquetWriter(path, first.schema) as writer:
+        for rows in chain([first], parts):
             writer.write_table(rows)
 
 

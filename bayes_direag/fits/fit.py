@@ -295,7 +295,7 @@ class Fit:
         questions = self.fitted.select(slice(0))
         if table.num_rows:
             names = replace(columns or self.columns or Columns(), needs_labels=False)
-            rows = table.select(unlabelled_columns(table.column_names, None, names))
+            rows = table.select(unlabelled_columns(table.column_names, names))
             questions = Observations.of_table(table_of_arrow(rows, None, names).unlabelled(), self.answers)
         predicted = self.predict(questions, interval_level=interval_level, warn=False)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
