@@ -61,7 +61,7 @@ def label_command(
     same_reading = [str(word) for name, value in given if value for word in (name, value)]
     then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading, "--out", "fit.nc"])
     if page is not None:
-        from analysis.labelling.labelling_page import write_labelling_page
+        from analysis.display.labelling_page import write_labelling_page
 
         write_labelling_page(table, questions, page, file=target.name, then=then)
     write_labels(table, target)

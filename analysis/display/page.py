@@ -36,18 +36,18 @@ def write_page(document: Document, path: str | Path) -> None:
 
 def render(document: Document) -> str:
     """Return a document as HTML; the same document gives the same text."""
-    return filled_page(_HERE, "template.html.j2", "report.css", report=document)
+    return filled_page("template.html.j2", "report.css", report=document)
 
 
-def filled_page(folder: Path, template: str, css: str, script: str = "", **content: object) -> str:
-    """Return a page that needs nothing else: a template of a folder, with our base and style, and its only script.
+def filled_page(template: str, css: str, script: str = "", **content: object) -> str:
+    """Return a page that needs nothing else: a template, with the base and its style, and its only script.
 
     Characters that would reorder or hide text are shown by their escapes.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([folder, _HERE]),
+        loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -59,8 +59,8 @@ def filled_page(folder: Path, template: str, css: str, script: str = "", **conte
         "data_uri": _data_uri,
         "script_json": _script_json,
     }
-    style = "\n".join(path.read_text(encoding="utf-8") for path in (_HERE / "base.css", folder / css))
-    code = (folder / script).read_text(encoding="utf-8") if script else ""
+    style = "\n".join(path.read_text(encoding="utf-8") for path in (_HERE / "base.css", _HERE / css))
+    code = (_HERE / script).read_text(encoding="utf-8") if script else ""
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     return visible(environment.get_template(template).render(content, css=style, script=code, digest=digest))
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.labelling import labelling_page
-from analysis.labelling.labelling_page import fingerprint, write_labelling_page
+from analysis.display import labelling_page
+from analysis.display.labelling_page import fingerprint, write_labelling_page
 from bayes_direag import Observations, questions_to_label
 from bayes_direag.data.records import Observation, Question
 from tests.analysis.pages import Page

@@ -52,7 +52,6 @@ def write_labelling_page(
     table = inert_cells(table.fillna("").astype("str"))
     labels = Labels.of(table)
     html = filled_page(
-        Path(__file__).parent,
         "labelling.html.j2",
         "labelling.css",
         "labelling.js",

@@ -1,1 +1,0 @@
-"""Labelling in a browser."""
