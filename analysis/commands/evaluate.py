@@ -2,15 +2,14 @@
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.commands.options import ResamplesOption, read_observations
 from bayes_direag.commands import options
-from bayes_direag.commands.quality import show_remarks
+from bayes_direag.commands.quality import show_quality, show_remarks
+from bayes_direag.data.answers import AnswerKind
 
 if TYPE_CHECKING:
     from analysis.evaluation import Evaluation
@@ -46,7 +45,9 @@ def evaluate_command(
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
     labels: options.LabelsOption = None,
-    resamples: ResamplesOption = 1000,
+    resamples: Annotated[
+        int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")
+    ] = 1000,
     seed: options.SeedOption = 0,
     everything: options.AllOption = False,
     as_json: options.JsonOption = False,
@@ -62,16 +63,21 @@ def evaluate_command(
     Example: direag evaluate observations.jsonl
     """
     from analysis.evaluation import EVALUATION_FOLDER, evaluate
+    from bayes_direag.data.observations import Observations
 
     EVALUATION_FOLDER.check(target)
     columns = options.chosen_columns(column, scale, groups)
-    read = partial(read_observations, columns=columns, quiet=as_json, everything=everything)
-    labelled = read(observations, answers, labels=labels)
+
+    def read(path: Path, answers: AnswerKind | None, labels: Path | None = None) -> Observations:
+        found = Observations.read(path, answers, columns, labels)
+        if not as_json:
+            show_quality(found, path, inferred=answers is None, by_level=everything)
+        return found
+
+    labelled = read(observations, answers, labels)
     tested = None if test is None else read(test, answers or labelled.kind)
     paths = {"samples": samples, "topk": topk}
-    elicited = {
-        name: read_observations(path, labelled.kind, columns, quiet=True) for name, path in paths.items() if path
-    }
+    elicited = {name: Observations.read(path, labelled.kind, columns) for name, path in paths.items() if path}
     sampling = options.chosen_sampling() if fit_method == "nuts" else None
     with options.progress() as step:
         evaluation = evaluate(

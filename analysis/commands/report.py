@@ -1,12 +1,45 @@
 """The command ``direag report``: an evaluation, and a fit, as one HTML file that a stranger can read."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.commands.options import PlotOption, check_pictures, write_pictures
 from bayes_direag.commands import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from analysis.display.document import LeftOut, Picture
+
+PlotOption = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FOLDER", help="Also draw the pictures into this folder, with their numbers."),
+]
+
+
+def write_pictures(pictures: "Iterable[Picture | LeftOut]", folder: Path) -> None:
+    """Write each picture as PNG, and the numbers in it as CSV, into a folder; those that are left out are named."""
+    from analysis.display.document import LeftOut
+    from analysis.display.style import save_figure
+    from bayes_direag.data.files import write_table
+
+    folder.mkdir(exist_ok=True)
+    for picture in pictures:
+        if isinstance(picture, LeftOut):
+            options.out.print(picture.text, soft_wrap=True)
+            continue
+        save_figure(picture.figure, folder / f"{picture.name}.png")
+        for name, table in picture.tables.items():
+            write_table(table, folder / f"{name}.csv")
+
+
+def check_pictures(folder: Path | None) -> None:
+    """Raise DirEAGError unless pictures can be added to a folder that is no evaluation."""
+    if folder is not None:
+        from analysis.evaluation import EVALUATION_FOLDER
+
+        EVALUATION_FOLDER.check_apart(folder)
 
 
 def report_command(

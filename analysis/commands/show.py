@@ -1,6 +1,6 @@
 """The command ``direag show``: what a fit is, whether it has converged, and what it has learned."""
 
-from analysis.commands.options import PlotOption, check_pictures, write_pictures
+from analysis.commands.report import PlotOption, check_pictures, write_pictures
 from bayes_direag.commands.options import FitFile, JsonOption, out, progress
 from bayes_direag.errors import DirEAGError
 
