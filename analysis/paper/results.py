@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from analysis.display.document import Picture
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.text import UNDEFINED
 from analysis.evaluation import Evaluation
@@ -17,9 +17,6 @@ from analysis.scores.scoring import Scored, interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
 from bayes_direag.model.presets import label
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Probability of the intervals of the figures, and number of resamples behind them.
 LEVEL, RESAMPLES = 0.95, 1000
@@ -61,10 +58,9 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
         )
         _write(typeset, target / f"{name}.tex")
         shown += [title, *_blocks(rows)]
-    for name, figure in {"figure2": base_rates(runs, seed), "figure3": null_means(runs, seed)}.items():
-        if len(figure.rows):
-            write_table(figure.rows, target / f"{name}.csv")
-            save_figure(figure.draw(), target / f"{name}.png")
+    for picture in filter(None, (base_rates(runs, seed), null_means(runs, seed))):
+        write_table(picture.tables[picture.name], target / f"{picture.name}.csv")
+        save_figure(picture.figure, target / f"{picture.name}.png")
     return "\n\n".join(shown)
 
 
@@ -83,40 +79,8 @@ def _blocks(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-class Panel(NamedTuple):
-    """A panel of a figure: what is on its axis, and columns by the name, colour and marker of their series."""
-
-    label: str
-    series: Mapping[str, tuple[str, str, str]]
-
-
-class PaperFigure(NamedTuple):
-    """A figure with a row for each run, and the numbers in it: each column with ``_low`` and ``_high``."""
-
-    title: str
-    caption: str
-    panels: tuple[Panel, ...]
-    rows: pd.DataFrame
-
-    def draw(self) -> "Figure":
-        """Draw values and their intervals, run by run."""
-        names = self.rows[["model", "dataset", "preset"]].agg(", ".join, axis="columns")
-        with figure_style():
-            figure = headed_figure(self.title, self.caption, 1.0 + 0.42 * len(names))
-            every = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
-            for axes, panel in zip(every, self.panels, strict=True):
-                for column, (name, colour, marker) in panel.series.items():
-                    ends = [f"{column}_low", f"{column}_high"]
-                    forest(axes, self.rows.reindex(columns=[column, *ends]), colour=colour, marker=marker)
-                    axes.plot([], [], color=colour, marker=marker, linestyle="", label=name)
-                axes.set_xlabel(panel.label)
-            row_labels(every[0], names.tolist())
-            every[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=9)
-        return figure
-
-
-def base_rates(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
-    """Return Figure 2: by how much DirEAG beats a constant confidence, its own accuracy, and what is printed."""
+def base_rates(runs: Sequence[Evaluation], seed: int) -> Picture | None:
+    """Draw Figure 2: by how much DirEAG beats a constant confidence, its own accuracy, and what is printed."""
     printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
     parts = []
     for where, predictions in _of_method(runs, METHOD):
@@ -130,11 +94,11 @@ def base_rates(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
         f"confidence of every question. Bars: {LEVEL:.0%} bootstrap interval over questions. Diamonds: what follows "
         "from the paper's Table 1."
     )
-    panels = tuple(
-        Panel(shown, {name: ("these runs", RIGHT, "o"), f"{name}_printed": ("printed", WRONG, "D")})
+    panels = {
+        shown: {name: ("these runs", RIGHT, "o"), f"{name}_printed": ("printed", WRONG, "D")}
         for name, shown in (("brier_gain", "gain in Brier score"), ("auroc_gain", "gain in AUROC"))
-    )
-    return PaperFigure("Gain over the base rate, as in the paper's Figure 2", caption, panels, _joined(parts))
+    }
+    return _picture("figure2", "Gain over the base rate, as in the paper's Figure 2", caption, panels, parts)
 
 
 def _over_base_rate(scored: Scored, seed: int) -> dict[str, object]:
@@ -154,8 +118,8 @@ def _over_base_rate(scored: Scored, seed: int) -> dict[str, object]:
     return row | {"auroc_undefined": int(np.isnan(area[1:]).sum())}
 
 
-def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
-    """Return Figure 3: the mean support of the null where the answer is right, and where no candidate is."""
+def null_means(runs: Sequence[Evaluation], seed: int) -> Picture | None:
+    """Draw Figure 3: the mean support of the null where the answer is right, and where no candidate is."""
     parts = [
         pd.DataFrame([{**where, **_null_support(predictions, seed)}])
         for where, predictions in _of_method(runs, SUPPORT_METHOD)
@@ -166,8 +130,8 @@ def null_means(runs: Sequence[Evaluation], seed: int) -> PaperFigure:
         "without a square there is no such question. The paper draws the same, but prints no figures of it."
     )
     series = {"correct": ("selected answer right", RIGHT, "o"), "absent": ("no candidate right", WRONG, "s")}
-    panels = (Panel("mean support of the null", series),)
-    return PaperFigure("Support of the null, as in the paper's Figure 3", caption, panels, _joined(parts))
+    panels = {"mean support of the null": series}
+    return _picture("figure3", "Support of the null, as in the paper's Figure 3", caption, panels, parts)
 
 
 def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
@@ -203,5 +167,27 @@ def _of_method(runs: Sequence[Evaluation], method: str) -> list[tuple[dict[str, 
     return [(where, predictions) for where, predictions in found if len(predictions)]
 
 
-def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+def _picture(
+    name: str,
+    title: str,
+    caption: str,
+    panels: Mapping[str, Mapping[str, tuple[str, str, str]]],
+    parts: Sequence[pd.DataFrame],
+) -> Picture | None:
+    """Draw panels with a row for each run, each column with its name, colour and marker; nothing without runs."""
+    if not parts:
+        return None
+    rows = pd.concat(parts, ignore_index=True)
+    names = rows[["model", "dataset", "preset"]].agg(", ".join, axis="columns")
+    with figure_style():
+        figure = headed_figure(title, caption, 1.0 + 0.42 * len(names))
+        every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, (label_of, series) in zip(every, panels.items(), strict=True):
+            for column, (shown, colour, marker) in series.items():
+                ends = [f"{column}_low", f"{column}_high"]
+                forest(axes, rows.reindex(columns=[column, *ends]), colour=colour, marker=marker)
+                axes.plot([], [], color=colour, marker=marker, linestyle="", label=shown)
+            axes.set_xlabel(label_of)
+        row_labels(every[0], names.tolist())
+        every[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=9)
+    return Picture(name, figure, {name: rows})

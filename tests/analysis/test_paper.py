@@ -23,11 +23,11 @@ from analysis.paper.printed import (
 )
 from analysis.paper.results import base_rates, null_means, write_results
 from analysis.paper.tables import in_printed_order, paper_table, setting, styled
-from analysis.scores.scoring import METRIC_NAMES, resample_weights, score
+from analysis.scores.scoring import METRIC_NAMES, resample_weights
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from tests.analysis.figure_checks import assert_stands_alone
-from tests.analysis.made import made_evaluation, predictions, random_said, write_run
+from tests.analysis.made import made_evaluation, predictions, random_said, score, write_run
 
 MODELS = ["Qwen2.5-7B", "Mistral-7B", "Gemma-2-9B-it"]
 DATASETS = ["GSM8K", "SVAMP", "GSM-Hard"]
@@ -190,8 +190,8 @@ def run(model: str, method: str = "direag", n: int = 40) -> Evaluation:
 class TestFigures:
     def test_the_base_rate_stands_beside_ours_and_beside_the_printed(self) -> None:
         runs = [run("google/gemma-2-9b-it"), run("llama"), run("qwen2.5-7b", method="vanilla")]
-        figure = base_rates(runs, seed=0)
-        table = figure.rows
+        picture = base_rates(runs, seed=0)
+        table, drawn = picture.tables["figure2"], picture.figure
         assert table["model"].tolist() == ["Gemma-2-9B-it", "llama"]
         # 10 of 40 at .5, and 30 with an error of .2.
         assert table["brier"].tolist() == pytest.approx([(10 * 0.25 + 30 * 0.04) / 40] * 2)
@@ -201,7 +201,6 @@ class TestFigures:
         known, stranger = table[["brier_gain_printed", "auroc_gain_printed"]].to_numpy()
         np.testing.assert_allclose(known, [gain, printed["auroc"] - 0.5])
         assert np.isnan(stranger).all()
-        drawn = figure.draw()
         assert_stands_alone(drawn, "95%", "Table 1")
         labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
         assert labels == ["Gemma-2-9B-it, SVAMP, paper", "llama, SVAMP, paper"]
@@ -213,12 +212,13 @@ class TestFigures:
 
     def test_support_of_the_null_where_right_and_where_nothing_is(self) -> None:
         runs = [run("llama", "direag_raw"), run("llama"), run("qwen2.5-7b", "direag_raw", n=1)]
-        figure = null_means(runs, seed=0)
-        assert figure.rows[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15], [0, 0]]
-        means = figure.rows.loc[0, ["correct", "absent", "difference"]].to_numpy(float)
+        picture = null_means(runs, seed=0)
+        table = picture.tables["figure3"]
+        assert table[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15], [0, 0]]
+        means = table.loc[0, ["correct", "absent", "difference"]].to_numpy(float)
         np.testing.assert_allclose(means, [0.1, 0.3, 0.2])
-        assert figure.rows.loc[1, ["absent", "difference_low"]].isna().all()
-        assert_stands_alone(figure.draw(), "95%", "before the final calibration")
+        assert table.loc[1, ["absent", "difference_low"]].isna().all()
+        assert_stands_alone(picture.figure, "95%", "before the final calibration")
 
     def test_gains_and_means_have_the_intervals_of_a_loop_over_resamples_and_leave_out_what_is_not_known(self) -> None:
         rng, n = np.random.default_rng(7), 80
@@ -229,8 +229,9 @@ class TestFigures:
         rows = rows.assign(null_probability=null, state_probability=np.where(absent, null, null / 2 + 0.01))
         unknown = rows.assign(correct=pd.array([None] * n, "boolean")), rows.assign(correct=False, null_probability=0.0)
         both = replace(run("llama", "direag_raw"), predictions=pd.concat([rows, *unknown]))
-        (found,) = null_means([both], seed=5).rows.to_dict("records")
-        (gain,) = base_rates([replace(both, predictions=rows.assign(method="direag"))], seed=5).rows.to_dict("records")
+        (found,) = null_means([both], seed=5).tables["figure3"].to_dict("records")
+        gains = base_rates([replace(both, predictions=rows.assign(method="direag"))], seed=5)
+        (gain,) = gains.tables["figure2"].to_dict("records")
         expected: dict[str, list[float]] = {"correct": [], "absent": [], "difference": [], "auroc": [], "brier": []}
         for weight in resample_weights(n, RESAMPLES, 5):
             p, away, picked, said = (np.repeat(values, weight) for values in (null, absent, right, stated))
@@ -249,7 +250,7 @@ class TestFigures:
         """The means of its own null probabilities of the set mid: see the README of the golden figures."""
         observations = Observations.read(golden / "mid.parquet")
         found = evaluate(observations, preset="release", methods=["direag_raw", "direag"], seed=20260517, n_resamples=1)
-        (row,) = null_means([found], seed=0).rows.to_dict("records")
+        (row,) = null_means([found], seed=0).tables["figure3"].to_dict("records")
         assert (row["correct"], row["absent"]) == pytest.approx((0.1990, 0.7439), abs=0.001)
 
 
