@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
-from analysis.display.document import Block, Cell, Column, Document, Picture, Section, Statements, Table, Terms
+from analysis.display.document import Block, Cell, Column, Picture, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.results import Result, axes_or_new
@@ -50,23 +50,6 @@ FEWEST_STANDARD_ERRORS, LEAST_DIFFERENCE = 2.0, 4.0
 BOOTSTRAP_LEVEL = 0.95
 _SHOWN = 10
 
-#: Title and caption of each picture.
-_PICTURES = {
-    "loo": (
-        "Which model predicts a left-out question best?",
-        "{n} questions, each predicted from all others. Bars: 2 standard errors of the difference either way.",
-    ),
-    "metrics": (
-        "Metrics minus those of the first",
-        "{n} questions, the same in all. Bars: 95% bootstrap interval of the paired difference. ↑ more is better, "
-        "↓ less.",
-    ),
-    "predictions": (
-        "How far do probabilities move, from {first} to {others}?",
-        "A point for each of {n} questions; above 0, {others} is surer of its answer than {first}. Lines: 90% interval "
-        "of the draws; one that holds 0 holds the probability of {first}.",
-    ),
-}
 _LOO_NOTE = (
     "elpd: log probability of the state that occurred, each question left out, before recalibration, summed; more is "
     f"better. A difference below {FEWEST_STANDARD_ERRORS:g} standard errors, or below {LEAST_DIFFERENCE:g}, tells "
@@ -117,21 +100,21 @@ class Comparison(Result):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the first table that has a picture on one pair of axes."""
         with axes_or_new(ax) as axes:
-            name = next(name for name in self.tables if name in _DRAW)
-            _DRAW[name](axes, self.tables[name])
+            name = next(name for name in self.tables if name in _PICTURES)
+            _PICTURES[name][-1](axes, self.tables[name])
         return axes
 
     def pictures(self) -> Iterator[Picture]:
         """Draw every table."""
-        for name, (title, caption) in _PICTURES.items():
+        first, *others = self.described
+        for name, (title, caption, draw) in _PICTURES.items():
             if name in self.tables:
                 table = self.tables[name]
+                words = {"n": table["n"].iloc[0], "first": first, "others": " or ".join(others)}
+                height = 4.6 if name == "predictions" else 0.6 + 0.3 * len(table)
                 with figure_style():
-                    height = 4.6 if name == "predictions" else 0.6 + 0.3 * len(table)
-                    first, *others = self.described
-                    words = {"n": table["n"].iloc[0], "first": first, "others": " or ".join(others)}
                     figure = headed_figure(title.format(**words), caption.format(**words), height, width=7.4)
-                    _DRAW[name](figure.subplots(), table)
+                    draw(figure.subplots(), table)
                 yield Picture(name, figure)
         if "parameters" in self.tables:
             yield parameters_picture(self.tables["parameters"])
@@ -151,12 +134,6 @@ class Comparison(Result):
         yield Statements(tuple(_verdict(tables, reference)))
         yield Terms("", tuple(self.described.items()))
         yield from parts
-
-    def document(self) -> Document:
-        """Return tables and pictures."""
-        tables = Section("tables", "Tables", tuple(self.blocks()))
-        pictures = Section("pictures", "Pictures", tuple(self.pictures()))
-        return Document("How do these compare?", ", ".join(self.described), "", (tables, pictures))
 
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
@@ -211,7 +188,7 @@ def compare(
     if fits:
         check_comparable(fits, same_questions=observations is None)
         tables["parameters"] = compared_parameters(fits)
-    if fits and all(fit.method == "nuts" for fit in fits.values()):
+    if len({fit.fingerprint for fit in fits.values()}) == 1 and all(fit.method == "nuts" for fit in fits.values()):
         tables["loo"] = compare_leave_one_out(fits, allow_weighted=allow_weighted)
     if evaluations:
         on_step("comparing evaluations")
@@ -340,7 +317,13 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
     from arviz_stats import ELPDDataLOO  # here: its import takes a second
     from arviz_stats import compare as compare_elpd
 
-    _check_alike(fits, allow_weighted=allow_weighted)
+    weighted = next((name for name, fit in fits.items() if fit.preset.is_weighted), None)
+    if weighted is not None and not allow_weighted:
+        raise DirEAGError(
+            f"{weighted} weighs questions unequally (null_target_weight {fits[weighted].preset.null_target_weight}), "
+            "which is not a probability model, so its leave-one-out density is none either; expected weight 1. Take "
+            "preset paper, or say allow_weighted=True to see the figures all the same."
+        )
     common = _common(fits.values())
     pointwise = pd.DataFrame({name: _by_cluster(fit, common) for name, fit in fits.items()})
     n, shared = len(pointwise), pointwise.max(axis=1)  # dividing a question's densities by one number changes nothing
@@ -395,28 +378,6 @@ def _by_cluster(fit: Fit, common: Sequence[str]) -> np.ndarray:
     return np.bincount(np.unique(of_common, return_inverse=True)[1], elpd)
 
 
-def _check_alike(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
-    first_name, first = next(iter(fits.items()))
-    for name, fit in fits.items():
-        if "loo" not in fit.tree.children:
-            raise DirEAGError(
-                f"{name} is a {fit.method.upper()} fit, a single point, which has no leave-one-out figures; expected "
-                "NUTS fits, or questions to predict (--obs). Fit with fit_nuts (direag fit --method nuts)."
-            )
-        if fit.fingerprint != first.fingerprint or _common([first, fit]) != _common([fit, first]):
-            raise DirEAGError(
-                f"{first_name} and {name} were fitted to different observations (SHA-256 "
-                f"{first.fingerprint[:8]}… and {fit.fingerprint[:8]}…); "
-                "expected the same, question by question. Fit them to one file."
-            )
-        if fit.preset.is_weighted and not allow_weighted:
-            raise DirEAGError(
-                f"{name} weighs questions unequally (null_target_weight {fit.preset.null_target_weight}), which is not "
-                "a probability model, so its leave-one-out density is none either; expected weight 1. Take preset "
-                "paper, or say allow_weighted=True to see the figures all the same."
-            )
-
-
 def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str]:
     if "loo" in tables:
         rows = tables["loo"]
@@ -428,7 +389,7 @@ def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str
     if "metrics" in tables:
         for row in tables["metrics"].query("metric == 'benefit'").to_dict("records"):
             ends = row["difference"], row["low"], row["high"]
-            if _in_sample(tables):
+            if tables["moved"]["fitted"].any():
                 yield (
                     f"In sample, where fits look too good, {row['model']} has a benefit of {number(row['second'])} and "
                     f"{reference} of {number(row['first'])}: no verdict. Leave --obs out, or give new questions."
@@ -447,10 +408,6 @@ def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str
             )
     if "parameters" in tables:
         yield from parameters_in_words(tables["parameters"])
-
-
-def _in_sample(tables: Mapping[str, pd.DataFrame]) -> bool:
-    return bool(tables["moved"]["fitted"].any())
 
 
 def _loo_table(table: pd.DataFrame) -> Table:
@@ -534,4 +491,23 @@ def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set_xlabel("difference")
 
 
-_DRAW = {"loo": _draw_loo, "metrics": _draw_differences, "predictions": draw_shifts}
+#: Title, caption and drawing of each picture.
+_PICTURES = {
+    "loo": (
+        "Which model predicts a left-out question best?",
+        "{n} questions, each predicted from all others. Bars: 2 standard errors of the difference either way.",
+        _draw_loo,
+    ),
+    "metrics": (
+        "Metrics minus those of the first",
+        "{n} questions, the same in all. Bars: 95% bootstrap interval of the paired difference. ↑ more is better, "
+        "↓ less.",
+        _draw_differences,
+    ),
+    "predictions": (
+        "How far do probabilities move, from {first} to {others}?",
+        "A point for each of {n} questions; above 0, {others} is surer of its answer than {first}. Lines: 90% interval "
+        "of the draws; one that holds 0 holds the probability of {first}.",
+        draw_shifts,
+    ),
+}

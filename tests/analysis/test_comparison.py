@@ -207,18 +207,19 @@ class TestLeaveOneOut:
         assert row["difference"] == pytest.approx(total)
         assert row["difference_se"] == pytest.approx(noise * N / np.sqrt(N - 1), abs=1e-9)
 
-    def test_what_is_not_alike_is_refused(self, nuts: Fit, point: Fit) -> None:
+    def test_a_weighted_likelihood_is_refused_unless_asked_for(self, nuts: Fit) -> None:
         heavy = presets.preset("bayes", null_target_weight="balanced").model_dump_json()
-        for other, says in (
-            (point, "other is a MAP fit, a single point, which has no leave-one-out figures"),
-            (replaced(nuts, "loo", observations_sha256="0" * 64), r"good and other were fitted to different obs"),
-            (Fit(nuts.tree.isel(problem=slice(None, None, -1))), "different observations"),
-            (replaced(nuts, "loo", preset=heavy), r"other weighs questions unequally \(null_target_weight balanced\)"),
-        ):
-            with pytest.raises(DirEAGError, match=says):
-                compare_leave_one_out({"good": nuts, "other": other}, allow_weighted=False)
-        found = compare_leave_one_out({"good": nuts, "other": other}, allow_weighted=True)
+        fits = {"good": nuts, "other": replaced(nuts, "loo", preset=heavy)}
+        with pytest.raises(DirEAGError, match=r"other weighs questions unequally \(null_target_weight balanced\)"):
+            compare(fits)
+        found = compare(fits, allow_weighted=True).table
         assert found.set_index("model")["is_weighted"].to_dict() == {"good": False, "other": True}
+
+    def test_fits_to_different_questions_are_compared_by_what_they_predict(self, nuts: Fit, labelled) -> None:
+        other = replaced(nuts, "loo", observations_sha256="0" * 64)
+        with pytest.raises(DirEAGError, match="good and other were fitted to different obs"):
+            compare({"good": nuts, "other": other})
+        assert "loo" not in compare({"good": nuts, "other": other}, labelled, n_resamples=5).tables
 
 
 class TestPredictions:
