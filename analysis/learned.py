@@ -4,13 +4,12 @@ Curves are means over the draws with equal-tailed intervals, which are NaN for a
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from analysis.display.document import Block, Column, LeftOut, Paragraph, Picture, Table, Terms, Verdict
 from analysis.display.style import RIGHT, diagonal, figure_style, headed_figure
@@ -18,7 +17,6 @@ from analysis.display.text import percent, shortened
 from analysis.parameters import compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.scoring import draw_columns
 from bayes_direag.commands.quality import voting_note
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
@@ -29,7 +27,6 @@ from bayes_direag.model.settings import Preset
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 #: Points of a curve, from 0 to 1 in steps of half a percent.
@@ -72,43 +69,14 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
 STATED_EDGES = np.arange(0, 101, 5)
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledReports:
-    """The reports on labelled, answered questions.
-
-    ``level_names``: the level of each column; the columns of a group have the same name. ``confidence`` (problem,
-    level): as stated, NaN without a usable report. ``correct`` (problem, level): whether the level's answer is right.
-    """
-
-    problem_id: tuple[str, ...]
-    level_names: tuple[str, ...]
-    confidence: Float[np.ndarray, "problem level"]
-    correct: Bool[np.ndarray, "problem level"]
-
-    @classmethod
-    def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
-        """Take the fitted questions of several fits, such as those of all folds, each question once."""
-        levels = {fit.fitted.groups or fit.fitted.level_names for fit in fits}
-        if len(levels) != 1:
-            raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
-        parts = [fit.fitted for fit in fits]
-        names = np.concatenate([np.array(part.problem_id, dtype=object) for part in parts])
-        kept = np.sort(np.unique(names, return_index=True)[1])
-        confidence, correct = (
-            np.concatenate(arrays)[kept]
-            for arrays in zip(*((part.confidence, part.correct) for part in parts), strict=True)
-        )
-        return cls(tuple(names[kept]), levels.pop(), confidence, correct)
-
-
-def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
-    """Count right and wrong answers of each level by the stated confidence, in bins of 5 points."""
+def stated_confidences(fit: Fit) -> pd.DataFrame:
+    """Count right and wrong answers of each level to the fitted questions by stated confidence, in bins of 5 points."""
     # most confidences are whole percentages; rounding keeps 15 % on an edge, which 0.15 * 100 misses
-    percent = np.round(reports.confidence * 100, 9)
+    percent = np.round(fit.fitted.confidence * 100, 9)
     place = np.searchsorted(STATED_EDGES[1:-1], percent, side="left")
     tables = []
-    for level, name in enumerate(reports.level_names):
-        usable, right = ~np.isnan(percent[:, level]), reports.correct[:, level]
+    for level, name in enumerate(fit.fitted.groups or fit.fitted.level_names):
+        usable, right = ~np.isnan(percent[:, level]), fit.fitted.correct[:, level]
         table = pd.DataFrame({"level": name, "low": STATED_EDGES[:-1], "high": STATED_EDGES[1:]})
         for outcome, kept in (("right", usable & right), ("wrong", usable & ~right)):
             table[outcome] = np.bincount(place[kept, level], minlength=len(table))
@@ -121,10 +89,11 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
 _NAMED_CURVES = 6
 
 
-def calibration_curves_figure(
-    curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
-) -> "Figure":
+def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture | LeftOut:
     """Draw the calibration curve of each level, one if all share it, over the stated confidences of all levels."""
+    if fit.variant == "count":
+        return LeftOut("calibration_curves", "variant count has none: every report counts in full")
+    curves, stated = calibration_curves(fit, interval_level), stated_confidences(fit)
     by_level = {str(name): rows for name, rows in curves.groupby("level", sort=False)}
     mean = np.array([rows["calibrated"].mean() for rows in by_level.values()])
     shared = len(by_level) > 1 and np.ptp([rows["calibrated"] for rows in by_level.values()], axis=0).max() < 1e-9
@@ -133,10 +102,9 @@ def calibration_curves_figure(
     named = [list(by_level)[place] for place in ([0] if shared else highest_first[places])]
     counts = (stated["right"] + stated["wrong"]).groupby(stated["low"]).sum()
     caption = (
-        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', pointwise')} "
-        f"{'All levels share one curve. ' if shared else ''}Dashed: as stated. What a report counts as is the share of "
-        "its level's weight that goes to its answer; the rest counts against all answers. Below: how often each "
-        f"confidence was stated, n = {counts.sum():,} usable reports."
+        f"{about} {_spread(curves, interval_level)} {'All levels share one curve. ' if shared else ''}Dashed: as "
+        "stated. What a report counts as is the share of its level's weight that goes to its answer; the rest counts "
+        f"against all answers. Below: how often each confidence was stated, n = {counts.sum():,} usable reports."
     )
     with figure_style():
         figure = headed_figure("What a stated confidence counts for", caption, 4.6)
@@ -154,21 +122,19 @@ def calibration_curves_figure(
         above.set(xlim=(0, 100), ylim=(0, 100), ylabel="counts as (%)")
         below.bar(counts.index, counts, 0.9 * (STATED_EDGES[1] - STATED_EDGES[0]), align="edge", color="0.45")
         below.set(xlabel="stated confidence (%)", ylabel="reports")
-    return figure
+    tables = {"calibration_curves": curves.assign(interval_level=interval_level), "calibration_curves_stated": stated}
+    return Picture("calibration_curves", figure, tables)
 
 
-def recalibration_figure(
-    curve: pd.DataFrame,
-    support: Float[np.ndarray, " problem"],
-    kind: str,
-    about: str,
-    interval_level: float,
-) -> "Figure":
+def recalibration_picture(fit: Fit, about: str, interval_level: float) -> Picture | LeftOut:
     """Draw the final probability against support, over the distribution of support (leave-one-out or in-sample)."""
+    if fit.recalibration.method == "none":
+        return LeftOut("recalibration", "there is none, so support is the final probability")
+    curve, support = recalibration_curve(fit, interval_level), fitted_support(fit)
+    kind = "leave-one-out" if "loo" in fit.tree else "in-sample"
     caption = (
-        f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', pointwise')} Dashed: support left as it "
-        f"is. Below: the {kind} support of the selected answers, n = {len(support)} fitted questions; where "
-        "there are none, the curve is extrapolated."
+        f"{about} {_spread(curve, interval_level)} Dashed: support left as it is. Below: the {kind} support of the "
+        f"selected answers, n = {len(support)} fitted questions; where there are none, the curve is extrapolated."
     )
     with figure_style():
         figure = headed_figure("From support to the probability of being right", caption, 4.6)
@@ -179,7 +145,9 @@ def recalibration_figure(
         below.hist(support, bins=np.linspace(0, 1, 41).tolist(), color="0.45")
         below.set_ylabel("questions")
         below.set_xlabel("support of the selected answer")
-    return figure
+    fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
+    tables = {"recalibration": curve.assign(interval_level=interval_level), "recalibration_support": fitted}
+    return Picture("recalibration", figure, tables)
 
 
 def _draw_band(
@@ -191,11 +159,11 @@ def _draw_band(
     axes.plot(x, y, color=color, linewidth=2, label=label)
 
 
-def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = "") -> str:
-    """Describe the band or bar, or why there is none."""
+def _spread(table: pd.DataFrame, interval_level: float) -> str:
+    """Describe the band, or why there is none."""
     if table["low"].isna().all():
         return "A point estimate, without intervals."
-    return f"{what}: mean and {interval_level:.0%} interval over the posterior draws{how}."
+    return f"Line and shaded area: mean and {interval_level:.0%} interval over the posterior draws, pointwise."
 
 
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
@@ -211,25 +179,9 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     about = describe_fit(fit)
     if fit.variant == "level":
         about += " Weight, bias and null gain trade off here: the prior, not the data, separates them."
-
-    def picture(name: str, figure: "Figure", table: pd.DataFrame, **others: pd.DataFrame) -> Picture:
-        return Picture(name, figure, {name: table.assign(interval_level=level), **others})
-
     yield parameters_picture(compared_parameters({"fit": fit}), about)
-    if fit.variant == "count":
-        yield LeftOut("calibration_curves", "variant count has none: every report counts in full")
-    else:
-        curves, stated = calibration_curves(fit, level), stated_confidences(LabelledReports.of_fits([fit]))
-        figure = calibration_curves_figure(curves, stated, about, level)
-        yield picture("calibration_curves", figure, curves, calibration_curves_stated=stated)
-    if fit.recalibration.method == "none":
-        yield LeftOut("recalibration", "there is none, so support is the final probability")
-        return
-    curve, support = recalibration_curve(fit, level), fitted_support(fit)
-    fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
-    kind = "leave-one-out" if "loo" in fit.tree else "in-sample"
-    figure = recalibration_figure(curve, support, kind, about, level)
-    yield picture("recalibration", figure, curve, recalibration_support=fitted)
+    yield calibration_picture(fit, about, level)
+    yield recalibration_picture(fit, about, level)
 
 
 def describe_fit(fit: Fit) -> str:

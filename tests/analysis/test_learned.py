@@ -3,13 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from scipy.special import expit, logit
 
 from analysis.display.text import interval, number
 from analysis.learned import (
     GRID,
-    LabelledReports,
     calibration_curves,
     convergence_block,
     fit_terms,
@@ -19,12 +17,12 @@ from analysis.learned import (
     stated_confidences,
 )
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import identified_draws
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.made import observe
 from tests.made_fits import made_fit, natural, replaced
 
 OBSERVATIONS = simulate_observations(30, seed=2)
@@ -74,40 +72,21 @@ def test_support_is_that_of_the_prediction_or_one_that_had_not_seen_the_question
     np.testing.assert_array_equal(fitted_support(nuts), nuts.left_out["support"])
 
 
-class TestLabelledReports:
-    def test_of_the_fits_of_a_cross_fit_each_question_once(self) -> None:
-        fold = np.arange(30) % 3
-        fits = [made_fit(OBSERVATIONS.select(fold != held_out), natural()) for held_out in range(3)]
-        found = LabelledReports.of_fits(fits)
-        order = [found.problem_id.index(name) for name in OBSERVATIONS.problem_id]
-        assert sorted(order) == list(range(30))
-        np.testing.assert_array_equal(found.confidence[order], OBSERVATIONS.confidence)
-        np.testing.assert_array_equal(found.correct[order], OBSERVATIONS.correct)
-        assert found.level_names == OBSERVATIONS.level_names
-        tree = fits[0].tree.copy()
-        tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign_coords(level=list("abcde")))
-        with pytest.raises(DirEAGError, match="saw fits with 2 different sets of levels"):
-            LabelledReports.of_fits([fits[0], Fit(tree)])
-
-    def test_bins_of_stated_confidences_hold_their_upper_edge(self) -> None:
-        confidence = np.array([[0.0, 1.0], [0.05, 0.95], [0.051, 0.15], [np.nan, 0.29]])
-        correct = np.array([[True, False], [False, True], [True, True], [False, True]])
-        table = stated_confidences(LabelledReports(tuple("abcd"), ("one", "two"), confidence, correct))
-        counted = table[(table["right"] > 0) | (table["wrong"] > 0)]
-        assert counted[["level", "low", "high", "right", "wrong"]].to_numpy().tolist() == [
-            ["one", 0, 5, 1, 1],
-            ["one", 5, 10, 1, 0],
-            ["two", 10, 15, 1, 0],
-            ["two", 25, 30, 1, 0],
-            ["two", 90, 95, 1, 0],
-            ["two", 95, 100, 0, 1],
-        ]
-        assert len(table) == 40
-        percent, right = np.arange(101)[:, None] / 100, np.ones((101, 1), bool)
-        every = LabelledReports(tuple(map(str, range(101))), ("one",), percent, right)
-        assert stated_confidences(every)["right"].tolist() == [6] + [5] * 19
-        nothing = LabelledReports((), ("one",), percent[:0], right[:0])
-        assert stated_confidences(nothing)[["right", "wrong"]].sum().sum() == 0
+def test_bins_of_stated_confidences_hold_their_upper_edge() -> None:
+    rows = [[("1", 0), ("2", 100)], [("2", 5), ("1", 95)], [("1", 5.1), ("1", 15)], [None, ("1", 29)]]
+    table = stated_confidences(made_fit(observe(*rows, gold="1", names=("one", "two")), natural(2)))
+    counted = table[(table["right"] > 0) | (table["wrong"] > 0)]
+    assert counted[["level", "low", "high", "right", "wrong"]].to_numpy().tolist() == [
+        ["one", 0, 5, 1, 1],
+        ["one", 5, 10, 1, 0],
+        ["two", 10, 15, 1, 0],
+        ["two", 25, 30, 1, 0],
+        ["two", 90, 95, 1, 0],
+        ["two", 95, 100, 0, 1],
+    ]
+    assert len(table) == 40
+    every = made_fit(observe(*[[("1", percent)] for percent in range(101)], gold="1"), natural(1))
+    assert stated_confidences(every)["right"].tolist() == [6] + [5] * 19
 
 
 @pytest.mark.parametrize(
@@ -173,7 +152,7 @@ def test_levels_in_groups(simulated: Observations) -> None:
     fit = made_fit(observations, natural(3))
     assert calibration_curves(fit)["level"].unique().tolist() == ["careful", "vanilla", "bold"]
     np.testing.assert_allclose(fitted_support(fit), fit.predict(observations)["support"])
-    stated = stated_confidences(LabelledReports.of_fits([fit]))
+    stated = stated_confidences(fit)
     found = stated.groupby("level", sort=False)[["right", "wrong"]].sum().sum(axis=1).to_dict()
     groups = pd.Series(observations.usable.sum(axis=0), observations.groups).groupby(level=0, sort=False).sum()
     assert found == groups.to_dict()
