@@ -13,19 +13,16 @@ import xarray as xr
 from analysis.display.document import (
     Block,
     Column,
-    Document,
     LeftOut,
     Picture,
-    Section,
     Severity,
     Table,
     Verdict,
     judged,
 )
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.reliability_figure import reliability_figure
 from analysis.display.results import Result, axes_or_new
-from analysis.display.style import RIGHT, row_labels
+from analysis.display.style import RIGHT, reliability_figure, row_labels
 from analysis.display.text import number
 from analysis.scores.calibration import Calibration, binned_reliability, judge_calibration
 from bayes_direag.data.remarks import level_remarks
@@ -177,14 +174,6 @@ class Diagnosis(Result):
         results = {name: binned_reliability(stated, right) for name, stated in left_out_probabilities(self.fit).items()}
         about = "Each fitted question predicted without its own label."
         yield Picture("left_out", reliability_figure(results, about))
-
-    def document(self) -> Document:
-        """Return the verdict, tables and pictures."""
-        sections = (
-            Section("checks", "Checks", tuple(self.blocks())),
-            Section("pictures", "Pictures", tuple(self.pictures())),
-        )
-        return Document("Can this posterior be believed?", repr(self.fit), "", sections)
 
     @property
     def record(self) -> dict[str, object]:

@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import ValidationError
 from tqdm.auto import tqdm
 
-from analysis.display.folders import ResultFolder, unreadable, write_record
+from analysis.display.folders import ResultFolder, write_record
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
@@ -340,7 +340,10 @@ def _read_table(path: Path, types: Mapping[str, str], own: Mapping[str, str]) ->
 
 
 def _unreadable(path: Path, error: Exception) -> DirEAGError:
-    return unreadable(path, f"{type(error).__name__} {error}", "direag evaluate", "Evaluate again.")
+    seen = " ".join(f"{type(error).__name__} {error}".split())[:200]
+    return DirEAGError(
+        f"{path}: this cannot be read; saw {seen}; expected it as direag evaluate writes it. Evaluate again."
+    )
 
 
 def evaluate(

@@ -1,18 +1,26 @@
 """The pictures of an evaluation, one function each, with the numbers in them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from analysis.display.document import Picture
-from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
+from analysis.display.style import (
+    REFERENCE,
+    RIGHT,
+    WRONG,
+    figure_style,
+    forest,
+    headed_figure,
+    reliability_figure,
+    row_labels,
+)
 from analysis.display.text import percent
 from analysis.evaluation import Evaluation
 from analysis.methods.registry import spoken
 from analysis.scores.calibration import binned_reliability
-from analysis.scores.scoring import scored_by_method
+from analysis.scores.scoring import scored_rows
 from analysis.scores.selective import risk_coverage
 
 _GREEN = "#009E73"
@@ -62,9 +70,11 @@ def benefit_picture(evaluation: Evaluation) -> Picture:
 
 def risk_coverage_picture(evaluation: Evaluation) -> Picture:
     """Draw the errors among the surest answers: of the method, the strongest rival, and votes if these are others."""
-    scores = scored_by_method(evaluation.predictions)
+    by_method = dict(list(evaluation.predictions.groupby("method")))
     names = [evaluation.method, evaluation.rival, *(["majority"] if "majority" not in evaluation.rival else [])]
-    curves = {name: risk_coverage(*scores[name].answered[:2]) for name in dict.fromkeys(names) if name in scores}
+    answered = {name: scored_rows(by_method[name]).answered for name in dict.fromkeys(names) if name in by_method}
+    curves = {name: risk_coverage(own.confidence, own.correct) for name, own in answered.items()}
+    worst = max(curve.loc[curve["coverage"] >= _LEAST_SHARE, "risk"].max() for curve in curves.values())
     with figure_style():
         figure = headed_figure("Errors among the surest answers", "", 3.2)
         axes = figure.subplots()
@@ -72,15 +82,9 @@ def risk_coverage_picture(evaluation: Evaluation) -> Picture:
         for colour, (name, curve) in zip((RIGHT, WRONG, _GREEN), curves.items(), strict=False):
             label = f"{spoken(name)}: {percent(curve['risk'].mean())} on average"
             axes.plot(100 * curve["coverage"], 100 * curve["risk"], color=colour, linewidth=2, label=label)
-        axes.set(xlim=(100 * _LEAST_SHARE, 100), ylim=(0, _highest(curves.values())))
+        axes.set(xlim=(100 * _LEAST_SHARE, 100), ylim=(0, min(100.0, 110 * np.fmax(worst, 1.2 * _MARKED_ERROR))))
         axes.set(xlabel="share answered, the surest first (%)", ylabel="errors (%)")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
     caption = f"Dashed: {percent(_MARKED_ERROR, 0)} errors."
     tables = {"risk_coverage": pd.concat(curves, names=["method", None]).reset_index(level=0)}
     return Picture("risk_coverage", figure, tables, caption)
-
-
-def _highest(curves: Iterable[pd.DataFrame]) -> float:
-    """Return the upper end of the axis of errors, in percent."""
-    worst = max(curve.loc[curve["coverage"] >= _LEAST_SHARE, "risk"].max() for curve in curves)
-    return float(min(100.0, 110 * np.fmax(worst, 1.2 * _MARKED_ERROR)))

@@ -23,7 +23,7 @@ from analysis.display.document import (
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import write_page
-from analysis.display.text import counted, difference_in_words, interval, is_clear, number, percent, with_interval
+from analysis.display.text import counted, difference_in_words, interval, is_clear, number, percent
 from analysis.evaluation import MANIFEST, Evaluation
 from analysis.learned import convergence_block, fit_pictures, fit_terms, learned_blocks
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
@@ -149,8 +149,8 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     )
     vote = rows.get(("majority", "accuracy_of_all"))
     if vote and vote["is_clear"] and vote["high"] < 0:
-        difference = with_interval(vote["difference"], vote["low"], vote["high"], signed=True)
-        yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({difference})."
+        gap, within = number(vote["difference"], signed=True), interval(vote["low"], vote["high"], signed=True)
+        yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({gap} {within})."
 
 
 def useful_thresholds(evaluation: Evaluation) -> pd.DataFrame:

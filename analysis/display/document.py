@@ -3,8 +3,7 @@
 Texts are escaped by every printer; only text in `backticks` is set as code.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -57,13 +56,6 @@ class Column(NamedTuple):
     holds: Literal["number", "name", "key", "prose"] = "number"
 
 
-class Line(NamedTuple):
-    """One line of a row: the row itself, or one of the details of its cells."""
-
-    cells: tuple[Cell, ...]
-    is_detail: bool
-
-
 class Table(NamedTuple):
     """A table whose first column names the rows.
 
@@ -94,13 +86,6 @@ class Table(NamedTuple):
 
         rows = tuple(tuple(cell(show(record)) for show in columns.values()) for record in records)
         return cls(caption, tuple(columns), rows, note, source, focus)
-
-    def lines(self) -> Iterator[Line]:
-        """Yield each row, and the details of its cells line by line."""
-        for row in self.rows:
-            yield Line(row, is_detail=False)
-            for texts in zip_longest(*(cell.detail.splitlines() for cell in row), fillvalue=""):
-                yield Line(tuple(map(Cell, texts)), is_detail=True)
 
 
 class Picture(NamedTuple):

@@ -52,12 +52,6 @@ def write_record(record: Mapping[str, object], path: Path) -> None:
         partial_path.write_text(f"{text}\n", encoding="utf-8")
 
 
-def unreadable(path: Path, seen: str, command: str, remedy: str) -> DirEAGError:
-    """Return the error of a file in a result folder that is not as the command writes it."""
-    seen = " ".join(seen.split())[:200]
-    return DirEAGError(f"{path}: this cannot be read; saw {seen}; expected it as {command} writes it. {remedy}")
-
-
 @dataclass(frozen=True)
 class ResultFolder:
     """A kind of result folder: its JSON ``record``, the names of its CSV tables and PNG figures, and other files."""

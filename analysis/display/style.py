@@ -1,7 +1,7 @@
 """How every figure looks, and how it is written: one style for one figure at a time; the user's own stays as it is."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,15 +68,14 @@ def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -
     return figure
 
 
-def forest(
-    axes: "Axes", estimates: pd.DataFrame, *, colour: str, marker: str = "o", filled: np.ndarray | bool = True
-) -> None:
+def forest(axes: "Axes", estimates: pd.DataFrame, *, colour: str, marker: str = "o") -> None:
     """Draw a value and both ends of its interval (three columns), a row from the top; no bar where an end is NaN."""
     value, low, high = estimates.to_numpy(float).T
     place = np.arange(len(value))[::-1]
     axes.hlines(place, low, high, color=colour, linewidth=2)
-    face = np.where(np.broadcast_to(filled, len(value)), colour, "white").tolist()
-    axes.scatter(value, place, s=36, marker=marker, color=face, edgecolor=colour, linewidth=1.5, zorder=3)
+    axes.scatter(
+        value, place, s=36, marker=marker, color=[colour] * len(value), edgecolor=colour, linewidth=1.5, zorder=3
+    )
     axes.set_ylim(-0.6, len(value) - 0.4)
 
 
@@ -88,6 +87,31 @@ def row_labels(axes: "Axes", labels: list[str]) -> None:
 def diagonal(axes: "Axes", upper: float = 1.0) -> None:
     """Draw the line on which the two axes are equal."""
     axes.plot([0, upper], [0, upper], color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+
+
+def reliability_figure(results: Mapping[str, pd.DataFrame], about: str = "") -> "Figure":
+    """Draw reliability diagrams side by side, each in the bins of the ECE over the numbers of answers in them.
+
+    ``results``: bins from :func:`~analysis.scores.calibration.binned_reliability` by what gives the probabilities.
+    ``about``: a sentence below the figure.
+    """
+    ticks = np.linspace(0, 1, 6)
+    with figure_style():
+        figure = headed_figure("How often answers are right, by the probability given", about, 4.4)
+        rows = figure.subplots(2, len(results), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 1])
+        for (above, below), (name, bins) in zip(rows.T, results.items(), strict=True):
+            diagonal(above)
+            above.vlines(bins["probability"], bins["right_low"], bins["right_high"], color=RIGHT, linewidth=2)
+            above.plot(bins["probability"], bins["right"], "o", color=RIGHT, clip_on=False)
+            above.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
+            look = {"align": "edge", "color": "0.55", "edgecolor": "white"}
+            bars = below.bar(bins["low"], bins["n"], bins["high"] - bins["low"], **look)
+            below.bar_label(bars, [str(n) if n else "" for n in bins["n"]], fontsize=9, padding=2)
+            below.margins(y=0.35)
+            below.set_xlabel(without_formulas(name))
+        rows[0, 0].set_ylabel("share right")
+        rows[1, 0].set_ylabel("answers")
+    return figure
 
 
 def without_formulas(text: str) -> str:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap, zip_longest
 
 import rich.table
 from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.text import Text
 
-from analysis.display.document import Block, Column, Paragraph, Severity, Statements, Table, Terms, Verdict
+from analysis.display.document import Block, Cell, Column, Paragraph, Severity, Statements, Table, Terms, Verdict
 from analysis.display.text import broken, name_parts
 from bayes_direag.commands.console import visible_text
 from bayes_direag.commands.options import plain_table, titled
@@ -108,18 +110,20 @@ class _ShownTable:
                 overflow="fold",
                 vertical="top" if has_prose else "bottom",
             )
-        for line in self.table.lines():
-            if line.is_detail and narrow:
-                continue
-            cells = []
-            for place, (cell, column) in enumerate(zip(line.cells, columns, strict=False)):
-                text = cell.text
-                if column.holds == "name":
-                    text = "\n".join(broken(text, self._least(place, narrow=narrow) + share))
-                elif column.holds == "number":
-                    text += "*" if "best" in cell.marks else " " * (place in best)
-                cells.append(visible_text(text, " ".join(_STYLES[mark] for mark in cell.marks)))
-            shown.add_row(*cells, style="dim" if line.is_detail else "")
+
+        def printed(place: int, cell: Cell) -> Text:
+            text, holds = cell.text, columns[place].holds
+            if holds == "name":
+                text = "\n".join(broken(text, self._least(place, narrow=narrow) + share))
+            elif holds == "number":
+                text += "*" if "best" in cell.marks else " " * (place in best)
+            return visible_text(text, " ".join(_STYLES[mark] for mark in cell.marks))
+
+        for row in self.table.rows:
+            shown.add_row(*starmap(printed, enumerate(row[:n])))
+            details = zip_longest(*("" if narrow else cell.detail.splitlines() for cell in row[:n]), fillvalue="")
+            for texts in details:
+                shown.add_row(*starmap(printed, enumerate(map(Cell, texts))), style="dim")
         return shown
 
 

@@ -8,21 +8,19 @@ UNDEFINED = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
 
 
-def number(value: float, decimals: int = 3, *, signed: bool = False, bare: bool = False) -> str:
+def number(value: float, decimals: int = 3, *, signed: bool = False) -> str:
     """Return a number with a true minus sign, without a sign if it rounds to zero; a dash if undefined.
-
-    ``bare`` leaves out the zero before the point.
 
     Examples
     --------
-    >>> number(0.0274), number(0.0274, signed=True), number(-0.0001), number(0.25, 2, bare=True)
-    ('0.027', '+0.027', '0.000', '.25')
+    >>> number(0.0274), number(0.0274, signed=True), number(-0.0001)
+    ('0.027', '+0.027', '0.000')
     """
     if math.isnan(value):
         return UNDEFINED
     size = f"{abs(value):.{decimals}f}"
     sign = "" if float(size) == 0 else _MINUS if value < 0 else "+" if signed else ""
-    return sign + (size.removeprefix("0") if bare else size)
+    return sign + size
 
 
 def percent(share: float, decimals: int = 1) -> str:
@@ -36,9 +34,7 @@ def percent(share: float, decimals: int = 1) -> str:
     return UNDEFINED if math.isnan(share) else f"{number(100 * share, decimals)}%"
 
 
-def interval(
-    low: float, high: float, decimals: int = 3, *, signed: bool = False, bare: bool = False, undefined: str = ""
-) -> str:
+def interval(low: float, high: float, decimals: int = 3, *, signed: bool = False, undefined: str = "") -> str:
     """Return an interval in brackets; a signed end has as many decimals as show its side of zero.
 
     Examples
@@ -51,7 +47,7 @@ def interval(
     if math.isnan(low) or math.isnan(high):
         return undefined
     places = [_decimals_that_show_the_side(end, decimals) if signed else decimals for end in (low, high)]
-    ends = (number(end, n, signed=signed, bare=bare) for end, n in zip((low, high), places, strict=True))
+    ends = (number(end, n, signed=signed) for end, n in zip((low, high), places, strict=True))
     return f"[{', '.join(ends)}]"
 
 
@@ -59,17 +55,6 @@ def _decimals_that_show_the_side(end: float, decimals: int, most: int = 9) -> in
     while end != 0 and decimals < most and float(f"{end:.{decimals}f}") == 0:
         decimals += 1
     return decimals
-
-
-def with_interval(value: float, low: float, high: float, *, signed: bool = False) -> str:
-    """Return a number with its interval behind it, if that is defined.
-
-    Examples
-    --------
-    >>> with_interval(0.027, 0.022, 0.033, signed=True), with_interval(0.5, float("nan"), float("nan"))
-    ('+0.027 [+0.022, +0.033]', '0.500')
-    """
-    return f"{number(value, signed=signed)} {interval(low, high, signed=signed)}".rstrip()
 
 
 def difference_in_words(

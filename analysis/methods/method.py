@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.scoring import Scored
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.equations import clipped_logit
 
@@ -53,11 +52,6 @@ class Answers:
         of_right = (self.distribution[:, :-1] * right).sum(axis=1)
         occurred = np.where(right.any(axis=1), of_right, self.distribution[:, -1])
         return np.where(observations.labelled & observations.answered, occurred, np.nan)
-
-    def scored(self, observations: Observations) -> Scored:
-        """Return the answers to labelled questions as the scores take them."""
-        cluster = observations.cluster_number
-        return Scored(self.confidence, self.is_right(observations), self.state_probability(observations), cluster)
 
 
 @dataclass(frozen=True)

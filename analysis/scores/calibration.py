@@ -169,23 +169,18 @@ def _simulated(
     return np.concatenate(parts, axis=1)
 
 
-def _share_right(correct: Correct, level: float) -> tuple[float, float, float]:
-    """Return the share of right answers and its Wilson interval; NaN without an answer."""
-    from scipy.stats import binomtest
-
-    if not len(correct):
-        return np.nan, np.nan, np.nan
-    low, high = binomtest(int(correct.sum()), len(correct)).proportion_ci(level, method="wilson")
-    return float(correct.mean()), low, high
-
-
 def binned_reliability(confidence: Confidence, correct: Correct, *, level: float = 0.95) -> pd.DataFrame:
     """Return mean confidence and share of right answers in each bin of the ECE, with Wilson intervals; NaN if empty."""
+    from scipy.stats import binomtest
+
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     edges, place = np.arange(N_BINS + 1) / N_BINS, bin_of(clipped)
     rows = []
     for number in range(N_BINS):
-        here = place == number
-        mean = clipped[here].mean() if here.any() else np.nan
-        rows.append((edges[number], edges[number + 1], int(here.sum()), mean, *_share_right(correct[here], level)))
+        stated, right = (values[place == number] for values in (clipped, correct))
+        found = (np.nan,) * 4
+        if len(right):
+            ends = binomtest(int(right.sum()), len(right)).proportion_ci(level, method="wilson")
+            found = stated.mean(), right.mean(), *ends
+        rows.append((edges[number], edges[number + 1], len(right), *found))
     return pd.DataFrame(rows, columns=["low", "high", "n", "probability", "right", "right_low", "right_high"])

@@ -42,8 +42,7 @@ class Chunk:
     @functools.cached_property
     def residual(self) -> Problems:
         """Correctness minus confidence."""
-        residual: Problems = self.correct - self.confidence
-        return residual
+        return np.asarray(self.correct - self.confidence)
 
     @functools.cached_property
     def order(self) -> Int[np.ndarray, " problem"]:
@@ -85,12 +84,10 @@ def last_of_ties(falling: Problems) -> Int[np.ndarray, " threshold"]:
 
 #: Number of bins of the ECE, the adaptive ECE, and the reliability diagram.
 N_BINS = 10
-
+#: Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` before anything is computed.
 MIN_CONFIDENCE = 1e-6
-"""Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` before anything is computed."""
-
+#: Most weights in a chunk: half a MiB for each temporary array, which stays in the cache.
 _CHUNK_ENTRIES = 2**16
-"""Most weights in a chunk: half a MiB for each temporary array, which stays in the cache."""
 
 
 class Metric:
@@ -209,8 +206,7 @@ def auroc(chunk: Chunk) -> Replicates:
     NaN if all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
     """
     hits, misses = chunk.operating_points
-    area: Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
-    return area
+    return np.asarray(np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1]))
 
 
 @Metric
@@ -267,14 +263,12 @@ def bin_of(confidence: Problems) -> Int[np.ndarray, " problem"]:
 
 
 def _mean(value: Problems, weight: _Weights) -> Replicates:
-    mean: Replicates = weight @ value / weight.sum(axis=1)
-    return mean
+    return np.asarray(weight @ value / weight.sum(axis=1))
 
 
 def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> Replicates:
     """Return the sum of the bins' absolute residual sums, divided by the number of questions."""
-    mean: Replicates = np.abs(gap).sum(axis=1) / weight.sum(axis=1)
-    return mean
+    return np.asarray(np.abs(gap).sum(axis=1) / weight.sum(axis=1))
 
 
 def _average_precision(hits: _Counts, misses: _Counts) -> Replicates:
@@ -309,14 +303,12 @@ def _check_weight(weight: np.ndarray, n_problems: int) -> np.ndarray:
     return weight
 
 
+#: Number of equal cells of [0, 1] over which :func:`smooth_ece` spreads the residuals.
 N_CELLS = 1024
-"""Number of equal cells of [0, 1] over which :func:`smooth_ece` spreads the residuals."""
-
+#: The search for smECE stops at this accuracy.
 _SMECE_TOLERANCE = 1e-6
-"""The search for smECE stops at this accuracy."""
-
+#: In units of 1 / sigma: the damping of higher wavenumbers is below 1e-19.
 _LAST_WAVE = 3.0
-"""In units of 1 / sigma: the damping of higher wavenumbers is below 1e-19."""
 
 
 def smooth_ece(
@@ -368,8 +360,7 @@ def smooth_error(
         middle = (low[rest] + high[rest]) / 2
         sigma[rest] = np.where(gained, np.clip(ahead, low[rest], high[rest]), middle)
         before[:, rest] = here, error
-    root: Float[np.ndarray, " replicate"] = (low + high) / 2
-    return root
+    return np.asarray((low + high) / 2)
 
 
 def _smoothed_error(
@@ -381,8 +372,7 @@ def _smoothed_error(
     waves = np.zeros((len(rest), N_CELLS))
     np.multiply(spectrum[rest, :n_waves], damping, out=waves[:, :n_waves])
     smoothed = scipy.fft.idct(waves, axis=1, overwrite_x=True)
-    error: Float[np.ndarray, " some"] = np.abs(smoothed, out=smoothed).sum(axis=1)
-    return error
+    return np.asarray(np.abs(smoothed, out=smoothed).sum(axis=1))
 
 
 def _residual_in_cell(
@@ -396,5 +386,4 @@ def _residual_in_cell(
     cell = np.clip(np.stack([left, left + 1], axis=1), 0, N_CELLS - 1).astype(np.intp)
     two_each = np.arange(0, cell.size + 1, 2)
     spread = scipy.sparse.csr_array((share.ravel(), cell.ravel(), two_each), shape=(len(confidence), N_CELLS))
-    in_cell: Float[np.ndarray, "replicate cell"] = residual @ spread
-    return in_cell
+    return np.asarray(residual @ spread)

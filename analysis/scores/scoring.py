@@ -72,22 +72,14 @@ def interval_columns(name: str, estimate: float, replicates: Replicates, level: 
     return {name: float(estimate), f"{name}_low": low, f"{name}_high": high}
 
 
-def mean_and_interval(
-    draws: Float[np.ndarray, "sample *shape"], level: float
-) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
-    """Return the mean over the draws and both ends of their equal-tailed interval, NaN for a single draw."""
-    mean = draws.mean(axis=0)
-    if len(draws) == 1:
-        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return mean, low, high
-
-
 def draw_columns(
     draws: Float[np.ndarray, "sample row"], level: float, name: str, low: str = "low", high: str = "high"
 ) -> dict[str, Float[np.ndarray, " row"]]:
-    """Return :func:`mean_and_interval` of every row as columns of these names."""
-    return dict(zip((name, low, high), mean_and_interval(draws, level), strict=True))
+    """Return the mean of every row over the draws, and both ends of its equal-tailed interval: NaN for one draw."""
+    mean, ends = draws.mean(axis=0), np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    if len(draws) == 1:
+        ends = np.full_like(ends, np.nan)
+    return {name: mean, low: ends[0], high: ends[1]}
 
 
 class Scored(NamedTuple):
@@ -178,25 +170,6 @@ def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
         return np.asarray(table[:, defined] @ value[defined] / table[:, defined].sum(axis=1))
 
 
-def score(
-    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, interval_level: float = 0.95
-) -> pd.DataFrame:
-    """Return the ``metrics`` of :class:`~analysis.evaluation.Evaluation` for its ``predictions``.
-
-    Parameters
-    ----------
-    predictions
-        Rows with ``method``, ``confidence`` (NaN without an answer), ``correct`` (missing without a label), and perhaps
-        ``state_probability`` and ``cluster``.
-    seed, n_resamples, interval_level
-        Seed, number of resamples, and probability of the intervals.
-    """
-    with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
-        for _, rows in predictions.groupby("method", sort=False):
-            scorer.add(rows)
-        return scorer.table()
-
-
 class Scorer:
     """Score one method after the other in a separate thread, while the next one is fitted or compiled.
 
@@ -259,11 +232,6 @@ def scored_rows(predictions: pd.DataFrame) -> Scored:
         rows["state_probability"].to_numpy(float) if "state_probability" in rows else None,
         rows["cluster"].to_numpy(int) if has_clusters else None,
     )
-
-
-def scored_by_method(predictions: pd.DataFrame) -> dict[str, Scored]:
-    """Take the answers to labelled questions by method, in the order in which the methods first appear."""
-    return {str(method): scored_rows(rows) for method, rows in predictions.groupby("method", sort=False)}
 
 
 def cluster_column(observations: Observations) -> pd.Series:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evaluation import Evaluation
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings
-from analysis.scores.scoring import score
+from analysis.scores.scoring import Scorer
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.presets import preset
@@ -85,6 +85,14 @@ def predictions(said: Mapping[str, Said]) -> pd.DataFrame:
         }
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
+
+
+def score(table: pd.DataFrame, *, seed: int, n_resamples: int, interval_level: float = 0.95) -> pd.DataFrame:
+    """Return the metrics of an evaluation with these predictions."""
+    with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
+        for _, rows in table.groupby("method", sort=False):
+            scorer.add(rows)
+        return scorer.table()
 
 
 def made_evaluation(

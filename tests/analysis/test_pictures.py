@@ -9,8 +9,7 @@ from matplotlib.text import Text
 
 from analysis.comparison import compare
 from analysis.display.document import LeftOut, Picture
-from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import figure_style
+from analysis.display.style import figure_style, reliability_figure
 from analysis.evaluation import Evaluation
 from analysis.explanation import explain
 from analysis.learned import calibration_curves, fit_pictures, recalibration_curve

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import analysis
+from analysis.display.document import Document, Section
 from analysis.display.page import write_page
 from analysis.display.results import Result
 from analysis.evaluation import Evaluation
@@ -50,7 +51,10 @@ def test_a_result_is_seen_drawn_and_written(results: Makers, name: str, tmp_path
     plt.switch_backend("agg")
     assert result.plot().figure is plt.gcf() is not ax.figure
     plt.close("all")
-    document = report_document(result) if isinstance(result, Evaluation) else result.document()
+    if isinstance(result, Evaluation):
+        document = report_document(result)
+    else:
+        document = Document("Title", "about", "", (Section("all", "All", (*result.blocks(), *result.pictures())),))
     write_page(document, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "data:image/webp" in page

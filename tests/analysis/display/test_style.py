@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_rgba
 
 from analysis.display.style import (
     figure_style,
@@ -32,11 +31,10 @@ def test_a_forest_runs_from_the_top():
         axes = figure.add_subplot()
         value, low, high = np.array([1.0, 2.0, 3.0]), np.array([0.5, np.nan, 2.5]), np.array([1.5, np.nan, 3.5])
         estimates = pd.DataFrame({"value": value, "low": low, "high": high})
-        forest(axes, estimates, colour="#0072B2", filled=np.array([True, False, True]))
+        forest(axes, estimates, colour="#0072B2")
         row_labels(axes, ["a", "b", "c"])
     (bars, dots) = axes.collections
     assert dots.get_offsets().tolist() == [[1, 2], [2, 1], [3, 0]]
-    assert dots.get_facecolor().tolist() == [list(to_rgba(colour)) for colour in ("#0072B2", "white", "#0072B2")]
     assert bars.get_segments()[0].tolist() == [[0.5, 2], [1.5, 2]]
     placed = {label.get_text(): place for label, place in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)}
     assert placed == {"a": 2, "b": 1, "c": 0}

@@ -120,8 +120,7 @@ class TestEveryMethod:
             assert np.isnan(found.confidence[3])
             answered = found.candidate >= 0
             assert np.isfinite(found.confidence[answered]).all()
-            scored = found.scored(tested)
-            assert np.isnan(np.asarray(scored.state_probability)[3])
+            assert np.isnan(found.state_probability(tested)[3])
 
 
 @pytest.mark.parametrize("way", ["map", "nuts"])

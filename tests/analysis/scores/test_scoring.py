@@ -18,13 +18,13 @@ from analysis.scores.scoring import (
     Scorer,
     accuracy_of_all,
     benefit,
+    draw_columns,
     log_score,
-    mean_and_interval,
     mean_score,
     percentile_interval,
     resample_weights,
-    score,
 )
+from tests.analysis.made import score
 
 
 def predictions(method: str, n: int, seed: int) -> pd.DataFrame:
@@ -113,8 +113,9 @@ class TestIntervals:
             expected = *np.nanquantile(values, [0.1, 0.9]), np.isnan(values).sum()
             assert percentile_interval(values, 0.8) == pytest.approx(expected, abs=1e-12), name
         assert np.isnan(metrics["auroc"]).any()
-        assert mean_and_interval(weight[:1].astype(float), 0.8)[0].tolist() == weight[0].tolist()
-        assert np.isnan(mean_and_interval(weight[:1].astype(float), 0.8)[1:]).all()
+        one = draw_columns(weight[:1].astype(float), 0.8, "mean")
+        assert one["mean"].tolist() == weight[0].tolist()
+        assert np.isnan([one["low"], one["high"]]).all()
         assert percentile_interval(np.array([1.0, math.nan, 3.0]), 0.5) == Interval(1.5, 2.5, 1)
         for values in evaluate_metrics([], [], resample_weights(0, 4, 0)).values():
             assert percentile_interval(values) == pytest.approx((math.nan, math.nan, 4), nan_ok=True)
