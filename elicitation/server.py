@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from elicitation import fetch, guard
 from elicitation.chat_engine import ChatEngine, RequestError
 from elicitation.engines import EngineError, EngineInfo
-from elicitation.fetch import Fetched, Request
+from elicitation.fetch import Fetched
 from elicitation.generation import ChatRequest, Generation
 
 GRACE = 15.0
@@ -223,8 +223,8 @@ class ServedEngine(ChatEngine):
             gpus *= int(given.get(name, "1"))
         changed = given.keys() & {"--quantization", "--cpu-offload-gb"}
         whole = not changed and given.get("--load-format", "auto") in ("auto", "safetensors")
-        request = Request(self.source, self.revision, given.get("--dtype", "auto"), gpus, whole)
-        command = (str(self._fetcher), fetch.__file__, json.dumps(request._asdict()))
+        wanted = {"repository": self.source, "revision": self.revision, "dtype": given.get("--dtype", "auto")}
+        command = (str(self._fetcher), fetch.__file__, json.dumps(wanted | {"gpus": gpus, "whole": whole}))
         with self._logged((*command, "--served-model-name", self.model)) as log:
             process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)
             try:

@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import AliasChoices, BaseModel, Field, JsonValue
 
@@ -34,13 +34,6 @@ class BatchLine(BaseModel):
         if isinstance(self.result, dict):
             return self.result.get("message") if self.result.get("type") == "succeeded" else None
         return self.response or self.output or (None if self.error else {})
-
-
-class Said(NamedTuple):
-    """One reply in a body, and why the model stopped."""
-
-    text: str
-    finish_reason: str | None
 
 
 def replies(log: Log) -> Iterator[Reply]:
@@ -78,8 +71,8 @@ def _place(log: Log, custom_id: str) -> tuple[str, str]:
     return (problem_id, level) if problem_id and custom_id not in log.names else (custom_id, "")
 
 
-def _said(log: Log, line: int, body: Any) -> list[Said]:
-    """Return the replies in the body of a chat completion, a completion, a response or a message; none without one."""
+def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
+    """Return the replies in a body of any form, each with why the model stopped; none without a body."""
     match body:
         case None:
             return []
@@ -121,8 +114,8 @@ def _said(log: Log, line: int, body: Any) -> list[Said]:
     return found
 
 
-def _one(message: object, finish_reason: object) -> Said:
-    return Said(text_of(message), None if finish_reason is None else str(finish_reason))
+def _one(message: object, finish_reason: object) -> tuple[str, str | None]:
+    return text_of(message), None if finish_reason is None else str(finish_reason)
 
 
 def text_of(message: object) -> str:

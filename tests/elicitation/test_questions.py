@@ -35,11 +35,18 @@ def lines(*rows: object) -> str:
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("question_cases.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["file"] for case in CASES])
-def test_a_file_is_read_without_guessing(case: dict[str, Any], tmp_path: Path) -> None:
-    """A case has a file, its content, and the options; what comes of it, and the odd rows with line and excerpt."""
-    data, path = case["content"].encode(), tmp_path / case["file"]
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+@pytest.mark.parametrize("case", CASES, ids=[case.get("error", case["file"]) for case in CASES])
+def test_a_file_is_read_without_guessing_or_refused(case: dict[str, Any], tmp_path: Path) -> None:
+    """A case has a file, its content, and the options; what comes of it, with the odd rows, or words of the error."""
+    path = tmp_path / case["file"]
+    if case["content"] is not None:
+        data = case["content"].encode(errors="surrogateescape")
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    if "error" in case:
+        with pytest.raises(DirEAGError) as error:
+            load_questions(path, **case["options"])
+        assert case["error"] in str(error.value)
+        return
     questions = load_questions(path, **case["options"])
     name, dataset, kind = case["about"].split()
     assert (questions.name, questions.kind) == (name, kind)
@@ -69,42 +76,6 @@ def test_a_limit_reports_only_the_rows_it_reaches(tmp_path: Path) -> None:
     path.write_text(lines(GSM8K[0], "odd", GSM8K[1], "odd"))
     limited = [load_questions(path, limit=n) for n in (1, 2, 9)]
     assert [(len(one.problems), len(one.odd_rows)) for one in limited] == [(1, 0), (2, 1), (2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "options", "complaint"),
-    [
-        ("none.jsonl", None, {}, "saw no such file; expected one of gsm8k, svamp, gsm_hard, or a"),
-        ("none.jsonl", None, {"limit": 0}, "limit of questions is 0"),
-        ("empty.jsonl", "", {}, "there is no question here"),
-        ("text.txt", "hello\nworld\n", {}, "there is no question here; saw 'hello"),
-        ("cut.json", '[{"question": "a"', {}, "this is not JSON"),
-        ("list.json", "[1, 2]", {}, "there is no question here"),
-        ("other.jsonl", '{"prompt": "a", "key": "b"}', {}, "no column 'question'; saw key, prompt"),
-        ("other.jsonl", '{"question": "a"}', {"columns": {"gold": "right"}}, "no column 'right'; saw question"),
-        ("blank.jsonl", '{"question": ""}', {}, "none of its 1 rows holds a question"),
-        ("bad.csv", 'question\n"a" b"\n', {}, "line 2: this is not CSV"),
-        ("row.csv", "question,gold\na,1\nb\n", {}, "line 3: this row has 1 cells"),
-        ("other.jsonl", '{"question": "a"}', {"columns": {"answer": "b"}}, "FIELD=NAME with one of question, gold, id"),
-        ("latin.jsonl", '{"question": "\udcff"}', {}, "this is not UTF-8 text"),
-        # what could not be written to an observation file is named with its line, before it is asked
-        ("own.jsonl", '\n{"problem_id": "NA", "question": "x"}', {}, "line 2: question 'NA': saw problem_id 'NA'"),
-        ("own.jsonl", '\n{"problem_id": "c", "question": "\\ud83d?"}', {}, "line 2: question 'c': saw question"),
-        (
-            "own.jsonl",
-            '{"problem_id": "c", "question": "x", "gold_answer": "\\udcff"}',
-            {"kind": "text"},
-            "line 1: question 'c': saw gold_answer",
-        ),
-    ],
-)
-def test_unusable_files_are_refused(
-    tmp_path: Path, name: str, content: str | None, options: dict[str, Any], complaint: str
-) -> None:
-    if content is not None:
-        (tmp_path / name).write_text(content, errors="surrogateescape")
-    with pytest.raises(DirEAGError, match=complaint):
-        load_questions(tmp_path / name, **options)
 
 
 @pytest.mark.parametrize(
