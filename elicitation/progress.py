@@ -212,8 +212,8 @@ class LiveView:
         self._tally = tally
         if self._console.is_terminal:
             facts = "\n".join(f"{name}  {value}" for name, value in facts_of(tally).items())
-            counts = {"completed": tally.n_done, "total": tally.n_questions}
-            self._bar.update(self._task, description="questions", facts=facts, **counts)
+            n, of = tally.n_done, tally.n_questions
+            self._bar.update(self._task, description="questions", completed=n, total=of, facts=facts)
         elif time.monotonic() - self._last_line >= self._interval:
             self._line(tally)
 

@@ -91,16 +91,21 @@ def elicit(
         sampling = sampling.model_copy(update={"repairs": min(sampling.repairs, protocol.repairs)})
     task = Task(protocol, sampling, seed, questions.kind)
     adaptive = None if policy is None else Adaptive(policy, task, questions, ask_at_once)
-    folder = Path(folder)
-    _claim(folder)
-    identity = _identity(questions, task, engine, adaptive)
-    with Journal(folder / "journal.jsonl", identity) as journal, view or nullcontext():
+    folder, identity = Path(folder), _identity(questions, task, engine, adaptive)
+    written, recorded = (folder / name for name in ("observations.jsonl", "journal.jsonl"))
+    if written.exists() and not (recorded.exists() and recorded.stat().st_size):
+        raise DirEAGError(
+            f"{folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without either. "
+            "Choose another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with Journal(recorded, identity) as journal, view or nullcontext():
         run = _Run(questions, task, engine, folder, adaptive, journal, view)
         run.write_manifest()
         try:
             if any(course.open_slots for course in run.courses.values()):
                 asyncio.run(run.fill(concurrency))
-            write_questions(run.records(), folder / "observations.jsonl")
+            write_questions(run.records(), written)
             run.session["outcome"], run.manifest["complete"] = "complete", True
         except BaseException as error:
             run.session["outcome"] = type(error).__name__
@@ -108,17 +113,6 @@ def elicit(
         finally:
             run.close()
     return run.tally
-
-
-def _claim(folder: Path) -> None:
-    """Create the folder of a run, or check that its contents are those of a run."""
-    journal = folder / "journal.jsonl"
-    if (folder / "observations.jsonl").exists() and not (journal.exists() and journal.stat().st_size):
-        raise DirEAGError(
-            f"{folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without "
-            "either. Choose another folder."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _identity(questions: QuestionSet, task: Task, engine: Engine, adaptive: Adaptive | None) -> dict[str, JsonValue]:
@@ -278,19 +272,13 @@ class _Run:
 
     def records(self) -> list[Question]:
         """Return the questions with their observations, and with what a policy has decided."""
-        return [
-            Question(
-                problem_id=problem.problem_id,
-                dataset=problem.dataset,
-                model=self.engine.model,
-                question=problem.question,
-                gold_answer=problem.gold_answer,
-                observations=self._observations(self.courses[problem.problem_id]),
-            ).model_copy(
-                update=None if self.adaptive is None else {"decision": self.adaptive.decision(problem.problem_id)}
-            )
-            for problem in self.questions.problems
-        ]
+        records = []
+        for problem in self.questions.problems:
+            reports = self._observations(self.courses[problem.problem_id])
+            record = Question(**vars(problem), model=self.engine.model, observations=reports)
+            decided = {} if self.adaptive is None else {"decision": self.adaptive.decision(problem.problem_id)}
+            records.append(record.model_copy(update=decided))
+        return records
 
     def close(self) -> None:
         """Record the results of the session in the manifest; a full disk does not replace an error of the session."""
