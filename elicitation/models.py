@@ -25,7 +25,6 @@ _RELEASED = PAPER.model_copy(update={"top_k": 50, "add_special_tokens": True})
 class ModelPreset:
     """How one model is served and sampled."""
 
-    name: str  # the last part of its name on the hub
     repository: str
     revision: str  # the commit that is served
     seed: int  # in the configuration of the released code, for subsets and folds, not for replies
@@ -33,25 +32,23 @@ class ModelPreset:
     server_arguments: tuple[str, ...] = _SERVED
 
 
-#: The models of the paper, by name.
+#: The models of the paper, by the last part of their names on the hub.
 MODELS: Mapping[str, ModelPreset] = {
-    preset.name: preset
+    preset.repository.rpartition("/")[2]: preset
     for preset in (
         ModelPreset(
-            "Qwen2.5-7B-Instruct",
             "Qwen/Qwen2.5-7B-Instruct",
             "a09a35458c702b33eeacc393d103063234e8bc28",
             seed=20260517,
             released=_RELEASED.model_copy(update={"top_k": 20, "repetition_penalty": 1.05}),
         ),
         ModelPreset(
-            "Mistral-7B-Instruct-v0.3",
             "mistralai/Mistral-7B-Instruct-v0.3",
             "c170c708c41dac9275d15a8fff4eca08d52bab71",
             seed=20260520,
             server_arguments=_SERVED + _HUGGING_FACE,
         ),
-        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", "11c9b309abf73637e4b6f9a3fa1e92e615547819", seed=20260526),
+        ModelPreset("google/gemma-2-9b-it", "11c9b309abf73637e4b6f9a3fa1e92e615547819", seed=20260526),
     )
 }
 
