@@ -1,19 +1,18 @@
 r"""Selective prediction with a guarantee: the questions to answer, so that a target accuracy is reached.
 
 Sort :math:`n` labelled and :math:`m` new questions together by probability, the highest first. If they are
-exchangeable, every choice of :math:`n` of them is equally likely to be the labelled ones, whether or not the
-probabilities are calibrated. For a number :math:`k`, chosen without labels, let :math:`B` be the least number for which
-the first :math:`B + k + 1` wrong answers include at most :math:`k` labelled ones with a (hypergeometric) probability of
-at most 1 - assurance. If they include more, *every* threshold with at most :math:`k` wrong labelled answers above it
-has at most :math:`B` wrong new ones above it. So the lowest such threshold is taken, and its :math:`m'` new questions
-are answered if :math:`B \le (1 - \text{target})\, m'`. Of all :math:`k`, the one that answers most in expectation is
-taken, according to the probabilities.
+exchangeable, every choice of :math:`n` of them is equally likely to be the labelled ones, calibrated or not. For a
+number :math:`k`, chosen without labels, let :math:`B` be the least number for which the first :math:`B + k + 1` wrong
+answers include at most :math:`k` labelled ones with a (hypergeometric) probability of at most 1 - assurance. If they
+include more, *every* threshold with at most :math:`k` wrong labelled answers above it has at most :math:`B` wrong new
+ones above it. The lowest such threshold is taken, and its :math:`m'` new questions are answered if :math:`B \le (1 -
+\text{target})\, m'`. The :math:`k` is the one that answers most in expectation, by the probabilities. As :math:`m`
+grows, :math:`B / m` tends to the bound of Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404.
 
-The guarantee is an average over all runs. For those that answer, the probabilities themselves have to support the
-target too: by them the number of wrong answers, a Poisson variable, is within the limit as probably as assured. As
-:math:`m` grows, :math:`B / m` tends to the bound of Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404.
+The guarantee is an average over all runs. So that it holds for those that answer, the probabilities have to support the
+target too: by them the number of wrong answers, a Poisson variable, is within the limit as probably as assured.
 
-Only whole clusters are exchangeable. So the first labelled and the first new question of each cluster count.
+Only whole clusters are exchangeable, so the first labelled and the first new question of each cluster count.
 """
 
 import math
@@ -59,6 +58,19 @@ class Threshold(NamedTuple):
     #: Whether the probabilities themselves support the target at some threshold.
     promised: bool
 
+    @property
+    def reason(self) -> str | None:
+        """Why nothing is answered; None if something is."""
+        if self.n_answered:
+            return None
+        if not self.n_new:
+            return "None of the new questions has an answer."
+        if not self.promised:
+            return "The probabilities themselves do not promise that accuracy at any threshold."
+        if (n := self.n_labelled) < self.n_needed:
+            return f"{self.n_new} new questions need at least {self.n_needed} labelled ones; there are {n}."
+        return f"Too many of the {self.n_labelled} labelled answers of highest probability are wrong."
+
 
 @dataclass(frozen=True, eq=False)
 class Abstention:
@@ -79,29 +91,15 @@ class Abstention:
 
     def record(self) -> dict[str, object]:
         """Return the decision as plain values; undefined ones as None."""
-        found = {**vars(self), **self.decision._asdict(), "reason": self.reason}
+        found = {**vars(self), **self.decision._asdict(), "reason": self.decision.reason}
         del found["table"], found["decision"]
         return {name: None if value != value else value for name, value in found.items()}  # NaN
-
-    @property
-    def reason(self) -> str | None:
-        """Why nothing is answered; None if something is."""
-        d = self.decision
-        if d.n_answered:
-            return None
-        if not d.n_new:
-            return "None of the new questions has an answer."
-        if not d.promised:
-            return "The probabilities themselves do not promise that accuracy at any threshold."
-        if d.n_labelled < d.n_needed:
-            return f"{d.n_new} new questions need at least {d.n_needed} labelled ones; there are {d.n_labelled}."
-        return f"Too many of the {d.n_labelled} labelled answers of highest probability are wrong."
 
     def text(self) -> str:
         """Return the decision and its guarantee in sentences."""
         d, accuracy = self.decision, f"an accuracy of {self.target:g}, with assurance {self.assurance:g}"
-        if self.reason is not None:
-            return f"No question is answered: no threshold reaches {accuracy}. {self.reason}"
+        if d.reason is not None:
+            return f"No question is answered: no threshold reaches {accuracy}. {d.reason}"
         approximate = " This makes it approximate." if self.source == "of the fit" else ""
         return (
             f"{d.n_answered} of {d.n_new + self.n_unusable} new questions are answered, those of probability "
@@ -121,28 +119,15 @@ def answer(
     assurance: float = 0.9,
     interval_level: float = 0.9,
 ) -> Abstention:
-    """Predict questions, and decide which of them to answer.
+    """Predict questions, and decide which of them to answer, as the fit's labels or others allow.
 
-    Parameters
-    ----------
-    fit
-        The fit that predicts them.
-    observations
-        The questions, in any form that :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` takes.
-    labelled
-        Labelled questions that the fit has not seen, of the same kind as the new ones; unlabelled ones are left out. By
-        default those of ``observations`` that are new to the fit, if others are unlabelled; else the fitted questions,
-        each predicted without its own label: by leave-one-out under NUTS, from four of five folds for a MAP.
-    target_accuracy, assurance
-        With probability ``assurance`` at least this share of the answers is right, or nothing is answered.
-    interval_level
-        Of the intervals in the table, as in :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`.
+    With probability ``assurance`` the share ``target_accuracy`` of the answers is right, or nothing is answered.
+    ``labelled`` are questions of the same kind that the fit has not seen. By default they are those of ``observations``
+    that are labelled and new to the fit, if others are unlabelled; else the fitted questions, each predicted without
+    its own label: by leave-one-out under NUTS, from four of five folds for a MAP.
 
-    Raises
-    ------
-    DirEAGError
-        If the fit has seen labelled questions, or they are also to be predicted; if no labelled question has an answer;
-        if no question is new; or if target, assurance or interval level are out of range.
+    Raises DirEAGError if the fit has seen labelled questions, or they are also to be predicted; if no labelled question
+    has an answer; if no question is new; or if target, assurance or interval level are out of range.
     """
     observations = observations_of(observations, fit.answers, fit.columns)
     predictions = fit.predict(observations, interval_level=interval_level)
@@ -161,7 +146,7 @@ def answer(
         source, known, new = "of the file itself", observations.select(own), new & ~own
     else:
         source, known = "of the fit", fit.fitted
-    known_probability, correct = _judged(fit, None if source == "of the fit" else known)
+    known_probability, correct = _judged(fit, known, source)
     if np.isnan(known_probability).all() or not new.any():
         raise DirEAGError(
             f"saw {np.isfinite(known_probability).sum()} labelled questions with a usable report, and {new.sum()} new "
@@ -189,19 +174,17 @@ def _first_of_clusters(observations: Observations) -> Numbers:
 
 
 def _judged(
-    fit: Fit, labelled: Observations | None
+    fit: Fit, known: Observations, source: str
 ) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
     """Return probabilities, and which answers are right; of the fitted questions, each without its own label."""
-    if labelled is not None:
-        predictions = fit.predict(labelled, warn=False)
-        return predictions["probability"].to_numpy(float), labelled.is_right(predictions["answer"])
-    if "loo" in fit.tree.children:
+    if source != "of the fit":
+        predictions = fit.predict(known, warn=False)
+    elif "loo" in fit.tree.children:
         return fit.left_out["probability"].to_numpy(), fit.left_out["correct"].to_numpy()
-    probability, correct = np.full(fit.n_questions, np.nan), np.zeros(fit.n_questions, bool)
-    for held_out in cross_fitted(fit.fitted, _FOLDS, fit.settings):
-        probability[held_out.index] = held_out.predictions["probability"]
-        correct[held_out.index] = fit.fitted.select(held_out.index).is_right(held_out.predictions["answer"])
-    return probability, correct
+    else:
+        parts = cross_fitted(known, _FOLDS, fit.settings)
+        predictions = pd.concat([part.predictions.set_index(part.index) for part in parts]).reindex(range(len(known)))
+    return predictions["probability"].to_numpy(float), known.is_right(predictions["answer"])
 
 
 def choose_threshold(
@@ -256,12 +239,9 @@ def wrong_bounds(n: int, m: int, target: float, assurance: float) -> tuple[Numbe
     The numbers go from 0 to the largest that could help with n labelled questions (at least 1) and m new ones.
     """
     most = n * (int(_allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
-    k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
-
-    def bound(number: int) -> int:
-        return bisect_left(range(m), x=True, key=lambda wrong: _holds(wrong, number, n, m, assurance))
-
-    return k, np.array([bound(number) for number in k.tolist()])
+    numbers = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
+    bounds = [bisect_left(range(m), x=True, key=lambda b, k=k: _holds(b, k, n, m, assurance)) for k in numbers.tolist()]
+    return numbers, np.array(bounds)
 
 
 def _holds(bound: int, k: int, n: int, m: int, assurance: float) -> bool:
@@ -289,6 +269,5 @@ def _tolerated(
 
 def _thresholds(probability: Float[np.ndarray, " question"]) -> tuple[np.ndarray, Numbers, np.ndarray]:
     """Return each distinct probability, the highest first, how many reach it, and how many of these should be wrong."""
-    thresholds, counts = np.unique(probability, return_counts=True)
-    thresholds, counts = thresholds[::-1], counts[::-1]
+    thresholds, counts = (values[::-1] for values in np.unique(probability, return_counts=True))
     return thresholds, np.cumsum(counts), np.cumsum(counts * (1 - thresholds))

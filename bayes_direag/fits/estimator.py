@@ -6,6 +6,7 @@ give a function of estimator, X and y. ``accuracy`` needs y in canonical form; w
 error into NaN, unless ``error_score="raise"``.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, WeightError
-from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.model import presets
@@ -26,20 +26,12 @@ from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import FitMethod, RecalibrationMethod, SamplingSettings
 
 
+@dataclass(eq=False, repr=False)
 class DirEAG(BaseEstimator):  # type: ignore[misc]
     """A fit by :func:`~bayes_direag.fit_map` or :func:`~bayes_direag.fit_nuts` as an estimator; it is in ``fit_``.
 
     X are :class:`~bayes_direag.Observations`, records, or a frame with a row a question; y are the gold answers, or
     None if X has them. ``GroupKFold`` with ``groups=observations.cluster_number`` keeps clusters together.
-
-    Parameters
-    ----------
-    method
-        ``map`` or ``nuts``, with ``preset``, ``sampling`` and ``seed`` as these functions have them.
-    recalibration
-        Method of the final calibration; None: the preset's.
-    answers
-        How the answers of frames and records are compared; None: inferred from the gold answers.
 
     Examples
     --------
@@ -50,21 +42,15 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     ((50,), (50, 2))
     """
 
-    def __init__(
-        self,
-        method: FitMethod = "map",
-        preset: PresetLike = "bayes",
-        recalibration: RecalibrationMethod | None = None,
-        sampling: SamplingSettings | None = None,
-        answers: AnswerKind | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.method = method
-        self.preset = preset
-        self.recalibration = recalibration
-        self.sampling = sampling
-        self.answers = answers
-        self.seed = seed
+    #: ``map`` or ``nuts``, with ``preset``, ``sampling`` and ``seed`` as these functions have them.
+    method: FitMethod = "map"
+    preset: PresetLike = "bayes"
+    #: Method of the final calibration; None: the preset's.
+    recalibration: RecalibrationMethod | None = None
+    sampling: SamplingSettings | None = None
+    #: How the answers of frames and records are compared; None: inferred from the gold answers.
+    answers: AnswerKind | None = None
+    seed: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "DirEAG":  # noqa: N803 - scikit-learn's names
         """Fit to the labelled questions of X, with y and weights in place of those in X, where these are given.
@@ -74,23 +60,22 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         """
         if self.method not in ("map", "nuts"):
             raise DirEAGError(f"DirEAG: there is no method {self.method!r}; expected map or nuts.")
-        settings = presets.preset(self.preset)
-        if self.recalibration is not None:
-            settings = presets.preset(settings, recalibration={"method": self.recalibration})
-        observations = _questions(X, y, self.answers)
+        changes = {} if self.recalibration is None else {"recalibration": {"method": self.recalibration}}
+        preset, observations = presets.preset(presets.preset(self.preset), **changes), _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)
             if not observations.weight.any():
                 raise WeightError("sample_weight: saw zero for every question; expected more for some. Correct it.")
         if self.method == "map":
-            self.fit_ = fit_map(observations, preset=settings, seed=self.seed)
+            self.fit_ = fit_map(observations, preset=preset, seed=self.seed)
         else:
-            self.fit_ = fit_nuts(observations, preset=settings, sampling=self.sampling, seed=self.seed)
+            self.fit_ = fit_nuts(observations, preset=preset, sampling=self.sampling, seed=self.seed)
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " question"]:  # noqa: N803
         """Return the canonical selected answer of each question; None where no report is usable."""
-        answers = self._fitted.predict(self._read(X))["answer"].astype(object)
+        questions = self._read(X)
+        answers = self.fit_.predict(questions)["answer"].astype(object)
         return np.asarray(answers.where(answers.notna(), None))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "question 2"]:  # noqa: N803
@@ -98,7 +83,8 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
 
         ``fit_.predict_candidates`` gives the probabilities of all candidates.
         """
-        right = self._fitted.predict(self._read(X))["probability"].fillna(0.0).to_numpy()
+        questions = self._read(X)
+        right = self.fit_.predict(questions)["probability"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
@@ -114,17 +100,13 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
             raise DirEAGError(
                 f"score: saw {len(observations)} questions, none with a gold answer; expected some. Give y."
             )
-        table = self._fitted.predict(known, warn=False)
+        table = self.fit_.predict(known, warn=False)
         right, probability = known.is_right(table["answer"]), table["probability"].fillna(0.0).to_numpy()
         return float(np.average(right - (right - probability) ** 2, weights=weight[observations.labelled]))
 
-    @property
-    def _fitted(self) -> Fit:
-        check_is_fitted(self)
-        return self.fit_
-
     def _read(self, X: Any, y: Any = None) -> Observations:  # noqa: N803
-        return _questions(X, y, self._fitted.answers, self._fitted.columns)
+        check_is_fitted(self)
+        return _questions(X, y, self.fit_.answers, self.fit_.columns)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

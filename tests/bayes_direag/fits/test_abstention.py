@@ -193,7 +193,7 @@ class TestWhichLabelsDecide:
         modestly = lambda *given, **how: predict(*given, **how).assign(probability=0.8)  # noqa: E731
         monkeypatch.setattr(Fit, "predict", modestly)
         many = answer(fit, NEW, LABELLED, target_accuracy=0.9)
-        assert many.reason == "The probabilities themselves do not promise that accuracy at any threshold."
+        assert many.decision.reason == "The probabilities themselves do not promise that accuracy at any threshold."
 
     @pytest.mark.parametrize(
         ("new", "labelled", "settings", "said"),

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_p
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, DirEAGError
@@ -145,7 +145,7 @@ class OnNumbers(DirEAG):
         return super().score(X, np.ones(len(X)))
 
     def _taken(self, X):  # noqa: N803
-        _ = self._fitted
+        check_is_fitted(self)
         return _questions(validate_data(self, X, reset=False))
 
     def __sklearn_tags__(self):
