@@ -99,6 +99,7 @@ def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: s
 
 def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(fit, observations, tmp_path) -> None:
     assert observations.signal_names == NAMES
+    assert [name for name, _ in fit.draws() if name.startswith("slope")] == [f"slope[{name}]" for name in NAMES]
     frame, path = observations.to_frame(), tmp_path / "all.csv"
     columns = ["confidence", "confidence_logprob", "confidence_words"]
     assert frame.columns[4:7].tolist() == columns

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations, fit_map, fit_nuts, preset
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag import Fit, Observations, fit_map, preset
 from tests.bayes_direag import brute_force
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
@@ -49,7 +48,7 @@ def test_a_label_is_right_as_often_as_its_prior_learns() -> None:
     """Where votes say nothing, the label that is mostly right is the more probable one."""
     silent = [dict(own, gold_answer="yes" if k % 4 else "no") for k, own in enumerate(RECORDS)]
     for number, record in enumerate(silent):
-        record["observations"] = [{"level": k, "answer": ("yes", "no")[(number + k) % 2]} for k in range(4)]
+        record["observations"] = [{"level": k, "answer": ("yes", "no")[(number + k) % 2]} for k in range(5)]
     fit = fit_map(Observations.from_records(silent))
     effects = fit.tree["posterior"]["label"].to_series().droplevel(["chain", "draw"])
     assert effects["yes"] > 0.1 > -0.1 > effects["no"]
@@ -86,8 +85,12 @@ def said(row: dict[str, object], judge: str) -> str:
     return next(report["answer"] for report in row["observations"] if report["level_name"] == judge)
 
 
-def test_nuts_has_labels_by_name() -> None:
-    sampled = fit_nuts(OBSERVATIONS, sampling=SamplingSettings(n_chains=2, n_warmup=60, n_draws=50))
+def test_draws_have_labels_by_name(fit: Fit) -> None:
+    modes, rng = fit.tree["unconstrained_posterior"].to_dataset(), np.random.default_rng(0)
+    raw = {
+        str(name): mode.to_numpy() + 0.1 * rng.standard_normal((2, 50, *mode.shape[2:])) for name, mode in modes.items()
+    }
+    sampled = Fit.from_draws(raw, OBSERVATIONS)
     assert sampled.tree["posterior"]["label"].dims == ("chain", "draw", "answer")
     assert [name for name, _ in sampled.draws() if name.startswith("label")] == ["label[no]", "label[yes]"]
     assert sampled.tree["loo"].sizes["problem"] == len(OBSERVATIONS)
