@@ -40,7 +40,8 @@ def build_vanilla_sample_prompt(question: str) -> str:
 
 
 def build_topk_prompt(question: str, k: int) -> str:
-    return f"Give {k} guesses under Top Answers:\\n\\nQuestion:\\n{question}"
+    if k:
+        return f"Give {k} guesses under Top Answers:\\n\\nQuestion:\\n{question}"
 """
 FILES = {
     "direag_core/prompts.py": PROMPTS,

@@ -215,7 +215,7 @@ class Stub:
         message = {"role": "assistant", "content": text}
         choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message}
         if request.get("logprobs"):  # the less probable, the longer a token is
-            tokens = re.findall(r"\s*\w+|\W", text)
+            tokens = [*re.findall(r"\s*\w+|\W", text), "\n"]
             choice["logprobs"] = {"content": [{"token": own, "logprob": -len(own) / 10} for own in tokens]}
         usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
         named = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
