@@ -79,13 +79,11 @@ def groups_of(table: LongTable, levels: Mapping[int, str]) -> tuple[str, ...] | 
 
 def _first_lines(table: LongTable, name: str) -> dict[tuple[int, str | None], int | None]:
     """Return each pair of a level and a text of its reports, and the line of the first question that has it."""
-    row = np.flatnonzero(table.is_report)
-    level, texts = table.numbers("level")[row].astype(int), table.texts(name)
-    _, first = np.unique(level * (len(texts.values) + 1) + texts.code[row], return_index=True)
-    return {
-        (int(level[place]), texts.value(row[place])): table.line_of(table.question[row[place]])
-        for place in np.sort(first).tolist()
-    }
+    rows, texts = np.flatnonzero(table.is_report), table.texts(name)
+    level = table.numbers("level")[rows].astype(int)
+    _, first = np.unique(level * (len(texts.values) + 1) + texts.code[rows], return_index=True)
+    places = zip(*(values[np.sort(first)].tolist() for values in (level, rows, table.question[rows])), strict=True)
+    return {(number, texts.value(row)): table.line_of(question) for number, row, question in places}
 
 
 def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:

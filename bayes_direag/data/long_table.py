@@ -497,7 +497,7 @@ def _converted(
     return columns
 
 
-def _percent(value: object, low: float, high: float) -> object:
+def _percent(value: object, low: int, high: int) -> object:
     """Return a confidence on a scale in percent; what is no number, or a percentage already, stays."""
     given = percentage(value)
     if is_percentage(value) or not isinstance(given, int | float) or isinstance(given, bool):

@@ -17,7 +17,7 @@ MISSING = frozenset((
 
 ConfidenceScale = Literal["percent", "fraction", "1-5", "0-10"]
 #: The least and the largest confidence on each scale.
-SCALES: Mapping[str, tuple[float, float]] = {"percent": (0, 100), "fraction": (0, 1), "1-5": (1, 5), "0-10": (0, 10)}
+SCALES: Mapping[str, tuple[int, int]] = {"percent": (0, 100), "fraction": (0, 1), "1-5": (1, 5), "0-10": (0, 10)}
 
 #: In place of a form of groups: every level is one of its own.
 NO_GROUPS = "none"
