@@ -11,7 +11,7 @@ from arviz_stats.base import array_stats
 from scipy.special import expit, logit
 
 from analysis.comparison import compare, compare_leave_one_out, moved, paired_metrics, predicted, side_by_side
-from analysis.display.text import difference_in_words, interval
+from analysis.display.text import difference_in_words
 from analysis.evaluation import Evaluation
 from analysis.fit_comparison import left_out_interval, out_of_sample
 from analysis.parameters import compared_parameters
@@ -126,15 +126,6 @@ class TestQuestionsKeptApart:
         assert table["n"].tolist() == [fits["nuts"].n_questions] * 2
         kept = nuts.left_out["elpd"].sel(problem=[*fits["nuts"].fitted.problem_id])
         assert table.loc["whole", "elpd"] == pytest.approx(kept.sum().item())
-
-
-def test_a_point_estimate_beside_a_posterior(point: Fit, nuts: Fit) -> None:
-    found = compare({"map": point, "nuts": nuts}, n_resamples=50)
-    assert list(found.tables) == ["metrics", "predictions", "parameters", "moved"]
-    assert found.tables["moved"]["fitted"].tolist() == [0, 0]
-    tables = [block for block in found.blocks() if hasattr(block, "columns")]
-    headers = [column.header.replace("\n", " ") for column in tables[0].columns]
-    assert headers == ["parameter", "map mode", "nuts median", "90% interval", "draws below", "shift"]
 
 
 def reached(fit: Fit, log_likelihood: np.ndarray) -> Fit:
@@ -375,10 +366,3 @@ def test_better_and_worse_need_the_interval_and_the_p_value(low: float, high: fl
     may_be_called = (low > 0 or high < 0) and p <= 0.05
     assert any(word in said for word in ("nuts is better", "nuts is worse")) == may_be_called
     assert ("neither is clearly better" in said) is not may_be_called
-
-
-@pytest.mark.parametrize("end", [-0.00017, 0.00017, -4e-7, 0.0004, 0.012])
-def test_an_end_shows_its_side_of_zero(end: float) -> None:
-    text = interval(min(end, 0.0), max(end, 0.0), signed=True)
-    assert ("\N{MINUS SIGN}" in text, "+" in text) == (end < 0, end > 0)
-    assert float(text[1:-1].replace("\N{MINUS SIGN}", "-").split(", ")[end > 0]) == pytest.approx(end, rel=0.5)

@@ -20,7 +20,7 @@ from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import Preset, SamplingSettings
+from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.conftest import METHODS
 from tests.analysis.made import made_evaluation, write_run
@@ -86,20 +86,16 @@ class TestWhole:
             found = fit.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
             np.testing.assert_allclose(rows["probability"], found["probability"], rtol=1e-12)
 
-    def test_its_manifest_has_settings_origin_and_versions(self, evaluation: Evaluation, home: Path) -> None:
-        manifest = json.loads((home / "evaluation" / MANIFEST).read_text())
-        settings, origin = manifest["settings"], manifest["observations"]
-        assert Preset.model_validate(settings.pop("preset")) == evaluation.settings.preset
-        expected = {"fit_method": "map", "sampling": None, "methods": list(METHODS), "vanilla_level": "vanilla"}
-        assert settings == expected | {"n_folds": 2, "seed": 1, "n_resamples": 50, "interval_level": 0.95}
-        asked = evaluation.observations
-        assert (origin.pop("questions"), origin.pop("answers")) == (82, "numeric")
-        assert (origin.pop("levels"), origin.pop("sha256")) == (list(asked.level_names), asked.fingerprint)
-        assert origin.pop("learned_sha256") == Fit.load(home / "fit.nc").fingerprint
-        unnamed = {"columns": [], "groups": None, "scale": None}
-        assert origin == {"datasets": ["simulated"], "models": ["simulated"]} | unnamed
-        assert manifest["test"] is None
-        assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
+    def test_its_record_has_settings_origin_and_versions(self, evaluation: Evaluation, home: Path) -> None:
+        settings, origin = evaluation.settings, evaluation.of
+        expected = {"fit_method": "map", "sampling": None, "methods": METHODS, "vanilla_level": "vanilla", "n_folds": 2}
+        expected |= {"preset": PRESETS["bayes"], "seed": 1, "n_resamples": 50, "interval_level": 0.95}
+        assert dict(settings) == expected
+        known = {"questions": 82, "answers": "numeric", "levels": evaluation.observations.level_names}
+        known |= {"sha256": evaluation.observations.fingerprint, "datasets": ("simulated",), "models": ("simulated",)}
+        known |= {"learned_sha256": Fit.load(home / "fit.nc").fingerprint, "columns": (), "groups": None, "scale": None}
+        assert (dict(origin), evaluation.record.test) == (known, None)
+        assert set(evaluation.record.versions) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
 
     def test_written_again_it_is_the_same(self, evaluation: Evaluation, home: Path, tmp_path: Path) -> None:
         evaluation.write(tmp_path / "again")

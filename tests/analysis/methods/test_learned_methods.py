@@ -7,8 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
@@ -64,13 +62,6 @@ class TestPlatt:
         said = platt(np.array([0.1, 0.2, 0.8, 0.9]), np.array([False, False, True, True]), np.array([0.1, 0.9]))
         assert 0.1 < said[0] < 0.3
         assert 0.7 < said[1] < 0.9
-
-    @settings(max_examples=15)
-    @given(st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=1, max_size=30))
-    def test_probabilities_in_any_case(self, pairs: list[tuple[int, bool]]) -> None:
-        tenths, right = (np.array(column) for column in zip(*pairs, strict=True))
-        said = platt(tenths / 10, right, np.linspace(0, 1, 11))
-        assert ((said >= 0) & (said <= 1)).all()
 
     def test_a_calibrated_method_selects_the_same_answers_and_says_one_half_without_a_label(self) -> None:
         everything = simulate_observations(120, seed=1)
@@ -173,13 +164,6 @@ class TestClassifiers:
         expected = expit(best[0] + (test - mean) / sd @ best[1:])
         found = VOTE_LOGISTIC.learn.make(0).fit(train, correct).predict_proba(test)[:, 1]
         np.testing.assert_allclose(found, expected, atol=1e-6)
-
-    def test_boosting_learns_a_step_that_no_line_has(self) -> None:
-        train = np.random.default_rng(2).uniform(-1, 1, (400, 1))
-        model = BOOSTED_STACK.learn.make(0).fit(train, np.abs(train[:, 0]) < 0.5)
-        said = model.predict_proba(np.array([[-0.8], [0.0], [0.8]]))[:, 1]
-        assert said[1] > 0.9
-        assert (said[[0, 2]] < 0.1).all()
 
     @pytest.mark.parametrize("name", CLASSIFIERS)
     def test_the_answer_is_the_majority_s_and_its_probability_is_learned(self, name: str) -> None:
