@@ -82,47 +82,30 @@ class EnoughReports(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A fit written by :meth:`Fit.export <bayes_direag.fits.fit.Fit.export>`, which predicts one question at a time.
+    """A fit written by :meth:`Fit.export <bayes_direag.fits.fit.Fit.export>`, which predicts one question at a time."""
 
-    Attributes
-    ----------
-    answers
-        How answers are compared.
-    scale
-        Whether confidences are percentages or fractions; None: percentages, and what looks like fractions is refused.
-    groups
-        The form of the names of levels that are in a group, as in :class:`~bayes_direag.data.columns.Columns`, or None.
-    levels
-        The levels of the fit; a group of levels counts as one.
-    voting
-        Levels that only vote: their reports need no confidence.
-    labels
-        The labels that all answers came from in the fit; none if they are no labels.
-    signals
-        The signals of a report that it uses; ``number`` is the stated confidence.
-    eps
-        Confidences are clipped to ``[eps, 1 - eps]``.
-    parameters
-        Natural parameters, each with a leading axis of posterior draws.
-    recalibration
-        The final calibration.
-    enough_reports
-        What fewer reports than those of the fitted questions do; None for a partial fit, whose probabilities hold.
-    made_by
-        The fit it was made from, and the versions of the packages.
-    """
-
+    #: How answers are compared.
     answers: AnswerKind
+    #: Whether confidences are percentages or fractions; None: percentages, and what looks like fractions is refused.
     scale: ConfidenceScale | None
+    #: The form of the names of levels that are in a group, as in :class:`~bayes_direag.data.columns.Columns`, or None.
     groups: str | None
+    #: The levels of the fit; a group of levels counts as one. Reports of those that only vote need no confidence.
     levels: tuple[str, ...]
     voting: frozenset[str]
+    #: The labels that all answers came from in the fit; none if they are no labels.
     labels: tuple[str, ...]
+    #: The signals of a report that it uses; ``number`` is the stated confidence.
     signals: tuple[str, ...]
+    #: Confidences are clipped to ``[eps, 1 - eps]``.
     eps: float
+    #: Natural parameters, each with a leading axis of posterior draws.
     parameters: Parameters
+    #: The final calibration.
     recalibration: Recalibration
+    #: What fewer reports than those of the fitted questions do; None for a partial fit, whose probabilities hold.
     enough_reports: EnoughReports | None
+    #: The fit it was made from, and the versions of the packages.
     made_by: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -142,17 +125,29 @@ class Predictor:
             raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
         if (scale := stored.get("scale")) not in (None, *SCALES):
             raise ValueError(f"saw the scale {scale!r}; expected one of {', '.join(SCALES)}, or null")
-        parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
         group_of(groups := stored.get("groups"), "")
-        levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
-        signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
-        final, made_by = read_recalibration(stored["recalibration"]), dict(stored["made_by"])
-        require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
-        voting = frozenset(stored["voting"]).intersection(levels)
-        too_high = stored["enough_reports"]
-        enough = None if too_high is None else EnoughReports(tuple(map(float, too_high)))
-        names = levels, voting, labels, signals
-        return cls(stored["answers"], scale, groups, *names, eps, parameters, final, enough, made_by)
+        levels, too_high = tuple(stored["levels"]), stored["enough_reports"]
+        predictor = cls(
+            answers=stored["answers"],
+            scale=scale,
+            groups=groups,
+            levels=levels,
+            voting=frozenset(stored["voting"]).intersection(levels),
+            labels=tuple(stored["labels"] or ()),
+            signals=tuple(stored.get("signals", ("number",))),
+            eps=float(stored["eps"]),
+            parameters=Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()}),
+            recalibration=read_recalibration(stored["recalibration"]),
+            enough_reports=None if too_high is None else EnoughReports(tuple(map(float, too_high))),
+            made_by=dict(stored["made_by"]),
+        )
+        predictor.require_usable(predictor.recalibration)
+        return predictor
+
+    def require_usable(self, final: Recalibration) -> None:
+        """Raise ValueError unless parameters and a final calibration are as many numbers as draws and levels need."""
+        names = {"levels": self.levels, "labels": self.labels, "signals": self.signals}
+        require_usable(self.parameters, final, eps=self.eps, **names)
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""

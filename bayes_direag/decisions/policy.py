@@ -19,14 +19,7 @@ from bayes_direag.decisions.asking import Asking, worth_a_person
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.selection import Recalibration
-from bayes_direag.predictor import (
-    Predictor,
-    read_content,
-    read_recalibration,
-    recalibration_content,
-    require_usable,
-    write_content,
-)
+from bayes_direag.predictor import Predictor, read_content, read_recalibration, recalibration_content, write_content
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,8 +255,7 @@ class Policy:
         if (n_draws := len(predictor.parameters.weight)) > 1:
             raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
         stopped, records = read_recalibration(own.pop("stopped")), [dict(row) for row in own.pop("forecast")]
-        names = {"levels": predictor.levels, "labels": predictor.labels, "signals": predictor.signals}
-        require_usable(predictor.parameters, stopped, eps=predictor.eps, **names)
+        predictor.require_usable(stopped)
         return cls(predictor, stopped=stopped, records=records, **own)
 
 

@@ -27,6 +27,39 @@ def partial(panel: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fi
 
 
 @pytest.fixture(scope="session")
+def partial_groups(panel: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    """The same of levels in groups."""
+    from tests.bayes_direag.fits.test_groups import grouped
+
+    fit = lambda _: fit_map(grouped(panel.select(slice(64))), partial=True)  # noqa: E731
+    return made_once(tmp_path_factory, "partial_groups", fit)
+
+
+@pytest.fixture(scope="session")
+def groups(simulated: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    """A fit to the first 120 of the simulated questions, with levels in groups."""
+    from tests.bayes_direag.fits.test_groups import grouped
+
+    return made_once(tmp_path_factory, "groups", lambda _: fit_map(grouped(simulated.select(slice(120)))))
+
+
+@pytest.fixture(scope="session")
+def votes(tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    """A fit to judges that only vote."""
+    from tests.bayes_direag.fits.test_votes import OBSERVATIONS
+
+    return made_once(tmp_path_factory, "votes", lambda _: fit_map(OBSERVATIONS))
+
+
+@pytest.fixture(scope="session")
+def signals(tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    """A fit to reports with three signals."""
+    from tests.bayes_direag.fits.test_signals import simulated_signals
+
+    return made_once(tmp_path_factory, "signals", lambda _: fit_map(simulated_signals()))
+
+
+@pytest.fixture(scope="session")
 def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
     sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000, target_accept=0.9)
     questions, preset = one_level.observations(), one_level.PRESET

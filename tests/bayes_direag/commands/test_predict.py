@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -77,15 +76,6 @@ def test_every_candidate(tmp_path, fitted, questions):
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
 
 
-def test_an_unknown_level_is_named(tmp_path, fitted, observations):
-    strange = tmp_path / "strange.jsonl"
-    strange.write_text(observations.read_text().replace('"cautious"', '"bold"'))
-    line = refuse("predict", fitted[0], strange, "--out", tmp_path / "p.csv")
-    assert "'bold'" in line
-    assert "very_cautious, cautious, vanilla" in line
-    assert not (tmp_path / "p.csv").exists()
-
-
 def test_what_cannot_be_asked(tmp_path, fitted, observations):
     labels = ("--out", tmp_path / "p.csv", "--labelled", observations)
     assert "--labelled is for --target-accuracy" in refuse("predict", fitted[0], observations, *labels)
@@ -94,29 +84,5 @@ def test_what_cannot_be_asked(tmp_path, fitted, observations):
     assert "in the second place; expected FIT, then OBS" in swapped
     line = refuse("predict", fitted[0], observations, "--out", tmp_path / "p.xlsx")
     assert "saw the suffix '.xlsx'; expected one of .csv, .jsonl, .parquet" in line
-
-
-@pytest.mark.parametrize("made_of", [b"", b"not a fit", b"\x89HDF\r\n\x1a\n and no more"])
-def test_not_a_fit(tmp_path, observations, made_of):
-    path = tmp_path / "fit.nc"
-    path.write_bytes(made_of)
-    assert f"{path}: not a fit" in refuse("predict", path, observations, "--out", tmp_path / "p.csv")
-    assert f"{path}: not a fit" in refuse("show", path)
-
-
-def test_a_table_under_other_names_is_fitted_alike(tmp_path, fitted, observations):
-    ours = Observations.read(observations, "numeric").to_frame()
-    names = {"problem_id": "id", "level_name": "prompt", "confidence": "p", "gold_answer": "truth"}
-    theirs = ours.drop(columns="level").rename(columns=names).assign(p=lambda table: table["p"] / 100)
-    table, out = tmp_path / "theirs.csv", ("--out", tmp_path / "q.csv")
-    theirs.to_csv(table, index=False)
-    pairs = [f"--column={pair}" for pair in ("question=id", "level=prompt", "confidence=p", "gold=truth")]
-    succeed("fit", table, "--out", tmp_path / "fit.nc", "--seed", 3, *pairs, "--scale", "fraction")
-    once, again = Fit.load(fitted[0]), Fit.load(tmp_path / "fit.nc")
-    assert again.level_names == tuple(dict.fromkeys(theirs["prompt"]))
-    known = once.predict(observations)
-    np.testing.assert_allclose(again.predict(table)["probability"], known["probability"], atol=1e-5)
-    assert "field id: this field is missing" in refuse("predict", fitted[0], observations, *out, *pairs)
-    assert "--column levl=prompt: expected FIELD=NAME" in refuse(
-        "predict", fitted[0], table, *out, "--column", "levl=prompt"
-    )
+    column = ("--out", tmp_path / "p.csv", "--column", "levl=prompt")
+    assert "--column levl=prompt: expected FIELD=NAME" in refuse("predict", fitted[0], observations, *column)

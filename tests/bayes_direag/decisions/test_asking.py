@@ -6,19 +6,13 @@ import pytest
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from tests.bayes_direag.fits.test_groups import grouped
 
 
-@pytest.fixture(params=["bayes", "paper", "groups"])
-def fit(request: pytest.FixtureRequest, partial: Fit, panel: Observations) -> Fit:
-    if request.param == "bayes":
-        return partial
-    some = panel.select(slice(64))
-    return (
-        fit_map(grouped(some), partial=True)
-        if request.param == "groups"
-        else fit_map(some, preset="paper", partial=True)
-    )
+@pytest.fixture(params=["partial", "paper", "partial_groups"])
+def fit(request: pytest.FixtureRequest, panel: Observations) -> Fit:
+    if request.param == "paper":
+        return fit_map(panel.select(slice(64)), preset="paper", partial=True)
+    return request.getfixturevalue(request.param)
 
 
 def test_the_gain_is_that_of_its_definition(fit: Fit) -> None:

@@ -17,7 +17,6 @@ from bayes_direag.decisions.policy import Policy
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import one_line, refuse, succeed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,8 +70,8 @@ class TestAsking:
         assert sorted(one["level"] for one in reports) == sorted(partial.level_names)
         assert (step.answer, step.probability, step.gain) == (None, None, 0.0)
 
-    def test_a_group_is_asked_as_often_as_a_labelled_question_was(self, panel):
-        policy = fit_map(grouped(panel.select(slice(64))), partial=True).policy(budget=1.0)
+    def test_a_group_is_asked_as_often_as_a_labelled_question_was(self, partial_groups):
+        policy = partial_groups.policy(budget=1.0)
         reports, _ = asked(policy, lambda name, n: {"group": name, "answer": str(n), "confidence": 70})
         names = [one["group"] for one in reports]
         assert [names.count(name) for name in policy.predictor.levels] == policy.most.tolist()

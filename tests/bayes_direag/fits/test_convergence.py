@@ -40,11 +40,11 @@ def test_each_fault_alone_is_enough(nuts: Fit, group, name, spoil, field) -> Non
 @pytest.mark.parametrize(("chains", "draws"), [(2, 300), (4, 1000)])
 def test_few_perfect_chains_are_accused(chains, draws):
     rng, accused = np.random.default_rng(0), 0
-    for _ in range(20):
+    for _ in range(10):
         perfect = rng.standard_normal((chains, draws, 42))
         largest = np.max(rhat(perfect, chain_axis=0, draw_axis=1))
         accused += not SamplerSummary(chains, chains * draws, largest, 1000.0, 1.0, 0).converged
-    assert accused <= 2
+    assert accused <= 1
 
 
 def test_the_scale_of_all_weights_is_not_judged(nuts: Fit) -> None:

@@ -45,27 +45,22 @@ def observations(simulated: Observations) -> Observations:
     return grouped(simulated.select(slice(0, 120)))
 
 
-@pytest.fixture(scope="module")
-def fit(observations: Observations) -> Fit:
-    return fit_map(observations)
-
-
-def test_a_fit_names_groups_as_its_levels(fit: Fit, observations: Observations) -> None:
+def test_a_fit_names_groups_as_its_levels(groups: Fit, observations: Observations) -> None:
     assert (observations.groups, observations.slots) == (
         ("careful", "careful", "vanilla", "bold", "bold"),
         (0, 0, 1, 2, 2),
     )
-    assert fit.level_names == observations.learned_levels == ("careful", "vanilla", "bold")
-    assert fit.fitted.groups == observations.groups
-    assert fit.parameters().query("parameter == 'weight'")["level"].tolist() == ["careful", "vanilla", "bold"]
+    assert groups.level_names == observations.learned_levels == ("careful", "vanilla", "bold")
+    assert groups.fitted.groups == observations.groups
+    assert groups.parameters().query("parameter == 'weight'")["level"].tolist() == ["careful", "vanilla", "bold"]
 
 
-def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observations: Observations) -> None:
+def test_the_order_of_reports_within_a_group_changes_nothing(groups: Fit, observations: Observations) -> None:
     shuffled = permuted(observations, seed=4)
     assert (shuffled.candidate != observations.candidate).any()
     again = fit_map(shuffled)
-    np.testing.assert_allclose(again.parameters()["mode"], fit.parameters()["mode"], rtol=1e-4, atol=1e-6)
-    pd.testing.assert_frame_equal(fit.predict(shuffled), fit.predict(observations), rtol=1e-12)
+    np.testing.assert_allclose(again.parameters()["mode"], groups.parameters()["mode"], rtol=1e-4, atol=1e-6)
+    pd.testing.assert_frame_equal(groups.predict(shuffled), groups.predict(observations), rtol=1e-12)
 
 
 def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "1") -> Question:
@@ -76,26 +71,26 @@ def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "
     return Question(problem_id=name, gold_answer=gold, observations=reports)
 
 
-def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> None:
+def test_a_question_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> None:
     said = [[("1", 80.0)], [("1", 80.0), ("2", 60.0)] * 4, [("2", 90.0)] * 7, []]
     new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
     assert new.n_levels == 8
-    table, values = fit.predict(new), brute_force.of_map(fit)
+    table, values = groups.predict(new), brute_force.of_map(groups)
     for own, found in zip(said[:-1], table["support"], strict=False):
         reports = [(0, answer, confidence / 100) for answer, confidence in own]
-        support = brute_force.support(brute_force.scores(reports, values, fit.preset.eps))
+        support = brute_force.support(brute_force.scores(reports, values, groups.preset.eps))
         del support["null"]
         assert found == pytest.approx(max(support.values()))
     assert table["n_used"].tolist() == [1, 8, 7, 0]
     for suffix in ("jsonl", "parquet", "csv"):
         new.write(tmp_path / f"new.{suffix}")
-        pd.testing.assert_frame_equal(fit.predict(tmp_path / f"new.{suffix}"), table)
-    done = predict_file(fit, tmp_path / "new.parquet", tmp_path / "p.parquet")
+        pd.testing.assert_frame_equal(groups.predict(tmp_path / f"new.{suffix}"), table)
+    done = predict_file(groups, tmp_path / "new.parquet", tmp_path / "p.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), table)
-    assert (fit.drift(done.sample).n_new, fit.estimate(new).n_answers) == (3, 3)
-    aligned = new.align(fit.level_names)
-    np.testing.assert_array_equal(fit.aligned(done.sample).usable.sum(axis=1), aligned.usable.sum(axis=1))
-    np.testing.assert_allclose(after_calibration(fit, aligned).confidence, table["probability"])
+    assert (groups.drift(done.sample).n_new, groups.estimate(new).n_answers) == (3, 3)
+    aligned = new.align(groups.level_names)
+    np.testing.assert_array_equal(groups.aligned(done.sample).usable.sum(axis=1), aligned.usable.sum(axis=1))
+    np.testing.assert_allclose(after_calibration(groups, aligned).confidence, table["probability"])
 
 
 @pytest.mark.slow
@@ -132,6 +127,6 @@ def test_groups_that_cannot_be(rows: list[tuple[str, str | None]], said: str) ->
         Observations.from_frame(pd.DataFrame(named).assign(answer=1, confidence=50), answers="numeric")
 
 
-def test_a_group_that_the_fit_does_not_know(fit: Fit) -> None:
+def test_a_group_that_the_fit_does_not_know(groups: Fit) -> None:
     with pytest.raises(LevelError, match="saw 'shy'; expected one of careful, vanilla, bold"):
-        fit.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))
+        groups.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))

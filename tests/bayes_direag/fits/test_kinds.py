@@ -35,12 +35,11 @@ def case(request, simulated: Observations, unlearnable: Observations) -> tuple[F
     if kind in PRESETS:
         return fit_map(simulated[:60], preset=PRESETS[kind]), new
     if kind == "groups":
-        return fit_map(grouped(simulated[:60])), grouped(simulated[60:90])
-    if kind == "votes":
-        return fit_map(test_votes.OBSERVATIONS), test_votes.OBSERVATIONS[:30]
-    if kind == "signals":
-        questions = test_signals.simulated_signals()
-        return fit_map(questions), questions[:30]
+        new = grouped(simulated[120:150])
+    elif kind == "votes":
+        new = test_votes.OBSERVATIONS[:30]
+    elif kind == "signals":
+        new = test_signals.simulated_signals()[:30]
     return request.getfixturevalue(kind), new
 
 

@@ -13,11 +13,10 @@ import pytest
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationMethod
 from bayes_direag.predictor import Predictor
-from tests.bayes_direag.fits.test_groups import grouped
 from tests.made_fits import made_fit
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,8 +31,8 @@ def exported(simulated: Observations, tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
-def test_groups_report_often_but_each_of_their_levels_once(simulated: Observations) -> None:
-    predictor = fit_map(grouped(simulated)[:60]).predictor
+def test_groups_report_often_but_each_of_their_levels_once(groups: Fit) -> None:
+    predictor = groups.predictor
     runs = [{"group": "bold", "answer": answer, "confidence": 90} for answer in (3, 3, "3.0", "no number")]
     said = predictor.predict(runs)
     assert (said["answer"], said["n_used"]) == ("3", 3)

@@ -33,11 +33,6 @@ def records(observations: Observations) -> list[dict[str, object]]:
     return [question.model_dump(mode="json", exclude_none=True) for question in observations.questions]
 
 
-@pytest.fixture(scope="module")
-def fit(observations: Observations) -> Fit:
-    return fit_map(observations, preset=IN_SAMPLE)
-
-
 def test_questions_are_of_one_pattern_only_if_all_signals_are_equal(observations: Observations) -> None:
     rows = np.r_[0:60, 0:60, 20:60]
     counted = LikelihoodData.of(observations.select(rows), preset=IN_SAMPLE).counted()
@@ -66,15 +61,15 @@ def test_one_signal_is_the_stated_confidence_however_it_is_written(observations,
 
 
 def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
-    fit: Fit, records: list[dict[str, object]], tmp_path: Path
+    signals: Fit, records: list[dict[str, object]], tmp_path: Path
 ) -> None:
     reports = [dict(own) for own in records[0]["observations"]]
     reports[0] |= {"confidence": None, "confidences": {"words": 30}}
     reports[1] |= {"confidence": None, "confidences": {"words": None}}
     found = Observations.from_records([dict(records[0], observations=reports), *records[1:]])
-    row = fit.predict(found).iloc[0]
+    row = signals.predict(found).iloc[0]
     assert row.n_used == len(reports) - 1
-    fit.export(tmp_path / "fit.json")
+    signals.export(tmp_path / "fit.json")
     said = Predictor.load(tmp_path / "fit.json").predict(reports)
     assert said["n_used"] == row.n_used
     assert said["support"] == pytest.approx(row.support, rel=1e-12)
@@ -97,15 +92,15 @@ def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: s
     assert said in str(raised.value)
 
 
-def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(fit, observations, tmp_path) -> None:
+def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(signals, observations, tmp_path) -> None:
     assert observations.signal_names == NAMES
-    assert [name for name, _ in fit.draws() if name.startswith("slope")] == [f"slope[{name}]" for name in NAMES]
+    assert [name for name, _ in signals.draws() if name.startswith("slope")] == [f"slope[{name}]" for name in NAMES]
     frame, path = observations.to_frame(), tmp_path / "all.csv"
     columns = ["confidence", "confidence_logprob", "confidence_words"]
     assert frame.columns[4:7].tolist() == columns
     frame[columns] /= 100
     fractions = Observations.from_frame(frame, scale="fraction")
-    pd.testing.assert_frame_equal(fit.predict(fractions), fit.predict(observations))
+    pd.testing.assert_frame_equal(signals.predict(fractions), signals.predict(observations))
     with pytest.raises(ObservationError, match="look like fractions"):
         Observations.from_frame(frame)
     path.write_text("problem_id,level,answer,confidence,confidence_words,gold_answer\na,0,1,80,120,1\n")

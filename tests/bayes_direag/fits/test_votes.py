@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations, fit_map, preset
+from bayes_direag import Fit, Observations, fit_map
+from bayes_direag.model.selection import distribution
 from tests.bayes_direag import brute_force
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
@@ -28,19 +29,15 @@ RECORDS = panel(120, seed=1)
 OBSERVATIONS = Observations.from_records(RECORDS)
 
 
-@pytest.fixture(scope="module")
-def fit() -> Fit:
-    return fit_map(OBSERVATIONS, preset=preset("bayes", recalibration={"method": "none"}))
-
-
-def test_a_label_not_met_before_has_no_prior(fit: Fit) -> None:
-    values = brute_force.of_map(fit)
+def test_a_label_not_met_before_has_no_prior(votes: Fit) -> None:
+    values = brute_force.of_map(votes)
     assert OBSERVATIONS.voting == tuple(JUDGES)
     assert set(values["label"]) == {"no", "yes"}
     assert "slope" not in values
     other = [{"problem_id": "a", "observations": [{"level": 0, "level_name": "good", "answer": "unsure"}]}]
-    expected = brute_force.support(brute_force.scores([(0, "unsure", float("nan"))], values, fit.preset.eps))
-    found = fit.predict_candidates(Observations.from_records(other, "text"))["probability"]
+    new = votes.aligned(Observations.from_records(other, "text"))
+    expected = brute_force.support(brute_force.scores([(0, "unsure", float("nan"))], values, votes.preset.eps))
+    (found,) = distribution(votes.reports(new), votes.predictor.parameters)
     assert found.tolist() == pytest.approx([expected["unsure"], expected[brute_force.NULL]])
 
 
@@ -85,8 +82,8 @@ def said(row: dict[str, object], judge: str) -> str:
     return next(report["answer"] for report in row["observations"] if report["level_name"] == judge)
 
 
-def test_draws_have_labels_by_name(fit: Fit) -> None:
-    modes, rng = fit.tree["unconstrained_posterior"].to_dataset(), np.random.default_rng(0)
+def test_draws_have_labels_by_name(votes: Fit) -> None:
+    modes, rng = votes.tree["unconstrained_posterior"].to_dataset(), np.random.default_rng(0)
     raw = {
         str(name): mode.to_numpy() + 0.1 * rng.standard_normal((2, 50, *mode.shape[2:])) for name, mode in modes.items()
     }
