@@ -40,7 +40,10 @@ class Adaptive:
         self._steps: dict[str, Step] = {}  # the last one on each question that is done
         self._check(questions)
         self._first: list[str] = []
-        while len(self._first) < at_once and (name := self._next_after_nothing()) is not None:
+        while len(self._first) < at_once:
+            unanswered = [{"group": name, "answer": None} for name in self._first]
+            if (name := self._policy.next(unanswered).ask) is None:
+                break
             self._first.append(name)
 
     @property
@@ -87,10 +90,6 @@ class Adaptive:
         """Return the name under which the fit has learned the slot's reports: of its group, or else of its level."""
         level, group = self._task.level_of(slot)
         return group or group_of(self._policy.predictor.groups, level) or level
-
-    def _next_after_nothing(self) -> str | None:
-        """Return the level to ask if those that are asked at once give no answer."""
-        return self._policy.next([{"group": name, "answer": None} for name in self._first]).ask
 
     def _check(self, questions: QuestionSet) -> None:
         protocol, answers = self._task.protocol, self._policy.predictor.answers

@@ -17,7 +17,7 @@ from elicitation.models import choose_sampling, find_preset, released_seed
 from elicitation.parsing import count_words, tell_unknown
 from elicitation.progress import LiveView, Tally, levels_table
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
-from elicitation.questions import QuestionSet, load_questions
+from elicitation.questions import load_questions
 from elicitation.run import elicit
 
 if TYPE_CHECKING:
@@ -152,7 +152,10 @@ def elicit_command(
     wording = wording if prompts_from is None else "paraphrased"
     seed = released_seed(preset, wording) if seed is None else seed
     asked = asked if sample is None else asked.sample(sample, seed)
-    _tell_odd_rows(asked)
+    for row in asked.odd_rows[:5]:
+        err.print(f"{asked.name}, line {row.line}: {row.reason} ({row.excerpt})")
+    if len(asked.odd_rows) > 5:
+        err.print(f"... and {len(asked.odd_rows) - 5} more odd rows; manifest.json lists them all.")
     prompts = load_protocol(protocol, levels, wording, form, prompts_from)
     sampling = choose_sampling(preset, wording, overrides or ())
     of_levels = any(level.is_asked_elsewhere for level in prompts.levels)
@@ -174,31 +177,13 @@ def elicit_command(
     else:
         from elicitation.chat_engine import connect
 
-        here = (
-            serve(str(model), vllm_args, target, vllm_python, timeout, reproducible=sampling.reproducible)
-            if served and not all(level.is_asked_elsewhere for level in prompts.levels)
-            else None
-        )
-        engine = connect(
-            prompts.levels,
-            base_url or (),
-            model,
-            served=here,
-            key_variable=key_variable,
-            timeout=timeout,
-        )
-    tally = elicit(
-        asked,
-        prompts,
-        engine,
-        target,
-        sampling,
-        seed,
-        concurrency,
-        LiveView(err),
-        policy=decider,
-        ask_at_once=ask_at_once,
-    )
+        here = None
+        if served and not all(level.is_asked_elsewhere for level in prompts.levels):
+            here = serve(str(model), vllm_args, target, vllm_python, timeout, reproducible=sampling.reproducible)
+        places = (prompts.levels, base_url or (), model)
+        engine = connect(*places, served=here, key_variable=key_variable, timeout=timeout)
+    run = (asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
+    tally = elicit(*run, policy=decider, ask_at_once=ask_at_once)
     _show(tally, target, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
 
 
@@ -245,13 +230,6 @@ def serve(
         err.print(f"fetching {model}")
         asyncio.run(engine.fetch())
     return engine
-
-
-def _tell_odd_rows(questions: QuestionSet) -> None:
-    for row in questions.odd_rows[:5]:
-        err.print(f"{questions.name}, line {row.line}: {row.reason} ({row.excerpt})")
-    if len(questions.odd_rows) > 5:
-        err.print(f"... and {len(questions.odd_rows) - 5} more odd rows; manifest.json lists them all.")
 
 
 def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:

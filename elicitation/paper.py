@@ -138,7 +138,11 @@ def paper_command(
     require_parent(target)
     folders = _folders(_names(models), target)
     parts = planned_runs(_names(datasets), questions, limit, prompts_from)
-    urls = _urls(base_url, list(folders))
+    servers: Sequence[str | None] = base_url or [None]
+    if len(servers) not in (1, len(folders)):
+        raise DirEAGError(
+            f"--base-url: saw {len(servers)} servers for {len(folders)} models; expected one for all, or one for each."
+        )
     known = {model: find_preset(model) for model in folders}
     sampling = {model: choose_sampling(preset, "paraphrased") for model, preset in known.items()}
     err.print(estimate(parts, folders, max(settings.max_tokens or 0 for settings in sampling.values())))
@@ -151,8 +155,8 @@ def paper_command(
     seeds = {model: released_seed(known[model], "paraphrased") if seed is None else seed for model in folders}
     missing = {model: [part for part in parts if part.n_left(folder)] for model, folder in folders.items()}
     engines = {
-        model: _engine(model, urls[model], folders[model], vllm_args, vllm_python)
-        for model in folders
+        model: _engine(model, url, folder, vllm_args, vllm_python)
+        for (model, folder), url in zip(folders.items(), cycle(servers), strict=False)
         if missing[model]
     }
     for model, folder in folders.items():
@@ -229,16 +233,6 @@ def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
     if len(set(folders.values())) < len(folders):
         raise DirEAGError(f"--models: saw {', '.join(models)}; expected names that differ in their last part.")
     return folders
-
-
-def _urls(urls: Sequence[str] | None, models: Sequence[str]) -> dict[str, str | None]:
-    if not urls:
-        return dict.fromkeys(models)
-    if len(urls) not in (1, len(models)):
-        raise DirEAGError(
-            f"--base-url: saw {len(urls)} servers for {len(models)} models; expected one for all, or one for each."
-        )
-    return dict(zip(models, cycle(urls), strict=False))
 
 
 def _claim(target: Path, settings: Mapping[str, object]) -> None:

@@ -158,7 +158,11 @@ class _Run:
         self.questions, self.task, self.engine, self.folder = questions, task, engine, folder
         self.adaptive, self.journal, self.view = adaptive, journal, view
         self.settled: dict[Slot, Reports] = {}
-        self.courses = {problem.problem_id: self._course(task.slots(problem)) for problem in questions.problems}
+        self.courses: dict[str, _Course] = {}
+        for problem in questions.problems:
+            slots = task.slots(problem)
+            turns = iter([slots]) if adaptive is None else adaptive.turns(slots, self.settled)
+            self.courses[problem.problem_id] = _Course(slots, turns)
         n_slots = sum(len(course.slots) for course in self.courses.values())
         self.tally = Tally(n_slots, len(self.courses), questions.kind)
         for course in self.courses.values():
@@ -196,9 +200,6 @@ class _Run:
         """Write everything needed to repeat the run, without any API key, beside the journal."""
         with atomic_path(self.folder / "manifest.json") as partial:
             partial.write_bytes(TypeAdapter(object).dump_json(self.manifest, indent=2) + b"\n")
-
-    def _course(self, slots: tuple[Slot, ...]) -> _Course:
-        return _Course(slots, iter([slots]) if self.adaptive is None else self.adaptive.turns(slots, self.settled))
 
     def _advance(self, slot: Slot) -> ChatRequest | None:
         """Return the next request of a slot; once it is settled, record its observations and return None."""

@@ -125,6 +125,15 @@ def test_a_wrong_choice_is_told_before_anything_is_made(
     assert not (tmp_path / "run").exists()
 
 
+def test_odd_rows_of_the_questions_are_told(server: Stub, tmp_path: Path) -> None:
+    rows = ['{"question": "Tom has 1 pen and gets 2?", "answer": "3"}', *["odd"] * 7]
+    (tmp_path / "own.jsonl").write_text("\n".join(rows))
+    asked = ("elicit", "--questions", tmp_path / "own.jsonl", "--out", tmp_path / "run", "--protocol", "samples")
+    told = direag(*asked, "--base-url", server.url, "--model", MODEL).stderr.splitlines()
+    assert told[:5] == [f"own, line {line}: not a record of fields: left out (odd)" for line in range(2, 7)]
+    assert told[5] == "... and 2 more odd rows; manifest.json lists them all."
+
+
 def test_the_authors_words_are_asked_and_a_run_goes_on_in_no_others(server: Stub, tmp_path: Path) -> None:
     folder, run = write_checkout(tmp_path / "checkout"), tmp_path / "run"
     server.requests.clear()
