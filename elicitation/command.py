@@ -1,10 +1,9 @@
 """The command ``direag elicit``: choose questions, prompts and engine, run, and show the results."""
 
 import asyncio
-import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,16 +11,12 @@ from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
 from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine, Engine
-from elicitation.journal import recorded_revision
 from elicitation.models import choose_sampling, find_preset, released_seed
 from elicitation.parsing import count_words, tell_unknown
 from elicitation.progress import LiveView, Tally, levels_table
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import load_questions
 from elicitation.run import elicit
-
-if TYPE_CHECKING:
-    from elicitation.server import ServedEngine
 
 _TELL_REASONING = (
     "Replies that were cut off while the model was still reasoning, and have no answer: {n}. In a new folder, give "
@@ -176,60 +171,21 @@ def elicit_command(
         engine = CannedEngine.replay(replay)
     else:
         from elicitation.chat_engine import connect
+        from elicitation.server import ServedEngine
 
         here = None
         if served and not all(level.is_asked_elsewhere for level in prompts.levels):
-            here = serve(str(model), vllm_args, target, vllm_python, timeout, reproducible=sampling.reproducible)
+            here = ServedEngine(
+                str(model), target, vllm_args, vllm_python, timeout=timeout, reproducible=sampling.reproducible
+            )
+            if here.is_to_be_fetched:
+                err.print(f"fetching {model}")
+                asyncio.run(here.fetch())
         places = (prompts.levels, base_url or (), model)
         engine = connect(*places, served=here, key_variable=key_variable, timeout=timeout)
     run = (asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
     tally = elicit(*run, policy=decider, ask_at_once=ask_at_once)
     _show(tally, target, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
-
-
-def serve(
-    model: str,
-    vllm_args: str,
-    folder: Path,
-    interpreter: Path | None,
-    timeout: float = 900.0,
-    journal: Path | None = None,
-    *,
-    reproducible: bool = False,
-    keep: bool = False,
-) -> "ServedEngine":
-    """Return an engine that serves a model by its preset, with its log in a folder; it is not started yet.
-
-    The commit of the model is that in the ``journal``, by default the one in the folder, if it exists. ``reproducible``
-    and ``keep`` are those of ServedEngine.
-    """
-    from elicitation.server import ServedEngine, launch_command, python_of
-
-    launch, preset = launch_command(interpreter), find_preset(model)
-    try:
-        arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
-    except ValueError as error:
-        raise DirEAGError(f"--vllm-args {vllm_args}: saw {error}; expected paired quotation marks. Add one.") from None
-    name, fetcher, revision = Path(model).resolve().name, None, None
-    if not Path(model).is_dir():
-        name, fetcher = model, interpreter or python_of(launch)
-        revision = recorded_revision(journal or folder / "journal.jsonl") if preset is None else preset.revision
-    engine = ServedEngine(
-        model,
-        name,
-        folder / "server.log",
-        launch=launch,
-        arguments=arguments,
-        fetcher=fetcher,
-        revision=revision,
-        timeout=timeout,
-        reproducible=reproducible,
-        keep=keep,
-    )
-    if fetcher is not None and engine.revision is None:  # it is part of the run's identity
-        err.print(f"fetching {model}")
-        asyncio.run(engine.fetch())
-    return engine
 
 
 def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
 from bayes_direag.packages import take
-from elicitation.command import PromptsFromOption, VllmArgsOption, VllmPythonOption, serve
+from elicitation.command import PromptsFromOption, VllmArgsOption, VllmPythonOption
 from elicitation.parsing import count_words
 from elicitation.prompts import Protocol, ProtocolName, load_protocol, messages, prompt_hash
 from elicitation.questions import Form, QuestionSet, load_questions
@@ -257,12 +257,15 @@ def _claim(target: Path, settings: Mapping[str, object]) -> None:
 def _engine(model: str, url: str | None, folder: Path, vllm_args: str, interpreter: Path | None) -> "Engine":
     """Return the engine of a model; one that is served here is fetched, so that errors occur before asking."""
     from elicitation.chat_engine import ChatEngine
+    from elicitation.server import ServedEngine
 
     if url is not None:
         return ChatEngine([url], model)
     journal = next(iter(sorted(folder.glob("*/*/journal.jsonl"))), None)
     folder.mkdir(exist_ok=True)
-    engine = serve(model, vllm_args, folder, interpreter, journal=journal, keep=True)
+    engine = ServedEngine(model, folder, vllm_args, interpreter, journal=journal, keep=True)
+    if engine.is_to_be_fetched:
+        err.print(f"fetching {model}")
     asyncio.run(engine.fetch())
     return engine
 

@@ -23,9 +23,13 @@ from elicitation.chat_engine import ChatEngine, RequestError
 from elicitation.engines import EngineError, EngineInfo
 from elicitation.fetch import Fetched
 from elicitation.generation import ChatRequest, Generation
+from elicitation.journal import recorded_revision
+from elicitation.models import find_preset
 
 GRACE = 15.0
 """The number of seconds that a server has to shut down before it is killed."""
+READY_WITHIN = 1800.0
+"""The number of seconds to wait for the server after the download; loading a large model takes minutes."""
 
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = frozenset({"--api-key", "--hf-token"})
@@ -66,12 +70,6 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
     return (found, "serve")
 
 
-def python_of(launch: Sequence[str]) -> str:
-    """Return the Python beside the ``vllm`` command, which has what vLLM needs."""
-    beside = Path(launch[0]).with_name("python")
-    return str(beside) if beside.exists() else sys.executable
-
-
 def parsed(arguments: Sequence[str]) -> dict[str, str]:
     """Return the arguments of a command line by name; of several the last counts, and a missing value is empty.
 
@@ -96,24 +94,23 @@ class ServedEngine(ChatEngine):
     """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
 
     The server, on loopback, runs under a guard (guard.py), which ends the whole process group as soon as this process
-    closes its pipe, by :meth:`stop` or because it dies. Raises EngineError if the arguments contain a secret, which
-    process lists, manifest and log would show, or if the log is that of another program.
+    closes its pipe, by :meth:`stop` or because it dies. Raises EngineError without vLLM, if the arguments contain a
+    secret, which process lists, manifest and log would show, or if the log is that of another program.
 
     Parameters
     ----------
-    source, model : str
-        The folder or name of the model, as for vLLM, and the name to serve it by.
-    log : path-like
-        The file to which the server's output is appended.
-    launch, arguments : sequence of str
-        The command up to the model (see :func:`launch_command`), and further arguments, passed on unchanged.
-    fetcher : path-like, optional
-        A Python with huggingface_hub, which fetches a model from the hub before the start.
-    revision : str, optional
-        The commit to fetch, by default the current one; afterwards the one that is served. None for a folder.
-    ready_within : float
-        The number of seconds to wait for the server after the download; loading a large model takes minutes.
-    patience, timeout : float
+    model : str
+        The folder or name of the model, as for vLLM. A known model has its preset's arguments and commit.
+    folder : path-like
+        The folder with ``server.log``, to which the server's output is appended.
+    arguments : str
+        Further arguments of vLLM, as in a shell.
+    interpreter : path-like, optional
+        The Python of the environment with vLLM, by default that of the ``vllm`` command. It also fetches a model from
+        the hub before the start.
+    journal : path-like, optional
+        The journal with the commit of the model, if it exists; by default that in the folder.
+    timeout : float
         See :class:`~elicitation.chat_engine.ChatEngine`.
     reproducible : bool
         Have replies not depend on the other requests (``VLLM_BATCH_INVARIANT``), which takes longer.
@@ -123,45 +120,59 @@ class ServedEngine(ChatEngine):
 
     def __init__(
         self,
-        source: str,
         model: str,
-        log: str | Path,
+        folder: str | Path,
+        arguments: str = "",
+        interpreter: str | Path | None = None,
         *,
-        launch: Sequence[str],
-        arguments: Sequence[str] = (),
-        fetcher: str | Path | None = None,
-        revision: str | None = None,
-        ready_within: float = 1800.0,
-        patience: float = 120.0,
+        journal: str | Path | None = None,
         timeout: float = 900.0,
         reproducible: bool = False,
         keep: bool = False,
     ) -> None:
-        self.source, self.arguments, self.log = source, tuple(arguments), Path(log)
-        self._given = parsed(arguments)
+        self.source, self.log = model, Path(folder) / "server.log"
+        self._launch, preset = launch_command(interpreter), find_preset(model)
+        try:
+            self.arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(arguments))
+        except ValueError as error:
+            raise EngineError(
+                f"--vllm-args {arguments}: saw {error}; expected paired quotation marks. Add one."
+            ) from None
+        self._given = parsed(self.arguments)
         if secrets := _SECRETS & self._given.keys():
             raise EngineError(
                 f"saw {min(secrets)} among the vLLM arguments; expected no secret there, as every process list shows "
                 "it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
             )
+        name, revision = Path(model).resolve().name, None
+        self._fetcher: str | None = None
+        if not Path(model).is_dir():
+            name, beside = model, Path(self._launch[0]).with_name("python")
+            self._fetcher = str(interpreter or (beside if beside.exists() else sys.executable))
+            recorded = journal or self.log.with_name("journal.jsonl")
+            revision = recorded_revision(recorded) if preset is None else preset.revision
         self.revision = self._given.get("--revision", revision)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = int(probe.getsockname()[1])
-        url = f"http://127.0.0.1:{self._port}/v1"
-        super().__init__([url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
+        super().__init__([f"http://127.0.0.1:{self._port}/v1"], name, key_variable="VLLM_API_KEY", timeout=timeout)
         logged = self.log.read_bytes() if self.log.exists() else b""
         if logged and not re.match(rb"\$ .* --served-model-name ", logged):
             raise EngineError(
-                f"{log}: saw the log of another program; expected none, or that of a server. Choose another folder."
+                f"{self.log}: saw the log of another program; expected none, or that of a server. Choose another "
+                "folder."
             )
-        self._launch, self._fetcher, self._ready_within, self._keep = tuple(launch), fetcher, ready_within, keep
-        self._reproducible = reproducible
+        self._reproducible, self._keep = reproducible, keep
         most = self._given.get("--max-num-seqs", "")
         self.takes = int(most) if most.isdecimal() else _MOST_SEQUENCES
         self._fetched: Fetched | None = None
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_to_be_fetched(self) -> bool:
+        """Whether the commit of the model, which is part of a run's identity, is not known yet."""
+        return self._fetcher is not None and self.revision is None
 
     @property
     def identity(self) -> dict[str, JsonValue]:
@@ -172,7 +183,7 @@ class ServedEngine(ChatEngine):
     async def __aenter__(self) -> EngineInfo:
         """Fetch the model, start the server, and wait until it serves the model."""
         try:
-            fetched = await self.fetch()  # not limited by --ready-within, which is for loading
+            fetched = await self.fetch()  # not limited by READY_WITHIN, which is for loading
             if not self.running:
                 self.start()
             info = await self._connect()
@@ -193,15 +204,14 @@ class ServedEngine(ChatEngine):
 
     async def _connect(self) -> EngineInfo:
         try:
-            async with asyncio.timeout(self._ready_within):
+            async with asyncio.timeout(READY_WITHIN):
                 while not await _listens(self._port):
                     self.check()
                     await asyncio.sleep(0.1)
                 return await super().__aenter__()
         except TimeoutError:
             raise EngineError(
-                f"saw no server at {self.urls[0]} within {self._ready_within:g} s; expected it to be ready. See "
-                f"{self.log}."
+                f"saw no server at {self.urls[0]} within {READY_WITHIN:g} s; expected it to be ready. See {self.log}."
             ) from None
 
     async def fetch(self) -> Fetched | None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,15 +109,11 @@ class Machine:
         self._monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
     def server(
-        self,
-        *,
-        source: str = "some/model",
-        arguments: Sequence[str] = ("--dtype", "bfloat16"),
-        fetcher: str = sys.executable,
-        revision: str | None = None,
+        self, source: str = "some/model", arguments: str = "--dtype bfloat16", fetcher: str = sys.executable
     ) -> ServedEngine:
-        log, own = self.folder / "run" / "server.log", {"fetcher": fetcher, "revision": revision}
-        return ServedEngine(source, "stub", log, launch=STUB, arguments=arguments, **own)
+        engine = ServedEngine(source, self.folder / "run", arguments, fetcher)
+        engine.model, engine._launch = "stub", STUB
+        return engine
 
     def downloaded(self) -> list[str]:
         return [path.name for path in self.folder.iterdir() if len(path.name) == 40]
@@ -131,7 +126,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize("given", [None, "a" * 40])
 def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Machine, given: str | None) -> None:
-    server = machine.server(revision=given)
+    server = machine.server()
+    server.revision = given
     fetched = asyncio.run(server.fetch())
     assert fetched is not None
     assert fetched.device == "Test GPU"
@@ -152,7 +148,7 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
         ({"major": 7}, {}, r"Test GPU, of compute capability 7\.0; expected 8\.0 or higher"),
         ({"gib": None, "built": "12.8"}, {}, r"saw no GPU; expected one, because this PyTorch is built for CUDA 12\.8"),
         ({"gib": 14}, {}, r"saw 15\.0 GB free on Test GPU; expected more than the 15\.2 GB of the weights"),
-        ({"gib": 14}, {"arguments": ("--load-format", "safetensors")}, r"saw 15\.0 GB free on Test GPU"),
+        ({"gib": 14}, {"arguments": "--load-format safetensors"}, r"saw 15\.0 GB free on Test GPU"),
         ({"free": 15e9}, {}, r"saw 15\.0 GB free on the disk of .*cache; expected 15\.2 GB for its files"),
         ({"gated": True}, {}, "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
         ({"gated": True, "token": "bad"}, {}, r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
@@ -161,7 +157,7 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
         ({"lost": "network"}, {}, r"the hub cannot be reached \(OSError: lost\), and the model was not downloaded"),
         ({}, {"source": "./models/mine"}, r"--model \./models/mine: saw no such folder"),
         ({}, {"fetcher": "/bin/echo"}, "of /bin/echo; expected where the model is"),
-        ({}, {"arguments": ("--tensor-parallel-size", "two")}, "--vllm-args --tensor-parallel-size: saw 'two'"),
+        ({}, {"arguments": "--tensor-parallel-size two"}, "--vllm-args --tensor-parallel-size: saw 'two'"),
         ({"broken": "raise ValueError('broken')"}, {}, r"(?s)some/model could not be fetched.*ValueError: broken"),
     ],
 )
@@ -177,22 +173,21 @@ def test_what_cannot_be_served_is_told_before_the_download(
 @pytest.mark.parametrize(
     ("state", "arguments"),
     [
-        ({"gib": 14}, ("--quantization", "fp8")),
-        ({"free": 15.3e9}, ("--load-format", "safetensors")),
-        ({"gib": 14}, ("--tensor-parallel-size", "2")),
-        ({"major": 7}, ("--dtype", "half")),
-        ({"gib": None}, ()),
-        ({"gated": True, "token": "good"}, ()),
+        ({"gib": 14}, "--quantization fp8"),
+        ({"free": 15.3e9}, "--load-format safetensors"),
+        ({"gib": 14}, "--tensor-parallel-size 2"),
+        ({"major": 7}, "--dtype half"),
+        ({"gib": None}, ""),
+        ({"gated": True, "token": "good"}, ""),
     ],
 )
-def test_what_can_be_served_is_fetched_once(
-    machine: Machine, state: dict[str, Any], arguments: tuple[str, ...]
-) -> None:
+def test_what_can_be_served_is_fetched_once(machine: Machine, state: dict[str, Any], arguments: str) -> None:
     machine.set(**state)
     asyncio.run(machine.server(arguments=arguments).fetch())
     assert machine.downloaded() == [REVISION]
     machine.set(**state | {"lost": "network"})  # what was fetched before will do
-    fetched = asyncio.run(machine.server(arguments=arguments, revision=REVISION).fetch())
+    again = machine.server(arguments=f"{arguments} --revision {REVISION}")
+    fetched = asyncio.run(again.fetch())
     assert fetched is not None
     assert fetched.revision == REVISION
 

@@ -25,13 +25,14 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def served(
-    folder: Path, *arguments: str, launch: tuple[str, ...] = STUB, vllm: tuple[str, ...] = (), **settings: Any
+    folder: Path, *arguments: str, launch: tuple[str, ...] = STUB, vllm: str = "", **settings: Any
 ) -> ServedEngine:
     """Return an engine whose server gets arguments of its own, which are not part of the run, and those of vLLM."""
     if launch == STUB:
         launch = (*STUB[:2], "--child-file", str(folder / "processes"), *arguments, *STUB[2:])
-    settings = {"launch": launch, "arguments": vllm, "ready_within": 20.0, "patience": 5.0} | settings
-    return ServedEngine("some/model", "stub", folder / "server.log", **settings)
+    engine = ServedEngine("some/model", folder, vllm, "/no/python", **settings)
+    engine.model, engine._launch, engine._fetcher, engine._patience = "stub", launch, None, 5.0
+    return engine
 
 
 def assert_all_ended(folder: Path) -> None:
@@ -91,7 +92,8 @@ def test_a_server_that_is_kept_outlives_a_run_but_not_an_error(tmp_path: Path) -
 
 
 def test_a_server_that_dies_ends_the_run_at_once_with_its_last_words(tmp_path: Path) -> None:
-    engine = served(tmp_path, "--die-after", "12", "--delay", "0.02", patience=1000.0)
+    engine = served(tmp_path, "--die-after", "12", "--delay", "0.02")
+    engine._patience = 1000.0
     with pytest.raises(EngineError, match=r"(?s)ended with status 7.*the engine is dead.*same command"):
         runs.ask(10, engine, tmp_path / "run", concurrency=2)
     kept = runs.seeds(tmp_path / "run")
@@ -100,11 +102,11 @@ def test_a_server_that_dies_ends_the_run_at_once_with_its_last_words(tmp_path: P
 
 
 def test_a_run_goes_on_only_with_the_same_precision_and_its_log(tmp_path: Path) -> None:
-    first, run = ("--dtype", "bfloat16", "--max-num-seqs", "8"), tmp_path / "run"
+    first, run = "--dtype bfloat16 --max-num-seqs 8", tmp_path / "run"
     runs.ask(2, served(tmp_path, vllm=first), run)
     with pytest.raises(JournalError, match=r'server\.--quantization: nothing there, "fp8" here'):
-        runs.ask(3, served(tmp_path, vllm=(*first, "-q", "fp8")), run)
-    assert runs.ask(3, served(tmp_path, vllm=("--dtype=bfloat16", "--enforce-eager")), run).asked == 5
+        runs.ask(3, served(tmp_path, vllm=f"{first} -q fp8"), run)
+    assert runs.ask(3, served(tmp_path, vllm="--dtype=bfloat16 --enforce-eager"), run).asked == 5
     commands = [line for line in (tmp_path / "server.log").read_text().splitlines() if line.startswith("$ ")]
     assert len(commands) == 2
 
@@ -118,9 +120,10 @@ def test_a_run_goes_on_only_with_the_same_precision_and_its_log(tmp_path: Path) 
     ],
 )
 def test_a_server_that_does_not_start_is_told_and_stopped(
-    tmp_path: Path, launch: tuple[str, ...], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launch: tuple[str, ...], message: str
 ) -> None:
-    engine = served(tmp_path, launch=launch, ready_within=3.0)
+    monkeypatch.setattr(module, "READY_WITHIN", 3.0)
+    engine = served(tmp_path, launch=launch)
     with pytest.raises(EngineError, match=message):
         runs.ask(1, engine, tmp_path / "run")
     assert not engine.running
@@ -148,10 +151,10 @@ runs.ask(200, test_server.served(Path({str(tmp_path)!r}), "--delay", "0.05"), {s
     assert_all_ended(tmp_path)
 
 
-@pytest.mark.parametrize("arguments", [("--api-key", "sk-secret"), ("--hf-token=sk-secret",)])
-def test_secrets_among_the_arguments_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", ["--api-key sk-secret", "--hf-token=sk-secret"])
+def test_secrets_among_the_arguments_are_refused(tmp_path: Path, arguments: str) -> None:
     with pytest.raises(EngineError, match="environment variable") as error:
-        ServedEngine("m", "m", tmp_path / "server.log", launch=STUB, arguments=arguments)
+        served(tmp_path, vllm=arguments)
     assert "sk-secret" not in str(error.value)
 
 
@@ -179,16 +182,16 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
 @pytest.mark.parametrize(
     ("arguments", "vllm", "expected"),
     [
-        ((), (), {2, 4, 6, 8}),
-        (("--waiting", "3"), (), {2}),  # no more as long as some wait
-        ((), ("--max-num-seqs", "5"), {2, 4, 5}),
+        ((), "", {2, 4, 6, 8}),
+        (("--waiting", "3"), "", {2}),  # no more as long as some wait
+        ((), "--max-num-seqs 5", {2, 4, 5}),
     ],
 )
 def test_as_many_requests_are_in_flight_as_the_server_takes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
-    vllm: tuple[str, ...],
+    vllm: str,
     expected: set[int],
 ) -> None:
     for name, value in (("_MOST_SEQUENCES", 8), ("_FIRST_SEQUENCES", 2), ("_FURTHER_SEQUENCES", 2)):
@@ -210,10 +213,10 @@ def test_as_many_requests_are_in_flight_as_the_server_takes(
 def test_what_the_server_is_told_by_its_environment(tmp_path: Path, source: str, reproducible: bool, said: str) -> None:
     """A folder is served without asking any hub, and replies do not depend on the batch where that is asked for."""
     say = "import os; print(*(os.environ.get(name) for name in ('HF_HUB_OFFLINE', 'VLLM_BATCH_INVARIANT')))"
-    launch, log = (sys.executable, "-c", say), tmp_path / "server.log"
-    server = ServedEngine(source, "m", log, launch=launch, reproducible=reproducible)
+    server = ServedEngine(source, tmp_path, "", "/no/python", reproducible=reproducible)
+    server._launch = (sys.executable, "-c", say)
     server.start()
     assert server._process is not None
     server._process.wait(20)
     server.stop()
-    assert log.read_text().splitlines()[-1] == said
+    assert server.log.read_text().splitlines()[-1] == said
