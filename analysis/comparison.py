@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from analysis.display.document import Block, Cell, Column, Picture, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
-from analysis.display.results import Result, axes_or_new
+from analysis.display.results import Result
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import UNDEFINED, counted, difference_in_words, interval, number, shortened
 from analysis.evaluation import Evaluation
@@ -97,12 +97,10 @@ class Comparison(Result):
         """The main table: leave-one-out, differences of metrics, or predictions of unlabelled questions."""
         return next(iter(self.tables.values()))
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the first table that has a picture on one pair of axes."""
-        with axes_or_new(ax) as axes:
-            name = next(name for name in self.tables if name in _PICTURES)
-            _PICTURES[name][-1](axes, self.tables[name])
-        return axes
+    def _draw(self, axes: "Axes") -> None:
+        """Draw the first table that has a picture."""
+        name = next(name for name in self.tables if name in _PICTURES)
+        _PICTURES[name][-1](axes, self.tables[name])
 
     def pictures(self) -> Iterator[Picture]:
         """Draw every table."""

@@ -21,7 +21,7 @@ from analysis.display.document import (
     judged,
 )
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.results import Result, axes_or_new
+from analysis.display.results import Result
 from analysis.display.style import RIGHT, reliability_figure, row_labels
 from analysis.display.text import number
 from analysis.scores.calibration import Calibration, binned_reliability, judge_calibration
@@ -129,14 +129,12 @@ class Diagnosis(Result):
         """The parameters, the worst first."""
         return self.parameters.rename_axis("parameter").reset_index()
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def _draw(self, axes: "Axes") -> None:
         """Draw the effective draws of every parameter."""
         rows = self.parameters[::-1]
-        with axes_or_new(ax) as axes:
-            axes.plot(rows[["ess_bulk", "ess_tail"]].min(axis=1), np.arange(len(rows)), "o", color=RIGHT)
-            row_labels(axes, list(map(str, self.parameters.index)))
-            axes.set(xlim=(0, None), xlabel="effective draws")
-        return axes
+        axes.plot(rows[["ess_bulk", "ess_tail"]].min(axis=1), np.arange(len(rows)), "o", color=RIGHT)
+        row_labels(axes, list(map(str, self.parameters.index)))
+        axes.set(xlim=(0, None), xlabel="effective draws")
 
     def blocks(self, *, everything: bool = True) -> Iterator[Block]:
         """Yield the findings, and the parameters or the worst of them."""

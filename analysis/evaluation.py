@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tqdm.auto import tqdm
 
 from analysis.display.folders import ResultFolder, write_record
-from analysis.display.results import Result, axes_or_new
+from analysis.display.results import Result
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
@@ -319,14 +319,11 @@ class Evaluation(Result):
             rows.append((variant, len(fine), int(fine.sum()), worst))
         return pd.DataFrame(rows, columns=["variant", "n_fits", "n_converged", "worst"])
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def _draw(self, axes: "Axes") -> None:
         """Draw the benefit of every method with its interval."""
-        table = self.table
-        with axes_or_new(ax) as axes:
-            forest(axes, table[["benefit", "benefit_low", "benefit_high"]], colour=RIGHT)
-            row_labels(axes, table["method"].tolist())
-            axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
-        return axes
+        forest(axes, self.table[["benefit", "benefit_low", "benefit_high"]], colour=RIGHT)
+        row_labels(axes, self.table["method"].tolist())
+        axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
 
 
 def _read_table(path: Path, types: Mapping[str, str], own: Mapping[str, str]) -> pd.DataFrame:

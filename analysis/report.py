@@ -186,8 +186,7 @@ def _fit_caution(fit: Fit | None, name: str, diagnosis: Diagnosis | None) -> Ite
 def first_screen(evaluation: Evaluation) -> Iterator[Block]:
     """Yield the result in sentences, what to take care of, and the methods that this one has to be better than."""
     yield Paragraph(f"{title(evaluation)}.", "title")
-    yield Statements(tuple(sentences(evaluation)))
-    yield from (Paragraph(text, "failure") for text in cautions(evaluation))
+    yield from _said(evaluation, cautions(evaluation))
     table = _first_methods(evaluation)
     yield table
     n_others = counted(len(evaluation.metrics) - len(table.rows), "other method")
@@ -197,34 +196,32 @@ def first_screen(evaluation: Evaluation) -> Iterator[Block]:
 def every_method(evaluation: Evaluation) -> Iterator[Block]:
     """Yield the result in sentences, which answers to accept, and every method."""
     yield Paragraph(f"{title(evaluation)}.", "title")
-    yield Statements(tuple(sentences(evaluation)))
-    yield from (Paragraph(text, "failure") for text in cautions(evaluation))
+    yield from _said(evaluation, cautions(evaluation))
     if evaluation.calibration.n:
         yield _threshold_table(evaluation)
     yield from _method_tables(evaluation)
 
 
-def _answer_blocks(evaluation: Evaluation, care: Iterable[str]) -> Iterator[Block]:
+def _said(evaluation: Evaluation, care: Iterable[str]) -> Iterator[Block]:
     yield Statements(tuple(sentences(evaluation)))
     yield from (Paragraph(text, "failure") for text in care)
+
+
+def _answer_blocks(evaluation: Evaluation, care: Iterable[str]) -> Iterator[Block]:
+    yield from _said(evaluation, care)
     if evaluation.calibration.n:
         yield reliability_picture(evaluation)
         yield _threshold_table(evaluation)
     yield _first_methods(evaluation)
-    yield _evaluated(evaluation)
+    rows = {
+        "labelled": f"{int(evaluation.own['correct'].notna().sum()):,}",
+        "answered": f"{evaluation.calibration.n:,} of these, by {spoken(evaluation.method)}",
+        "levels": ", ".join(evaluation.of.levels),
+    }
+    yield Terms("What was evaluated", tuple(rows.items()))
     yield Paragraph(_HELD_OUT, "note")
     if evaluation.settings.n_folds is not None and evaluation.settings.preset.uses_agreement:
         yield Paragraph(SHARED_AGREEMENT, "note")
-
-
-def _evaluated(evaluation: Evaluation) -> Terms:
-    n_labelled, n_answered = int(evaluation.own["correct"].notna().sum()), evaluation.calibration.n
-    rows = {
-        "labelled": f"{n_labelled:,}",
-        "answered": f"{n_answered:,} of these, by {spoken(evaluation.method)}",
-        "levels": ", ".join(evaluation.of.levels),
-    }
-    return Terms("What was evaluated", tuple(rows.items()))
 
 
 def _threshold_table(evaluation: Evaluation) -> Table:

@@ -1,8 +1,6 @@
 """What every result has: a table, which notebooks show, its numbers by name, and a plot."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -23,8 +21,20 @@ class Result(ABC):
         """The main table."""
 
     @abstractmethod
+    def _draw(self, axes: "Axes") -> None:
+        """Draw it."""
+
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw it on these axes, or on new ones."""
+        """Draw it on these axes, or on those of a new figure in the project's style, which a notebook shows."""
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            with figure_style():
+                ax = plt.subplots()[1]
+                self._draw(ax)
+        else:
+            self._draw(ax)
+        return ax
 
     def numbers(self) -> dict[str, float]:
         """Return every number of the table by its name, for experiment trackers.
@@ -52,15 +62,3 @@ class Result(ABC):
     def _repr_html_(self) -> str:
         table = self.table.to_html(index=False, na_rep="", float_format="{:.3g}".format)
         return f"<p>{escape(repr(self))}</p>\n{table}"
-
-
-@contextmanager
-def axes_or_new(ax: "Axes | None") -> "Iterator[Axes]":
-    """Yield axes to draw on: those given, or those of a new figure in the project's style, which a notebook shows."""
-    if ax is not None:
-        yield ax
-        return
-    from matplotlib import pyplot as plt
-
-    with figure_style():
-        yield plt.subplots()[1]
