@@ -72,8 +72,10 @@ def test_clusters_count_for_less_than_their_questions():
     for _ in range(3):
         stated = rng.beta(4, 1.5, 40)[cluster]
         right = rng.random(40)[cluster] < stated
-        alone.append(judge_calibration(stated, right, rng=rng).verdict == "off")
-        off += judge_calibration(stated, right, rng=rng, cluster=cluster).verdict == "off"
+        each, together = (judge_calibration(stated, right, rng=rng, cluster=own) for own in (None, cluster))
+        assert together.smallest_found > 1.5 * each.smallest_found
+        alone.append(each.verdict == "off")
+        off += together.verdict == "off"
     assert np.mean(alone) > 0.3
     assert off <= 1
 
