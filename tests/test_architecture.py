@@ -58,6 +58,13 @@ class TestWhatAnImportLoads:
         )
         assert loaded_by(code) & (NEVER | HEAVY | {"numpy"}) == set()
 
+    def test_a_fit_by_map_loads_neither_arviz_nor_statistics(self):
+        code = (
+            "from bayes_direag import fit_map, simulate_observations\n"
+            "fit_map(simulate_observations(n=30, seed=1)).predict(simulate_observations(n=3, seed=2))"
+        )
+        assert loaded_by(code) & {"arviz", "arviz_stats", "scipy.stats", "scipy.optimize", "matplotlib"} == set()
+
     def test_asking_and_deciding_need_no_jax_and_nothing_a_plotting_library_torch_or_vllm(self):
         shared = ["bayes_direag.data.answers", "bayes_direag.data.observations"]
         light = [name for name in MODULES if name.startswith(("elicitation", "bayes_direag.decisions"))]

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import numpy as np
+import scipy  # which loads its slow parts when they are used
 from jaxtyping import Shaped
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import friedmanchisquare
 
 from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
@@ -139,7 +139,7 @@ def _exchangeable(observations: Observations) -> list[str]:
 def _differ(values: Shaped[np.ndarray, "question level"]) -> bool:
     if np.isnan(values).any() or (values == values[:, :1]).all():
         return False
-    return bool(friedmanchisquare(*values.T).pvalue < _DIFFERENT)
+    return bool(scipy.stats.friedmanchisquare(*values.T).pvalue < _DIFFERENT)
 
 
 def _listed(names: Sequence[str]) -> str:

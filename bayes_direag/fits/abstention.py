@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy  # which loads its slow parts when they are used
 from jaxtyping import Bool, Float, Int
-from scipy.stats import hypergeom, poisson
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -211,7 +211,7 @@ def choose_threshold(
     tolerated, bound = _tolerated(np.concatenate([probability, new]), n, m, target, assurance)
     thresholds, n_reached, expected = _thresholds(new)
     allowed = _allowed_wrong(target, n_reached)
-    promised = poisson.ppf(assurance, expected) <= allowed
+    promised = scipy.stats.poisson.ppf(assurance, expected) <= allowed
     n_wrong = wrong.sum() - np.searchsorted(np.sort(probability[wrong]), thresholds)
     supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
     threshold = float(thresholds[supported[-1]]) if len(supported) else math.nan
@@ -246,7 +246,7 @@ def wrong_bounds(n: int, m: int, target: float, assurance: float) -> tuple[Numbe
 
 def _holds(bound: int, k: int, n: int, m: int, assurance: float) -> bool:
     """Tell whether at most k of the first ``bound + k + 1`` wrong answers are labelled as seldom as assured."""
-    risk = hypergeom.cdf(k, n + m, n, min(bound + k + 1, n + m))
+    risk = scipy.stats.hypergeom.cdf(k, n + m, n, min(bound + k + 1, n + m))
     return bool(risk <= (1 - assurance) * (1 + 1e-9))  # 1 - 0.9 is less than 0.1
 
 
@@ -260,10 +260,10 @@ def _tolerated(
     n_enough = np.maximum(np.searchsorted(_allowed_wrong(target, np.arange(m + 1)), bound), 1)
     _, n_reached, expected = _thresholds(pooled)
     n_reached, expected = n_reached * m // len(pooled), expected / len(pooled)
-    promised = poisson.ppf(assurance, m * expected) <= _allowed_wrong(target, n_reached)
+    promised = scipy.stats.poisson.ppf(assurance, m * expected) <= _allowed_wrong(target, n_reached)
     possible = n_enough <= n_reached[promised].max(initial=0)
     at = np.searchsorted(n_reached, np.minimum(n_enough, m))
-    best = int(np.argmax(possible * poisson.cdf(k, _MORE_ERRORS * n * expected[at]) * n_enough))
+    best = int(np.argmax(possible * scipy.stats.poisson.cdf(k, _MORE_ERRORS * n * expected[at]) * n_enough))
     return int(k[best]), int(bound[best])
 
 

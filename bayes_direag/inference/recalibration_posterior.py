@@ -17,6 +17,7 @@ this was worse with 30 to 100 labels.)
 from dataclasses import replace
 
 import numpy as np
+import scipy  # which loads its slow parts when they are used
 from jaxtyping import Float
 
 from bayes_direag.inference.recalibration import Outcomes, logistic_posterior, recalibrate
@@ -63,10 +64,8 @@ def _proposals(
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, "point coefficient"], Float[np.ndarray, " point"]]:
     """Draw points from the mixture of proposals, with the log density of the mixture at each."""
-    from scipy.stats import multivariate_t  # a slow import, which a MAP fit does not need
-
-    narrow = multivariate_t(mode, np.linalg.inv(curvature), _DEGREES_OF_FREEDOM)
-    wide = multivariate_t(prior_mean, np.eye(len(mode)) * prior_sd**2, _DEGREES_OF_FREEDOM)
+    narrow = scipy.stats.multivariate_t(mode, np.linalg.inv(curvature), _DEGREES_OF_FREEDOM)
+    wide = scipy.stats.multivariate_t(prior_mean, np.eye(len(mode)) * prior_sd**2, _DEGREES_OF_FREEDOM)
     is_narrow = rng.uniform(size=n) < _SHARE_AT_MODE
     near, far = (part.rvs(n, random_state=rng).reshape(n, -1) for part in (narrow, wide))
     points = np.where(is_narrow[:, None], near, far)
