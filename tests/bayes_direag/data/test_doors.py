@@ -211,6 +211,8 @@ def last(**values: object) -> Rows:
         (last(cluster="d"), OF_REPORTS, 4, "cluster: question 'q' has 'c' in an earlier row; saw 'd'"),
         ([ROWS[0] | {"confidences": "=1+1"}, *ROWS[1:]], IN_RECORDS, 1,
          r"confidences: this value cannot be used; saw '=1\+1'; expected"),
+        ([ROWS[0] | {"confidences": {"number": 50}}, *ROWS[1:]], IN_RECORDS, 1,
+         "confidences: the stated confidence stands here twice, and differs"),
         (last(level_name="higher"), DOORS, 3, "level_name: level 1 is called 'high' before; saw 'higher'"),
         (last(level=2), DOORS, 3, "level_name: level 2 has the name of another level; saw 'high'"),
         (last(level=2, level_name="High "), DOORS, 3,
