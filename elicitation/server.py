@@ -189,7 +189,11 @@ class ServedEngine(ChatEngine):
             info = await self._connect()
             self._in_flight = min(self.takes, _FIRST_SEQUENCES)
             self._gate = asyncio.Semaphore(self._in_flight)
-            own = {"model_source": self.source, "arguments": self.arguments, "device": fetched and fetched.device}
+            own: dict[str, Any] = {
+                "model_source": self.source,
+                "arguments": self.arguments,
+                "device": fetched and fetched.device,
+            }
             return replace(info, kind="vllm", endpoints=(), **own)
         except BaseException:
             self.stop()

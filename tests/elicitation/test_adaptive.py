@@ -146,10 +146,6 @@ def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive:
     assert summary.spending["reports"] > len(read_journal(adaptive / "journal.jsonl"))
 
 
-def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path) -> None:
-    runs.kill_and_resume(tmp_path / "run", N, 1, by_policy=True)
-
-
 def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> None:
     (tmp_path / "levels.toml").write_text('n_samples = 4\n[levels.runs]\ngroup = "runs"\n')
     protocol = load_protocol("samples", tmp_path / "levels.toml")

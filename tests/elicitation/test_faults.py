@@ -103,6 +103,8 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, number: signal.S
     assert [session["outcome"] for session in runs.manifest(folder)["sessions"]] == ["KeyboardInterrupt", "complete"]
 
 
-@pytest.mark.parametrize(("n", "kills"), [(20, 1), pytest.param(250, 20, marks=pytest.mark.slow)])
-def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int) -> None:
-    runs.kill_and_resume(tmp_path / "run", n, kills)
+@pytest.mark.parametrize(
+    ("n", "kills", "by_policy"), [(20, 1, False), (30, 1, True), pytest.param(250, 20, False, marks=pytest.mark.slow)]
+)
+def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int, by_policy: bool) -> None:
+    runs.kill_and_resume(tmp_path / "run", n, kills, by_policy=by_policy)

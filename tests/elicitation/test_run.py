@@ -125,24 +125,18 @@ def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> Non
     assert attempts == {0: 5, 1: 3, 2: 2}
 
 
-def test_a_finished_run_asks_nothing_and_writes_the_same(tmp_path: Path) -> None:
-    runs.ask(5, runs.canned(0.3), tmp_path)
-    before = runs.observations(tmp_path)
-    (tmp_path / "observations.jsonl").unlink()
-    summary = runs.ask(5, CannedEngine(refuse, "stub"), tmp_path)
-    assert summary.asked == 0
-    assert runs.observations(tmp_path) == before
-    sessions = runs.manifest(tmp_path)["sessions"]
-    assert [session["engine"] is None for session in sessions] == [False, True]
-
-
-def test_more_or_fewer_questions_go_on_in_the_same_run(tmp_path: Path) -> None:
-    runs.ask(3, runs.canned(), tmp_path)
-    assert runs.ask(6, runs.canned(), tmp_path).asked == 15
-    assert runs.ask(2, CannedEngine(refuse, "stub"), tmp_path).n_questions == 2
-    runs.ask(6, runs.canned(), tmp_path / "at once")
-    runs.ask(6, CannedEngine(refuse, "stub"), tmp_path)
-    assert runs.observations(tmp_path) == runs.observations(tmp_path / "at once")
+def test_a_finished_run_asks_nothing_and_takes_more_or_fewer_questions(tmp_path: Path) -> None:
+    nobody = CannedEngine(refuse, "stub")
+    runs.ask(3, runs.canned(0.3), tmp_path / "run")
+    more = runs.ask(6, runs.canned(0.3), tmp_path / "run")
+    assert (more.n_questions, 15 <= more.asked < more.generations) == (6, True)
+    assert runs.ask(2, nobody, tmp_path / "run").n_questions == 2
+    (tmp_path / "run" / "observations.jsonl").unlink()
+    assert runs.ask(6, nobody, tmp_path / "run").asked == 0
+    runs.ask(6, runs.canned(0.3), tmp_path / "at once")
+    assert runs.observations(tmp_path / "run") == runs.observations(tmp_path / "at once")
+    sessions = runs.manifest(tmp_path / "run")["sessions"]
+    assert [session["engine"] is None for session in sessions] == [False, False, True, True]
 
 
 STEERED, CHANGED = runs.PROTOCOLS["steered"], replace(runs.questions(1).problems[0], question="What is 2 and 2?")
