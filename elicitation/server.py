@@ -189,12 +189,10 @@ class ServedEngine(ChatEngine):
             info = await self._connect()
             self._in_flight = min(self.takes, _FIRST_SEQUENCES)
             self._gate = asyncio.Semaphore(self._in_flight)
-            own: dict[str, Any] = {
-                "model_source": self.source,
-                "arguments": self.arguments,
-                "device": fetched and fetched.device,
-            }
-            return replace(info, kind="vllm", endpoints=(), **own)
+            device = None if fetched is None else fetched.device
+            return replace(
+                info, kind="vllm", endpoints=(), model_source=self.source, arguments=self.arguments, device=device
+            )
         except BaseException:
             self.stop()
             raise
