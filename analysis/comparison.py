@@ -480,7 +480,6 @@ def _draw_loo(axes: "Axes", table: pd.DataFrame) -> None:
 
 
 def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
-    """Draw the differences of metrics to the first, with their intervals."""
     shown = table[table["metric"].isin(_SHOWN_METRICS)]
     axes.axvline(0, color=REFERENCE, linewidth=1)
     forest(axes, shown[["difference", "low", "high"]], colour=RIGHT)

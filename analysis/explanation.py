@@ -358,7 +358,6 @@ def with_and_without_each(question: Observations) -> Observations:
 
 
 def _calibrated(fit: Fit) -> str:
-    """Say how support becomes the probability."""
     final = fit.recalibration
     if final.method == "none":
         return "the support itself"

@@ -153,14 +153,12 @@ def recalibration_picture(fit: Fit, about: str, interval_level: float) -> Pictur
 def _draw_band(
     axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: float = 1.0, color: str = RIGHT, label: str = ""
 ) -> None:
-    """Draw one column against another, with the band from ``low`` to ``high``."""
     x, y, low, high = (scale * curve[name].to_numpy() for name in (at, value, "low", "high"))
     axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
     axes.plot(x, y, color=color, linewidth=2, label=label)
 
 
 def _spread(table: pd.DataFrame, interval_level: float) -> str:
-    """Describe the band, or why there is none."""
     if table["low"].isna().all():
         return "A point estimate, without intervals."
     return f"Line and shaded area: mean and {interval_level:.0%} interval over the posterior draws, pointwise."

@@ -79,7 +79,6 @@ def policy_command(
 
 
 def _read_prices(path: Path) -> dict[str, float]:
-    """Read the price of each level from a TOML file."""
     try:
         return {name: float(price) for name, price in tomllib.loads(path.read_text("utf-8-sig")).items()}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, ValueError) as error:

@@ -118,8 +118,3 @@ def stated_signals(observations: Observations) -> Float[np.ndarray, "signal prob
     """Return every signal of confidence: one half for a report without it, NaN without a usable report."""
     stated = np.stack([*observations.signals.values()])
     return np.where(observations.usable & np.isnan(stated), 0.5, stated)
-
-
-def stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
-    """Return the stated number alone, the first signal, as :func:`stated_signals` does."""
-    return np.asarray(stated_signals(observations)[0])

@@ -26,7 +26,6 @@ from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 
 
 def _with_platt(name: str, method: Method) -> dict[str, Method]:
-    """Return a method, and the same with its confidences recalibrated."""
     calibrated = replace(
         method,
         learn=Calibrated(method.learn),

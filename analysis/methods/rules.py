@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import entr
 
-from analysis.methods.method import Answerer, Answers, FixedRule, Method, gives, stated_confidence
+from analysis.methods.method import Answerer, Answers, FixedRule, Method, gives, stated_signals
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError, did_you_mean
@@ -36,7 +36,7 @@ def vanilla(observations: Observations, level_name: str) -> Answers:
             f"{', '.join(observations.level_names)}. Name one of these."
         )
     level = observations.level_names.index(level_name)
-    confidence = np.clip(stated_confidence(observations)[:, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    confidence = np.clip(stated_signals(observations)[0, :, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     return Answers(observations.candidate[:, level], confidence)
 
 
@@ -90,7 +90,7 @@ def steerconf(observations: Observations) -> Answers:
 
 def _stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
     """Return the clipped confidences, 0 for a level that is not usable."""
-    clipped = np.clip(stated_confidence(observations), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    clipped = np.clip(stated_signals(observations)[0], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     return np.where(observations.usable, clipped, 0.0)
 
 
