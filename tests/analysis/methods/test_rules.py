@@ -1,4 +1,4 @@
-"""Rules and sampled methods against the rule for one question in exact arithmetic, and in an evaluation."""
+"""Rules and sampled methods against the rule for one question in exact arithmetic."""
 
 import math
 from fractions import Fraction
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evaluation import evaluate
 from analysis.methods.method import Answers
 from analysis.methods.rules import (
     answer_entropy,
@@ -21,9 +20,7 @@ from analysis.methods.rules import (
     vanilla,
 )
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError
-from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made import Report, observe
 
 ANSWERS = ("7", "300", "12", "-4")  # in string order -4, 12, 300, 7
@@ -151,28 +148,3 @@ def test_the_likeliest_guess_the_first_listed_of_equals() -> None:
     assert selected(guesses, top_k(guesses)) == [("8", 0.6), ("7", 0.4), ("9", 0.2), ("7", 0.0), (None, NAN)]
     silent = observe([("7", None), ("8", 20)], [("9", None), None])  # the first level only votes
     assert selected(silent, top_k(silent)) == [("8", 0.2), (None, NAN)]
-
-
-def test_samples_are_joined_to_the_evaluated_questions_by_name() -> None:
-    steered = simulate_observations(n=60, seed=2)
-    golds = {one.problem_id: one.gold_answer for one in steered.questions}
-    repeated = [
-        Question(
-            problem_id=name,
-            gold_answer=golds[name],
-            observations=tuple(
-                Observation(level=i, level_name=f"sample_{i}", answer=golds[name] if i < n % 6 else f"{i}000000")
-                for i in range(5)
-            ),
-        )
-        for n, name in enumerate(reversed(list(golds)[:50]))
-    ]
-    samples = Observations.from_questions(repeated, answers="numeric")
-    found = evaluate(steered, elicited={"samples": samples}, methods=["self_consistency", "majority"], n_resamples=5)
-    row = found.metrics.set_index("method").loc["self_consistency"]
-    assert (row["n"], row["unanswered"]) == (50, 10)
-    rows = found.predictions.query("method == 'self_consistency'").dropna(subset="answer")
-    assert rows["correct"].tolist() == [
-        golds[name] == answer for name, answer in zip(rows.iloc[:, 0], rows["answer"], strict=True)
-    ]
-    assert 0.5 < row["accuracy"] < 1
