@@ -5,7 +5,7 @@ held-out question has weight 0. So one compiled computation serves them all. Fit
 JAX's global setting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -36,6 +36,10 @@ from bayes_direag.model.settings import Preset
 #: Fewer questions or fits are padded to these numbers, since compiling for another shape takes longer than a fit.
 _LEAST_SIZE = 512
 _LEAST_BATCH = 32
+
+
+#: Near optima: their raw parameters by site, and their curvature.
+type _Start = tuple[Mapping[str, Float[Array | np.ndarray, "batch ..."]], Float[Array | np.ndarray, "batch raw raw"]]
 
 
 class Optimum(NamedTuple):
@@ -77,7 +81,7 @@ def map_estimates(
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
     model, (n_fits, n) = model_of(preset), weight.shape
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
-    start = None if near is None else (near.raw, near.curvature)
+    start: _Start | None = None if near is None else (near.raw, near.curvature)
     if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
         start = _unknown(model, data, n_fits)
     batch = jax.tree.map(
@@ -91,7 +95,7 @@ def map_estimates(
     return optimum
 
 
-def _unknown(model: Model, data: LikelihoodData, n: int) -> tuple[Raw, Float[np.ndarray, "batch raw raw"]]:
+def _unknown(model: Model, data: LikelihoodData, n: int) -> _Start:
     """Return NaN in place of near optima: searches begin at the model's own start."""
     raw = {
         name: np.full((n, *site.shape), np.nan) for name, site in parameter_sites(model, data).items() if site.is_raw
