@@ -125,24 +125,17 @@ class Predictor:
             raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
         if (scale := stored.get("scale")) not in (None, *SCALES):
             raise ValueError(f"saw the scale {scale!r}; expected one of {', '.join(SCALES)}, or null")
+        parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
         group_of(groups := stored.get("groups"), "")
-        levels, too_high = tuple(stored["levels"]), stored["enough_reports"]
-        predictor = cls(
-            answers=stored["answers"],
-            scale=scale,
-            groups=groups,
-            levels=levels,
-            voting=frozenset(stored["voting"]).intersection(levels),
-            labels=tuple(stored["labels"] or ()),
-            signals=tuple(stored.get("signals", ("number",))),
-            eps=float(stored["eps"]),
-            parameters=Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()}),
-            recalibration=read_recalibration(stored["recalibration"]),
-            enough_reports=None if too_high is None else EnoughReports(tuple(map(float, too_high))),
-            made_by=dict(stored["made_by"]),
-        )
-        predictor.require_usable(predictor.recalibration)
-        return predictor
+        levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
+        signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
+        final, made_by = read_recalibration(stored["recalibration"]), dict(stored["made_by"])
+        require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
+        voting = frozenset(stored["voting"]).intersection(levels)
+        too_high = stored["enough_reports"]
+        enough = None if too_high is None else EnoughReports(tuple(map(float, too_high)))
+        names = levels, voting, labels, signals
+        return cls(stored["answers"], scale, groups, *names, eps, parameters, final, enough, made_by)
 
     def require_usable(self, final: Recalibration) -> None:
         """Raise ValueError unless parameters and a final calibration are as many numbers as draws and levels need."""

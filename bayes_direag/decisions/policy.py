@@ -305,7 +305,7 @@ class Replay:
         """Return the reports if every question asks for this many of each level."""
         level, usable = self.level, self.questions.usable
         n_before = usable @ np.triu(level[:, None] == level, 1).astype(int)
-        return usable & (n_before < np.array(numbers)[level])
+        return np.asarray(usable & (n_before < np.array(numbers)[level]))
 
     def factor(self, budget: float) -> float:
         """Return the least factor on the prices at which this share of the full price is not exceeded.
@@ -335,7 +335,9 @@ class Replay:
         found = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
         return pd.DataFrame(found).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
-    def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[list[tuple[float, list[int]]]]:
+    def by_number(
+        self, most: float, chosen: Bool[np.ndarray, "choice problem"]
+    ) -> list[list[tuple[float, tuple[int, ...]]]]:
         """Return the best levels to ask in every question, one more each time, for at most this much (at least one).
 
         For each choice of questions: each step adds the level with which their benefit is greatest, and has this
@@ -344,7 +346,7 @@ class Replay:
         answers = cache(lambda numbers: self.answers(self.fixed(numbers)))
         columns, found = np.bincount(self.level, minlength=len(self.price)), []
         for rows in chosen:
-            steps, numbers = [], np.zeros(len(columns), int)
+            steps, numbers = list[tuple[float, tuple[int, ...]]](), np.zeros(len(columns), int)
             while more := [
                 (answers(n)["benefit"][rows].mean(), n)
                 for n in map(tuple, (numbers + np.eye(len(columns), dtype=int)).tolist())

@@ -18,7 +18,7 @@ Only whole clusters are exchangeable, so the first labelled and the first new qu
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -240,8 +240,8 @@ def wrong_bounds(n: int, m: int, target: float, assurance: float) -> tuple[Numbe
     """
     most = n * (int(_allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
     numbers = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
-    bounds = [bisect_left(range(m), x=True, key=lambda b, k=k: _holds(b, k, n, m, assurance)) for k in numbers.tolist()]
-    return numbers, np.array(bounds)
+    holds = [partial(_holds, k=k, n=n, m=m, assurance=assurance) for k in numbers.tolist()]
+    return numbers, np.array([bisect_left(range(m), x=True, key=each) for each in holds])
 
 
 def _holds(bound: int, k: int, n: int, m: int, assurance: float) -> bool:

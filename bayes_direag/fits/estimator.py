@@ -60,7 +60,9 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         """
         if self.method not in ("map", "nuts"):
             raise DirEAGError(f"DirEAG: there is no method {self.method!r}; expected map or nuts.")
-        changes = {} if self.recalibration is None else {"recalibration": {"method": self.recalibration}}
+        changes: dict[str, Any] = (
+            {} if self.recalibration is None else {"recalibration": {"method": self.recalibration}}
+        )
         preset, observations = presets.preset(presets.preset(self.preset), **changes), _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)
