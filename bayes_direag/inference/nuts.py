@@ -164,9 +164,16 @@ def nuts_draws(
             if stop < n_steps:
                 chains = _learned(chains, window)
         kept: _Recorded = jax.tree.map(lambda value: value[:n, sampling.n_warmup - start :], window)
-        places = jax.vmap(jax.vmap(to_raw(model, data)))(jax.tree.map(jnp.asarray, kept.place))
+        places = _raw_of(kept.place, data, model=model)
         raw: RawDraws = {name: np.asarray(site.transform(places[name])) for name, site in sites.items()}
     return Draws(raw, statistics_of(kept.fields, (n, sampling.n_draws)))
+
+
+@partial(jax.jit, static_argnames="model")
+def _raw_of(places: RawDraws, data: LikelihoodData, *, model: Model) -> RawDraws:
+    """Return the raw parameters of draws in the coordinates of NUTS."""
+    found: RawDraws = jax.vmap(jax.vmap(to_raw(model, data)))(places)
+    return found
 
 
 def learning_steps(n_warmup: int) -> list[int]:
