@@ -1,6 +1,5 @@
 """The time of every importer is linear in the number of records of a log, and in the length of their texts."""
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,65 +9,54 @@ import pytest
 
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet
-from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, evals_event, lines, promptfoo_result
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, evals_event, lines, of_tool, promptfoo_result, write
 
 
-def transcript(name: str, text: str) -> dict[str, Any]:
-    return {"id": name, "text": text, "question": text, "gold_answer": "5", "model": text}
+def lm_eval(n: int, text: str) -> list[Any]:
+    sample: dict[str, Any] = lines(LM_EVAL["confident"])[0] | {"target": "5", "resps": [[text, text]]}
+    return [sample | {"doc_id": name, "doc": {"question": text}} for name in range(n)]
 
 
-def observations(name: str, text: str) -> dict[str, Any]:
-    reports = [{"level": level, "answer": text, "confidence": 80, "raw_output": text} for level in range(3)]
-    return {"problem_id": name, "question": text, "gold_answer": "5", "observations": reports}
-
-
-def batch(name: str, text: str) -> dict[str, Any]:
-    choices = [{"message": {"content": [{"type": "text", "text": part} for part in text.splitlines(True)]}}] * 3
-    return {"custom_id": f"{name}/{text[:5]}", "response": {"status_code": 200, "body": {"choices": choices}}}
-
-
-def lm_eval(name: str, text: str) -> dict[str, Any]:
-    sample: dict[str, Any] = lines(LM_EVAL["confident"])[0]
-    return sample | {"doc_id": int(name), "doc": {"question": text}, "target": "5", "resps": [[text, text]]}
-
-
-def uqlm(n: int, text: str) -> dict[str, Any]:
-    responses = [text] * n
-    return {"data": {"responses": responses, "prompts": responses, "sampled_responses": [[text] * 3] * n}}
-
-
-def promptfoo(n: int, text: str) -> dict[str, Any]:
-    return {"results": {"results": [promptfoo_result(name, 0, text, passes=True) for name in range(n)]}}
-
-
-def evals(name: str, text: str) -> dict[str, Any]:
-    return evals_event(name, "sampling", prompt=[{"content": text}], sampled=[text])
-
-
-def inspect(n: int, text: str) -> dict[str, Any]:
-    log: dict[str, Any] = json.loads((LOGS / "inspect" / "pens.json").read_text())
+def inspect(n: int, text: str) -> list[Any]:
     message = {"role": "assistant", "content": text}
     output = {"model": "m", "choices": [{"message": message, "stop_reason": "stop"}], "completion": text}
     sample = {"epoch": 1, "input": text, "target": "5", "messages": [], "output": output, "scores": {}}
-    return log | {"samples": [sample | {"id": str(name)} for name in range(n)]}
+    return [lines(of_tool("inspect/pens.json")) | {"samples": [sample | {"id": str(name)} for name in range(n)]}]
 
 
-OF_RECORD: dict[LogFormat, Callable[[str, str], dict[str, Any]]] = {
-    "transcripts": transcript,
-    "observations": observations,
-    "batch": batch,
+def batch(n: int, text: str) -> list[Any]:
+    choices = [{"message": {"content": [{"type": "text", "text": part} for part in text.splitlines(True)]}}] * 3
+    response = {"status_code": 200, "body": {"choices": choices}}
+    return [{"custom_id": f"{name}/{text[:5]}", "response": response} for name in range(n)]
+
+
+def uqlm(n: int, text: str) -> list[Any]:
+    return [{"data": {"responses": [text] * n, "prompts": [text] * n, "sampled_responses": [[text] * 3] * n}}]
+
+
+def observations(n: int, text: str) -> list[Any]:
+    reports = [{"level": level, "answer": text, "confidence": 80, "raw_output": text} for level in range(3)]
+    told = {"question": text, "gold_answer": "5", "observations": reports}
+    return [told | {"problem_id": str(name)} for name in range(n)]
+
+
+#: The records of a log of each format, of n questions with a text.
+LOG_OF: dict[LogFormat, Callable[[int, str], list[Any]]] = {
     "lm-eval": lm_eval,
-    "evals": evals,
-}
-OF_FILE: dict[LogFormat, Callable[[int, str], dict[str, Any]]] = {
-    "uqlm": uqlm,
     "inspect": inspect,
-    "promptfoo": promptfoo,
+    "batch": batch,
+    "uqlm": uqlm,
+    "promptfoo": lambda n, text: [
+        {"results": {"results": [promptfoo_result(name, 0, text, passes=True) for name in range(n)]}}
+    ],
+    "evals": lambda n, text: [
+        evals_event(str(name), "sampling", prompt=[{"content": text}], sampled=[text]) for name in range(n)
+    ],
+    "transcripts": lambda n, text: [
+        {"id": str(name), "text": text, "question": text, "gold_answer": "5", "model": text} for name in range(n)
+    ],
+    "observations": observations,
 }
-
-
-def test_every_format_is_timed() -> None:
-    assert {*OF_RECORD, *OF_FILE} == {*LOG_FORMATS}
 
 
 @pytest.mark.parametrize("grows", ["records", "texts"])
@@ -76,14 +64,10 @@ def test_every_format_is_timed() -> None:
 def test_the_time_is_linear(tmp_path: Path, form: LogFormat, grows: str) -> None:
     if form == "inspect":
         pytest.importorskip("inspect_ai")
-    path = tmp_path / "log.json"
 
     def seconds(times: int) -> float:
         n, text = (10 * times, "Answer: 5\n") if grows == "records" else (3, "Answer: 5\n" * (100 * times))
-        if form in OF_FILE:
-            path.write_text(json.dumps(OF_FILE[form](n, text)))
-        else:
-            path.write_text("".join(json.dumps(OF_RECORD[form](str(name), text)) + "\n" for name in range(n)))
+        path = write(tmp_path / "log.json", *LOG_OF[form](n, text))
         problems = tuple(Problem(str(name), "asked", text, "5") for name in range(n))
         began = time.process_time()
         import_logs(form, [path], kind="numeric", questions=QuestionSet("asked", problems, "numeric"))
