@@ -47,6 +47,21 @@ def test_the_gain_is_that_of_its_definition(fit: Fit) -> None:
             assert gains[level] == pytest.approx(gain, rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
+def test_one_more_vote_has_the_label_of_the_leader(votes: Fit) -> None:
+    """And a vote alone is for an answer that is no label."""
+    asking, predictor, first = votes.asking, votes.predictor, [{"level": "good", "answer": "yes"}]
+    read = predictor.read(first)
+    leader, _, probability = asking.leading(read.reports, read.level)
+    (gains,) = asking.gain(read.reports, read.level, leader, probability)
+    given = first, [*first, {"level": "fair", "answer": "yes"}], [{"level": "fair", "answer": "unsure"}]
+    p, more, alone = (predictor.predict(reports)["probability"] for reports in given)
+    chance = p * alone + (1 - p) * asking.coincidence
+    less = (p - chance * more) / (1 - chance)
+    expected = chance * more**2 + (1 - chance) * less**2 - p**2
+    assert gains[predictor.levels.index("fair")] == pytest.approx(expected, rel=1e-6)
+
+
 def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong(partial: Fit) -> None:
     same = []
     for said, correct in zip(partial.fitted.candidate, partial.fitted.correct, strict=True):
