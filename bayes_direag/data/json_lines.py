@@ -6,6 +6,7 @@ A file of reports is a table in long form, and read as one if the names of its c
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic_core import from_json
@@ -54,14 +55,14 @@ def json_lines(lines: Sequence[str], path: Path) -> Iterator[tuple[int, object]]
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:
     """Take records with their lines: a question each, or a report each if ``names`` are given and none has reports."""
-    line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
-    rows = [one for one in records if isinstance(one, Mapping) and not _WITH_REPORTS & one.keys()]
-    if names is not None and len(rows) == len(records):
-        signals = signal_columns(rows)
-        header = [*dict.fromkeys([*(str(name) for row in rows for name in row), *signals])]
+    line = np.array([line for line, _ in numbered], int)
+    records: list[Any] = [record for _, record in numbered]
+    if names is not None and all(isinstance(one, Mapping) and not _WITH_REPORTS & one.keys() for one in records):
+        signals = signal_columns(records)
+        header = [*dict.fromkeys([*(str(name) for row in records for name in row), *signals])]
 
         def coded(name: str, _: str) -> Coded:
-            return signals[name] if name in signals else Coded.of([row.get(name) for row in rows])
+            return signals[name] if name in signals else Coded.of([row.get(name) for row in records])
 
         return LongTable.of_rows(names.layout(header, path), coded, path, line, names)
     file_records = [_under_our_names(record, names) for record in records]

@@ -195,22 +195,20 @@ def csv_cells(lines: Iterable[str], path: Path) -> tuple[list[str], str, pyarrow
     Cells are divided by a comma, or by what the header has more of: semicolons or tabs. Where names in the header are
     among spaces, those of all cells are removed. Raises ObservationError for a row with more or fewer cells.
     """
-    whole, n_before = [*_with_any_end(lines)], 0
-    while n_before < len(whole) and not whole[n_before].strip():
-        n_before += 1
+    whole = [*_with_any_end(lines)]
+    n_before = next((number for number, line in enumerate(whole) if line.strip()), len(whole))
     delimiter = max(",;\t", key="".join(whole[n_before : n_before + 1]).count)
     rows = _csv_rows(whole[n_before:], path, delimiter, n_before + 1)
     line, spelled = next(rows, (1, [""]))
     header = [name.strip() for name in spelled]
-    table = None
-    text = "".join(whole[line:])
-    if '"' not in "".join(whole) and "\r" not in text.replace("\r\n", ""):
-        table = _plain_csv(text, len(header), delimiter)
+    text, names = "".join(whole[line:]), list(map(str, range(len(header))))
+    is_plain = '"' not in "".join(whole) and "\r" not in text.replace("\r\n", "")
+    table = _plain_csv(text, names, delimiter) if is_plain else None
     if table is None or table.num_rows < len(whole) - line:  # Arrow does not say on which lines rows are
         numbered = [*rows]
         columns = zip(*(cells for _, cells in numbered), strict=True) if numbered else [[] for _ in header]
         texts = [pyarrow.array([cell or None for cell in column], pyarrow.string()) for column in columns]
-        table, number = pyarrow.table(texts, list(map(str, range(len(header))))), [line for line, _ in numbered]
+        table, number = pyarrow.table(texts, names), [line for line, _ in numbered]
     else:
         number = [*range(line + 1, len(whole) + 1)]
     if spelled != header:
@@ -219,9 +217,8 @@ def csv_cells(lines: Iterable[str], path: Path) -> tuple[list[str], str, pyarrow
     return header, delimiter, table.append_column("line", [np.array(number, int)])
 
 
-def _plain_csv(text: str, width: int, delimiter: str) -> pyarrow.Table | None:
+def _plain_csv(text: str, names: list[str], delimiter: str) -> pyarrow.Table | None:
     """Return the cells of a text without quotation marks, five times as fast as Python does; None if one is wrong."""
-    names = list(map(str, range(width)))
     options = pyarrow_csv.ConvertOptions(
         column_types=dict.fromkeys(names, pyarrow.string()), null_values=[""], strings_can_be_null=True
     )

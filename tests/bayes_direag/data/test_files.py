@@ -69,10 +69,14 @@ RELEASED = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9"
 def test_the_forms_of_the_released_code_are_read(tmp_path, form, items, expected):
     best = {"pred_answer_raw": "8", "confidence": 70.0, "raw_output": "?"}  # of a list, which is not read
     first, none = read_questions(
-        written(tmp_path, RELEASED | best | {form: items}, RELEASED | {"problem_id": "b", form: []})
+        written(
+            tmp_path,
+            RELEASED | best | {form: items},
+            RELEASED | {"problem_id": "b", "gold_answer_norm": None, form: []},
+        )
     )
     assert [(one.level, one.level_name, one.answer, one.confidence) for one in first.observations] == expected
-    assert (first.gold_answer, none.observations) == ("9", ())
+    assert (first.gold_answer, none.gold_answer, none.observations) == ("9", "9.0", ())
     assert first.observations[0].model_extra.keys() >= items[0].keys() - FIELDS.keys() - {"level_index"}
     records = [{"level": level, "level_name": name, "answer": a, "confidence": c} for level, name, a, c in expected]
     record = {"problem_id": "a", "gold_answer": "9", "observations": records}
