@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -170,10 +170,9 @@ def nuts_draws(
 
 
 @partial(jax.jit, static_argnames="model")
-def _raw_of(places: RawDraws, data: LikelihoodData, *, model: Model) -> RawDraws:
+def _raw_of(places: Any, data: LikelihoodData, *, model: Model) -> RawDraws:
     """Return the raw parameters of draws in the coordinates of NUTS."""
-    found: RawDraws = jax.vmap(jax.vmap(to_raw(model, data)))(places)
-    return found
+    return {**jax.vmap(jax.vmap(to_raw(model, data)))(places)}
 
 
 def learning_steps(n_warmup: int) -> list[int]:
