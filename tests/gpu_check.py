@@ -208,15 +208,8 @@ def main() -> None:
         for device, platform in check.devices.items():
             fit = ("fit", "simulated.jsonl", "--method", "map", "--out", f"map-{device}.nc")
             check.direag(f"map on {device}", 120, *fit, device=platform)
-            check.direag(
-                f"predict by {device}",
-                60,
-                "predict",
-                f"map-{device}.nc",
-                "simulated.jsonl",
-                "--out",
-                f"map-{device}.csv",
-            )
+            predict = ("predict", f"map-{device}.nc", "simulated.jsonl", "--out", f"map-{device}.csv")
+            check.direag(f"predict by {device}", 60, *predict)
         check.compare("map", compare_modes, work)
         elicit(check, given.asked, given.server_python)
         sampling = ("--method", "nuts", "--warmup", given.warmup, "--draws", given.draws)

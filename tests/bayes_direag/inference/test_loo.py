@@ -141,14 +141,8 @@ class TestByHand:
     @staticmethod
     def support(observations, parameters) -> list[np.ndarray]:
         """Each question's supports, (sample, candidate), by the equations in plain Python."""
-        samples = [
-            {
-                name: np.asarray(value)[sample].tolist()
-                for name, value in parameters._asdict().items()
-                if value is not None
-            }
-            for sample in range(N_CHAINS * N_DRAWS)
-        ]
+        drawn = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
+        samples = [{name: value[at].tolist() for name, value in drawn.items()} for at in range(N_CHAINS * N_DRAWS)]
         rows = []
         for question, own in enumerate(observations.candidates):
             reports = brute_force.reports_of(observations, question)

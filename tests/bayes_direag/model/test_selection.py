@@ -68,12 +68,7 @@ def test_questions_candidates_and_levels_have_no_order(given_reports: Reports, s
     np.testing.assert_allclose(support(given_reports.select(order), values), before[order], rtol=1e-12)
 
     order = rng.permutation(given_reports.candidate.shape[1])
-    shuffled = Reports(
-        given_reports.logit_confidence[:, order],
-        given_reports.candidate[:, order],
-        given_reports.n_candidates,
-        given_reports.label[:, order],
-    )
+    shuffled = Reports(*(array if array.ndim == 1 else array[:, order] for array in given_reports))
     permuted = values._replace(weight=values.weight[order], bias=values.bias[order], vote=values.vote[order])
     np.testing.assert_allclose(support(shuffled, permuted), before, rtol=1e-12)
 
@@ -118,11 +113,8 @@ def test_a_higher_confidence_never_lowers_its_candidate(
 @given(given_reports=reports(), factor=st.floats(0.01, 100))
 def test_the_common_scale_is_not_identified(given_reports: Reports, factor: float) -> None:
     values = natural_parameters(given_reports.candidate.shape[1])
-    scaled = values._replace(
-        weight=factor * values.weight,
-        prior_strength=factor * values.prior_strength,
-        null_base=factor * values.null_base,
-    )
+    common = ("weight", "prior_strength", "null_base")
+    scaled = values._replace(**{name: factor * getattr(values, name) for name in common})
     ours, theirs = (support(given_reports, v) for v in (values, scaled))
     np.testing.assert_allclose(theirs, ours, rtol=1e-10)
 
@@ -179,9 +171,8 @@ def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
             alpha = brute_force.concentrations(said(given_reports, question), values, EPS)
             scores = {state: sharpness * np.log(value) for state, value in alpha.items()}
             for level, answer, stated in said(given_reports, question):
-                scores[answer] += values["vote"][level] + values["vote_slope"][level][0] * brute_force.logit(
-                    stated, EPS
-                )
+                of_stated = values["vote_slope"][level][0] * brute_force.logit(stated, EPS)
+                scores[answer] += values["vote"][level] + of_stated
             states = [*map(str, range(k)), brute_force.NULL]
             expected = softmax([scores[state] for state in states])
             np.testing.assert_allclose(own[question, [*range(k), -1]], expected, rtol=1e-9, atol=1e-300)
