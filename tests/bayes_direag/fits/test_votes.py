@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations, fit_map
+from bayes_direag import Fit, Observations, fit_map, fit_nuts
 from bayes_direag.model.selection import distribution
 from tests.bayes_direag import brute_force
+from tests.made_fits import NUTS_SAMPLING
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
 JUDGES = {"good": (0.85, 0.1), "fair": (0.75, 0.3), "yes-sayer": (0.99, 0.75), "coin": (0.5, 0.5), "last": (0.8, 0.2)}
@@ -82,12 +83,12 @@ def said(row: dict[str, object], judge: str) -> str:
     return next(report["answer"] for report in row["observations"] if report["level_name"] == judge)
 
 
-def test_draws_have_labels_by_name(votes: Fit) -> None:
-    modes, rng = votes.tree["unconstrained_posterior"].to_dataset(), np.random.default_rng(0)
-    raw = {
-        str(name): mode.to_numpy() + 0.1 * rng.standard_normal((2, 50, *mode.shape[2:])) for name, mode in modes.items()
-    }
-    sampled = Fit.from_draws(raw, OBSERVATIONS)
+@pytest.mark.slow
+def test_the_posterior_of_votes_and_labels_is_around_their_mode(votes: Fit) -> None:
+    sampled = fit_nuts(OBSERVATIONS, sampling=NUTS_SAMPLING, seed=1)
     assert sampled.tree["posterior"]["label"].dims == ("chain", "draw", "answer")
-    assert [name for name, _ in sampled.draws() if name.startswith("label")] == ["label[no]", "label[yes]"]
+    draws, modes = sampled.draws(), votes.draws().iloc[0]
+    for name in draws.columns:
+        low, high = np.quantile(draws[name], [0.01, 0.99])
+        assert low <= modes[name] <= high, name
     assert sampled.tree["loo"].sizes["problem"] == len(OBSERVATIONS)
