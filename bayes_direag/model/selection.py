@@ -211,14 +211,17 @@ def _blocks(reports: Reports, parameters: Parameters) -> Iterator[_Block]:
 
 
 def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
-    """Return a number for each level and signals of a report; all that are not usable share one."""
+    """Return a number for each level and signals of a report; all that are not usable share one.
+
+    With few questions hardly any are alike, so each report has its own number, and a service needs no pandas.
+    """
     usable = reports.candidate >= 0
     n, n_levels = usable.shape
-    kind = np.where(usable, np.arange(n_levels), n_levels)
     if n <= max(n_levels, 1):
-        return np.arange(usable.size).reshape(n, n_levels)  # few reports are alike, and a service has no pandas
+        return np.arange(usable.size).reshape(n, n_levels)
     import pandas as pd
 
+    kind = np.where(usable, np.arange(n_levels), n_levels)
     for column in reports.by_signal:
         number, values = pd.factorize(np.where(usable, column, 0).ravel())
         kind = pd.factorize(kind.ravel() * len(values) + number)[0].reshape(n, n_levels)
