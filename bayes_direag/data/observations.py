@@ -20,7 +20,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import check_percentages, groups_of, kind_of, levels_of, question_arrays, ranks
 from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
-from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import Question, Status
 from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations
@@ -282,7 +282,7 @@ class Observations:
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
 
     def without(self, reports: Bool[np.ndarray, "problem level"], status: Status = Status.ABSENT) -> "Observations":
-        """Remove some reports; an answer that only they gave is no longer a candidate."""
+        """Remove some reports from the arrays; an answer that only they gave is no longer a candidate."""
         kept = np.where(self.usable & ~reports, self.candidate, -1)
         rows = zip(self.candidates, kept.tolist(), strict=True)
         candidates = tuple(tuple(texts[number] for number in sorted({*numbers} - {-1})) for texts, numbers in rows)
@@ -441,15 +441,15 @@ class Observations:
 
         given = Labels.of(labels)
         known = given.known(dict(zip(self.problem_id, self.candidates, strict=True)), self.kind, self.table.path)
-        place = {name: row for row, name in enumerate(self.problem_id)}
         correct, labelled = self.correct.copy(), self.labelled.copy()
-        for name, (right, _) in known.items():
-            row = place[name]
+        rows = [row for row, name in enumerate(self.problem_id) if name in known]
+        for row in rows:
+            right = known[self.problem_id[row]].right
             is_right = np.array([*(text in right for text in self.candidates[row]), False])[self.candidate[row]]
             if labelled[row] and (is_right != correct[row]).any():
-                raise given.contradiction(given.filled[name][0])
+                raise given.contradiction(given.filled[self.problem_id[row]][0])
             correct[row], labelled[row] = is_right, True
-        numbered = {int(self.row[place[name]]): question for name, question in known.items()}
+        numbered = {int(self.row[row]): known[self.problem_id[row]] for row in rows}
         table = labelled_table(self.table, numbered, self.kind)
         return replace(self, correct=correct, labelled=labelled, table=table)
 
@@ -461,7 +461,9 @@ class Observations:
                 f"saw weights of shape {given.shape} from {given.min(initial=0):g} to {given.max(initial=0):g} for "
                 f"{len(self)} questions; expected a finite number from 0 for each. Correct them."
             )
-        return replace(self, weight=given)
+        table = self.table.take(self.row)
+        columns = {**table.columns, "weight": Coded.of(given.tolist()).take(table.question)}
+        return replace(self, weight=given, table=replace(table, columns=columns), row=np.arange(len(self)))
 
     def known_as(self, levels: Sequence[str], groups: str | None) -> "Observations":
         """Return the observations whose levels are single or in groups of this form, as those of a fit are."""

@@ -6,10 +6,11 @@ give a function of estimator, X and y. ``accuracy`` needs y in canonical form; w
 error into NaN, unless ``error_score="raise"``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.labels import Labels
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, WeightError
 from bayes_direag.fits.fitting import fit_map, fit_nuts
@@ -97,14 +99,16 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         """
         observations = self._read(X, y)
         weight = np.ones(len(observations)) if sample_weight is None else observations.weighted(sample_weight).weight
-        known = observations[observations.labelled]
-        if not len(known):
+        is_known = observations.labelled & (weight > 0)
+        if not is_known.any():
             raise DirEAGError(
-                f"score: saw {len(observations)} questions, none with a gold answer; expected some. Give y."
+                f"score: saw {len(observations)} questions, none with a gold answer and a weight; expected some. "
+                "Give y."
             )
+        known = observations[is_known]
         table = self.fit_.predict(known, warn=False)
         right, probability = known.is_right(table["answer"]), table["probability"].fillna(0.0).to_numpy()
-        return float(np.average(right - (right - probability) ** 2, weights=weight[observations.labelled]))
+        return float(np.average(right - (right - probability) ** 2, weights=weight[is_known]))
 
     def _read(self, X: Any, y: Any = None) -> Observations:  # noqa: N803
         check_is_fitted(self)
@@ -122,7 +126,10 @@ def _questions(X: Any, y: Any, answers: AnswerKind | None, columns: Columns | No
 
     Raises DirEAGError if a sample of X is no question, as where a frame has a row a report.
     """
-    observations = observations_of(X, answers if y is None else answers or "text", columns, "DirEAG")
+    labels = pd.DataFrame({"problem_id": "", "gold_answer": pd.Series([] if y is None else [*y], dtype=object)})
+    if y is not None and not isinstance(X, Observations):
+        answers = answers or Labels.of(labels).kind(())
+    observations = observations_of(X, answers, columns, "DirEAG")
     if not isinstance(X, str) and hasattr(X, "__len__") and len(X) != len(observations):
         raise DirEAGError(
             f"DirEAG: saw {len(X)} rows with the reports on {len(observations)} questions; expected a row a question, "
@@ -131,8 +138,6 @@ def _questions(X: Any, y: Any, answers: AnswerKind | None, columns: Columns | No
         )
     if y is None:
         return observations
-    check_consistent_length(observations.problem_id, y)
-    gold = [None if value is None or value != value else str(value) for value in y]
-    records = zip(observations.questions, gold, strict=True)
-    kind = observations.kind if isinstance(X, Observations) else answers
-    return Observations.from_questions([one.model_copy(update={"gold_answer": text}) for one, text in records], kind)
+    check_consistent_length(observations.problem_id, labels)
+    none = {name: np.zeros_like(getattr(observations, name)) for name in ("correct", "labelled", "conflicting")}
+    return replace(observations, **none).with_labels(labels.assign(problem_id=observations.problem_id))

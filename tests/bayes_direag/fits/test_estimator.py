@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from pandas import NA
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
@@ -71,7 +72,7 @@ def test_x_and_y_in_every_form(simulated: Observations) -> None:
         model = clone(COUNT).fit(x, y)
         assert model.score(x, y) == pytest.approx(expected.score(known))
         assert model.fit_.tree.attrs["answers"] == "numeric"
-    with pytest.raises(DirEAGError, match=r"score: saw 40 questions, none with a gold answer; expected some. Give y"):
+    with pytest.raises(DirEAGError, match=r"score: saw 40 questions, none with a gold answer and a weight; expected"):
         expected.score(hidden)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         COUNT.fit(known, gold[:-1])
@@ -79,11 +80,35 @@ def test_x_and_y_in_every_form(simulated: Observations) -> None:
         COUNT.fit(3)
 
 
+def test_y_takes_the_place_of_the_labels_in_x_and_of_nothing_else(simulated: Observations) -> None:
+    """Weights, scales, removed reports and questions drawn twice, as a bootstrap draws them, stay."""
+    known = simulated[:40].weighted(np.arange(40) % 3)
+    gold = [question.gold_answer for question in known.questions]
+    few = known.to_frame().assign(confidence=0.5)
+    given = {
+        "weighted": (known, gold),
+        "twice": (known[[*range(40), *range(5)]], gold + gold[:5]),
+        "thinned": (known.without((np.arange(40) > 20)[:, None] & np.ones(known.shape, bool)), gold),
+        "percent": (Observations.from_frame(few, answers="numeric", scale="percent"), gold),
+        "other labels": (known, ["-1", *gold[1:20], None, np.nan, NA, *[""] * 17]),
+    }
+    for name, (x, y) in given.items():
+        expected = x if name != "other labels" else known[:20]
+        same = clone(COUNT).fit(x, y).fit_.tree["constant_data"], clone(COUNT).fit(expected).fit_.tree["constant_data"]
+        np.testing.assert_array_equal(*(data["weight_in_likelihood"] for data in same), err_msg=name)
+        np.testing.assert_array_equal(*(data["candidate"] for data in same), err_msg=name)
+    bad = DirEAG(preset=PAPER)
+    with pytest.raises(DirEAGError, match="line 3, field gold_answer: this cannot be read as numeric; saw 'many'"):
+        bad.fit(known, [*gold[:2], "many", *gold[3:]])
+
+
 def test_scores_count_weights_only_if_asked(simulated: Observations) -> None:
     model, half = clone(COUNT).fit(simulated[:60]), np.arange(20) < 10
     test = simulated[60:80].weighted(half)
     assert model.score(test) == model.score(simulated[60:80])
     assert model.score(test, sample_weight=half) == pytest.approx(model.score(simulated[60:70]))
+    with pytest.raises(DirEAGError, match="score: saw 20 questions, none with a gold answer and a weight"):
+        model.score(test, sample_weight=np.zeros(20))
 
 
 def test_a_row_must_be_a_question(simulated: Observations) -> None:
@@ -92,7 +117,7 @@ def test_a_row_must_be_a_question(simulated: Observations) -> None:
     said = r"saw \d+ rows with the reports on \d+ questions; expected a row a .*GroupKFold"
     with pytest.raises(DirEAGError, match=said):
         cross_val_predict(COUNT, frame, groups=frame["problem_id"], cv=GroupKFold(3))
-    wide = frame.pivot(index="problem_id", columns="level_name", values=["answer", "confidence"])
+    wide = frame.pivot_table(index="problem_id", columns="level_name", values=["answer", "confidence"], aggfunc="first")
     wide.columns = [f"{field}_{level}" for field, level in wide.columns]
     gold = frame.groupby("problem_id")["gold_answer"].first()
     answers = cross_val_predict(DirEAG(preset=PAPER, answers="numeric"), wide.reset_index(), gold, cv=KFold(2))
