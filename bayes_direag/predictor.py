@@ -265,23 +265,25 @@ class Predictor:
                 f"{field}: this level is unknown to the fit; saw {str(level)[:60]!r}; expected one of "
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
-        answer, given = plain(report.get("answer")), report.get("confidences") or {}
+        answer, given = plain(report.get("answer")), plain(report.get("confidences")) or {}
         if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
             raise _unusable(f"{field}.answer", answer, "text, a number or null", "Write it as text.")
         if not isinstance(given, Mapping):
             raise _unusable(f"{field}.confidences", given, "numbers by name", "Name the signals.")
-        signals = {name: plain(value) for name, value in given.items()}
-        if (stated := plain(report.get("confidence"))) is not None:
-            signals["number"] = stated
-        percents = tuple(self._percent(field, signal, signals.get(signal)) for signal in self.signals)
+        signals = {signal: self._percent(field, signal, value) for signal, value in given.items()}
+        stated, again = self._percent(field, "number", report.get("confidence")), signals.get("number")
+        if None not in (stated, again) and stated != again:
+            expected, remedy = "one stated confidence", "Leave one of the two out."
+            raise _unusable(f"{field}.confidences.number", again, expected, remedy)
+        signals["number"] = again if stated is None else stated
         try:
             text = None if answer is None else canonical(str(answer), self.answers)
             (text or "").encode()
         except ValueError:  # of an integer of thousands of digits, or half a character
             raise _unusable(f"{field}.answer", answer, "text that can be written", "Correct it.") from None
         is_stated = level in self.voting or any(value is not None for value in signals.values())
-        is_usable = text is not None and is_stated
-        return _Report(self.levels.index(str(level)), text, percents, is_usable, str(answer))
+        percents = tuple(map(signals.get, self.signals))
+        return _Report(self.levels.index(str(level)), text, percents, text is not None and is_stated, str(answer))
 
     def _percent(self, report: str, signal: str, given: object) -> float | None:
         """Return a stated confidence in percent; None if it is missing."""

@@ -57,7 +57,8 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     """Take records with their lines: a question each, or a report each if ``names`` are given and none has reports."""
     line = np.array([line for line, _ in numbered], int)
     records: list[Any] = [record for _, record in numbered]
-    if names is not None and all(isinstance(one, Mapping) and not _WITH_REPORTS & one.keys() for one in records):
+    are_rows = all(isinstance(one, Mapping) and not _WITH_REPORTS & one.keys() for one in records)
+    if names is not None and records and are_rows:
         signals = signal_columns(records)
         header = [*dict.fromkeys([*(str(name) for row in records for name in row), *signals])]
 

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from bayes_direag.data.plain import percentage, plain
+from bayes_direag.data.plain import is_percentage, percentage, plain
 from bayes_direag.errors import ObservationError
 
 type Fields = dict[str, object]
@@ -77,7 +77,7 @@ NUMBER = "number"
 Weight = Annotated[
     float | None,
     Field(ge=0, strict=True, allow_inf_nan=False),
-    BeforeValidator(percentage),
+    BeforeValidator(lambda value: value if is_percentage(value) else percentage(value)),
     Words("a number from 0, or null", "Write how many questions this one counts as, or leave it out for 1."),
 ]
 

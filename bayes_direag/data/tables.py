@@ -45,9 +45,10 @@ def table_of_frame(frame: Any, names: Columns) -> LongTable:
 
 
 def _coded(column: "pandas.Series[Any]") -> Coded:
-    if column.dtype == object:
-        return Coded.of(column.tolist())
-    return _coded_arrow(pyarrow.Table.from_pandas(column.to_frame("column"), preserve_index=False)["column"])
+    if column.dtype != object:
+        with suppress(pyarrow.ArrowException, TypeError):  # for types that Arrow lacks, such as complex numbers
+            return _coded_arrow(pyarrow.Table.from_pandas(column.to_frame("column"), preserve_index=False)["column"])
+    return Coded.of(column.tolist())
 
 
 def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Coded:
@@ -268,7 +269,7 @@ def _with_any_end(lines: Iterable[str]) -> Iterator[str]:
 
 def _number(cell: str, decimal: str) -> object:
     try:
-        return float(cell.replace(decimal, "."))
+        return cell if "_" in cell else float(cell.replace(decimal, "."))  # Python takes 1_0 for 10
     except ValueError:
         return cell
 

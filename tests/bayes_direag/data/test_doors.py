@@ -47,7 +47,7 @@ ROWS: Rows = [
 
 def questions(rows: Rows) -> Rows:
     """Return a record for each question."""
-    about = ("problem_id", "gold_answer", "cluster")
+    about = ("problem_id", "gold_answer", "cluster", "weight")
     records = {str(row.get("problem_id")): {name: row[name] for name in about if name in row} for row in rows}
     for name, record in records.items():
         own = [row for row in rows if str(row.get("problem_id")) == name]
@@ -165,7 +165,8 @@ def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
         *(("problem_id", value) for value in ("", None, [1])),
         *(("level", value) for value in (None, -1, 1.5, 2**50, "x", True, [1])),
         *(("answer", value) for value in (True, ["9"], {"a": 1})),
-        *(("confidence", value) for value in (100.5, -1, "high", float("inf"), True, [1], "x" * 5000)),
+        *(("confidence", value) for value in (100.5, -1, "high", "1_0", float("inf"), True, [1], "x" * 5000)),
+        *(("weight", value) for value in ("50%", "1_0")),
         *(("correct", value) for value in ("yes", 2, [1])),
         *((field, value) for field in ("level_name", "gold_answer", "cluster") for value in ([1], {"a": 1}, True)),
         *((field, HALF) for field in ("problem_id", "answer", "level_name", "gold_answer", "cluster")),
@@ -254,6 +255,20 @@ def test_an_error_quotes_at_most_200_characters_of_a_value(text, times, tail):
     error = ObservationError("it is wrong", field="answer", seen=value, expected="'b'", remedy="Correct it.")
     assert str(error) == f"field answer: it is wrong; saw {shown}; expected 'b'. Correct it."
     assert (shown[0], shown[-1]) == (repr(value)[0], repr(value)[-1])
+
+
+def test_frames_of_types_that_arrow_lacks():
+    frame = pd.DataFrame(ROWS)
+    sparse = frame.assign(confidence=pd.arrays.SparseArray(frame["confidence"]))
+    assert Observations.from_frame(sparse).fingerprint == Observations.from_frame(frame).fingerprint
+    for name, values in {"confidence": [1j] * 4, "answer": pd.period_range("2020", periods=4)}.items():
+        with pytest.raises(ObservationError, match=f"line 1, field {name}: this value cannot be used .*; saw "):
+            Observations.from_frame(frame.assign(**{name: values}))
+
+
+def test_no_records_are_no_questions():
+    with pytest.raises(ObservationError, match="there are no questions; expected at least one"):
+        Observations.from_records([])
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

@@ -125,6 +125,16 @@ def test_what_is_no_predictor(made_of: bytes | None, tmp_path: Path) -> None:
         ({"level": "cautious", "confidence": 10**5000}, ObservationError, "saw int of thousands of digits"),
         ({"level": "cautious", "answer": 10**5000}, ObservationError, "saw int of thousands of digits"),
         ({"level": "cautious", "confidences": [80]}, ObservationError, r"reports\[1\].confidences: .* saw \[80\]"),
+        (
+            {"level": "cautious", "confidence": 90, "confidences": {"number": 10}},
+            ObservationError,
+            r"reports\[1\].confidences.number: .* saw 10.0; expected one stated confidence",
+        ),
+        (
+            {"level": "cautious", "confidences": {"words": "high"}},
+            ObservationError,
+            r"confidences.words: .* saw 'high'",
+        ),
     ],
 )
 def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) -> None:
@@ -153,7 +163,8 @@ def test_what_is_no_list_of_reports(exported: Path) -> None:
 def test_missing_values_are_missing_and_half_a_character_is_refused(exported: Path) -> None:
     predictor = replace(Predictor.load(exported), answers="text", voting=frozenset())
     one = {"level": "vanilla", "answer": "b", "confidence": 80}
-    for missing in ({"answer": math.nan}, {"confidence": math.nan}, {"answer": None}):
+    nothing = {"confidence": None, "confidences": math.nan}
+    for missing in ({"answer": math.nan}, {"confidence": math.nan}, {"answer": None}, nothing):
         assert predictor.predict([one | missing])["n_used"] == 0
     with pytest.raises(ObservationError, match=r"reports\[0\].answer: .* expected text that can be written"):
         predictor.predict([one | {"answer": "\ud83d"}])
