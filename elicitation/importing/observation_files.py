@@ -13,11 +13,12 @@ def replies(log: Log) -> Iterator[Reply]:
     for question in read_questions(log.path):
         for report in question.observations:
             given = report.model_dump(exclude={"level", "level_name", "group"})
+            text, reason = given.get("raw_output"), given.get("finish_reason")  # of any type, as no field of ours
             yield Reply(
                 question.problem_id,
                 report.level_name or str(report.level),
-                given.get("raw_output"),
-                finish_reason=given.get("finish_reason"),
+                text if isinstance(text, str) else None,
+                finish_reason=reason if isinstance(reason, str) else None,
                 given=given,
                 gold=question.gold_answer,
                 question=question.question,

@@ -1,12 +1,17 @@
-"""The time of every importer is linear in the number of records of a log, and in the length of their texts."""
+"""What holds of every importer: a broken log is refused by its name or read, and the time is linear."""
 
+import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from bayes_direag.data.files import write_questions
+from bayes_direag.errors import DirEAGError
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet
 from tests.elicitation.importing.logs_of_tools import LM_EVAL, evals_event, lines, of_tool, promptfoo_result, write
@@ -76,3 +81,40 @@ def test_the_time_is_linear(tmp_path: Path, form: LogFormat, grows: str) -> None
     seconds(1)
     # four times as much takes four times as long, and sixteen times if it is quadratic
     assert any(seconds(16) < 8 * max(seconds(4), 1e-3) for _ in range(5))
+
+
+#: What may stand where a log has something else.
+WRONG = (None, True, -1, 1e400, 10**30, "", "x", "NaN", "\ud83d", [], [None], {}, {"text": 3}, ["x", "x"])
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each container in a value, with the key or number of something in it."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from places(value[key])
+
+
+@pytest.mark.parametrize("form", [form for form in LOG_FORMATS if form != "inspect"])
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_broken_log_is_refused_by_its_name_or_read(
+    tmp_path_factory: pytest.TempPathFactory, form: LogFormat, data: st.DataObject
+) -> None:
+    records = copy.deepcopy(LOG_OF[form](3, "Answer: 5\nConfidence: 80%"))
+    fault = data.draw(st.sampled_from(["another value", "a field less", "a record twice", "cut off"]))
+    container, key = data.draw(st.sampled_from([*places(records)]))
+    if fault == "another value":
+        container[key] = data.draw(st.sampled_from(WRONG))
+    elif fault == "a field less":
+        del container[key]
+    elif fault == "a record twice":
+        records *= 2
+    path = write(tmp_path_factory.getbasetemp() / f"broken_{form}.json", *records)
+    if fault == "cut off":
+        path.write_bytes(path.read_bytes()[: data.draw(st.integers(0, path.stat().st_size - 2))])
+    told = path.name
+    try:
+        write_questions(import_logs(form, [path], kind="numeric").questions, path.with_suffix(".jsonl"))
+    except DirEAGError as error:
+        told = str(error)
+    assert path.name in told
