@@ -209,12 +209,14 @@ class ChatEngine(Engine):
 
     def _client(self, url: str) -> httpx2.AsyncClient:
         try:
+            parts = urlsplit(url)
+            _ = parts.port  # ValueError if it is none
             return httpx2.AsyncClient(
                 base_url=url,
                 headers={"Authorization": f"Bearer {self._key or 'none'}"},
                 timeout=httpx2.Timeout(None, connect=5.0),
                 limits=httpx2.Limits(max_connections=None),
-                trust_env=urlsplit(url).hostname not in _LOOPBACK,  # whose requests go through no proxy
+                trust_env=parts.hostname not in _LOOPBACK,  # whose requests go through no proxy
             )
         except (httpx2.InvalidURL, ValueError) as error:
             shown = url.rpartition("@")[2]

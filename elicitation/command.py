@@ -116,7 +116,7 @@ def elicit_command(
     key_variable: Annotated[
         str, _server(help="Environment variable with the API key for --base-url.")
     ] = "OPENAI_API_KEY",
-    timeout: Annotated[float, _server(help="Seconds that one reply may take in all.")] = 900.0,
+    timeout: Annotated[float, _server(min=0.1, help="Seconds that one reply may take in all.")] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a model, or several, every question under several prompts, and write an observation file.

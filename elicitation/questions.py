@@ -321,10 +321,8 @@ def _table_rows(lines: Sequence[str], path: Path) -> list[Row]:
 def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Callable[[Record], Told]:
     """Find the columns of a table, and return the function that reads a row."""
     present = {field for _, record in rows if not isinstance(record, str) for field in record}
-    if unknown := columns.keys() - _USUAL.keys():
-        raise DirEAGError(
-            f"--column {', '.join(sorted(unknown))}=: expected FIELD=NAME with one of {', '.join(_USUAL)}."
-        )
+    if wrong := [field for field, name in columns.items() if field not in _USUAL or not name]:
+        raise DirEAGError(f"--column {', '.join(wrong)}=: expected FIELD=NAME with one of {', '.join(_USUAL)}.")
 
     def column(field: str) -> str:
         named = columns.get(field)

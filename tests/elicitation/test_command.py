@@ -109,7 +109,10 @@ HERE = ("--base-url", "http://127.0.0.1:1/v1")
         ("", ["--model", "m", "--vllm-python", "p", "--vllm-args", "--api-key sk-1"], "saw --api-key"),
         ("", ["--model", "m", "--vllm-python", "p", "--vllm-args", "--dtype 'half"], "expected paired quotation marks"),
         ("", ["--model", "m", "--form", "json", "--wording", "paraphrased"], "released code have no JSON form"),
-        ("", ["--model", "m", "--column", "answer=b"], "FIELD=NAME with one of question, gold, id"),
+        *(
+            ("", ["--model", "m", "--column", pair], "expected FIELD=NAME with one of question, gold, id")
+            for pair in ("answer=b", "gold=", "gold")
+        ),
         ('model = "m"', [], "level 'a': saw no --base-url, and no base_url of its own; expected"),
         ('model = "m"', ["--model", "n"], "level 'a': saw no --base-url, and no base_url of its own"),
         ('base_url = "http://127.0.0.1:1/v1"', [], "level 'a': saw no --model, and no model of its own"),

@@ -204,7 +204,10 @@ def test_a_refusal_never_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
                 generate(runs.chat(stub.url), request())
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:1/v1", "http://[::1/v1", "http://127.0.0.1:port/v1", "http://a b/v1", ""])
+@pytest.mark.parametrize(
+    "url",
+    [*(f"http://{host}/v1" for host in ("[::1", "127.0.0.1:port", "127.0.0.1:99999", "a b")), "127.0.0.1:1/v1", ""],
+)
 def test_an_address_that_is_none_is_one_line(url: str) -> None:
     with pytest.raises(EngineError):
         generate(runs.chat(url, patience=0.1))
