@@ -231,22 +231,19 @@ class ChatEngine(Engine):
             )
         except RequestError as error:
             raise self._refused(error, "the list of models") from None
-        models = listed.get("data") if isinstance(listed, dict) else None
-        served = {
-            str(model["id"]): model.get("max_model_len")
-            for model in (models if isinstance(models, list) else ())
-            if isinstance(model, dict) and "id" in model
-        }
-        if self.model in served:
-            context = served[self.model]
-            return context if isinstance(context, int) else None
-        if not isinstance(models, list) or len(served) < len(models):
-            raise self._refused(RequestError(place, f"{self._without_keys(str(listed))[:80]!r}"), "the list of models")
-        names = ", ".join(served) or "no model"
-        raise EngineError(
-            f"{_public(self.urls[place])}: saw a server of {names[:400]}; "
-            f"expected {self.model!r}. Name the served model with --model, or give another --base-url."
-        )
+        match listed:
+            case {"data": [*models]} if all(isinstance(model, dict) and "id" in model for model in models):
+                contexts = {str(model["id"]): model.get("max_model_len") for model in models}
+            case _:
+                seen = f"{self._without_keys(str(listed))[:80]!r}"
+                raise self._refused(RequestError(place, seen), "the list of models")
+        if self.model not in contexts:
+            raise EngineError(
+                f"{_public(self.urls[place])}: saw a server of {', '.join(contexts)[:400] or 'no model'}; "
+                f"expected {self.model!r}. Name the served model with --model, or give another --base-url."
+            )
+        context = contexts[self.model]
+        return context if isinstance(context, int) else None
 
     async def _version(self) -> str | None:
         root = str(self._clients[0].base_url.join("/version"))

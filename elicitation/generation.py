@@ -227,8 +227,11 @@ def generation_of(reply: object) -> Generation | None:
     """
     match reply:
         case {"choices": [{"message": {**message}, **choice}, *_], **about}:
-            text = message.get("content") or ""
-            if isinstance(text, str):
+            content = message.get("content") or ""
+            if isinstance(content, str) or (
+                isinstance(content, list) and all(isinstance(one, dict) for one in content)
+            ):
+                text = text_of(content)
                 reason = _writable(str(choice.get("finish_reason") or "stop")[:40])
                 in_reasoning = is_cut_off(reason) and not reply_of(text)
                 return Generation(
@@ -239,6 +242,27 @@ def generation_of(reply: object) -> Generation | None:
                     final_tokens=final_tokens(choice.get("logprobs")),
                 )
     return None
+
+
+def text_of(message: object) -> str:
+    """Return the text of a message or of its parts; without a text, the arguments of the tools that it calls."""
+    match message:
+        case str():
+            return message
+        case list():
+            return "".join(map(text_of, message))
+        case {"thought": True} | {"type": "thinking" | "reasoning"}:
+            return ""
+        case {"text": str(text)}:
+            return text
+        case {"arguments": called} | {"input": called} | {"args": called}:
+            return called if isinstance(called, str) else json.dumps(called)
+        case {"function": inner} | {"functionCall": inner} | {"toolUse": inner} | {"parts": inner}:
+            return text_of(inner)
+        case {"content": content, **others}:
+            return text_of(content) or text_of(others.get("tool_calls") or others.get("function_call"))
+        case _:
+            return ""
 
 
 def _writable(text: str) -> str:

@@ -1,12 +1,12 @@
 """Output files of batch services and of ``vllm run-batch``: one response a line, in any usual form of a body."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, Field, JsonValue
 
+from elicitation.generation import text_of
 from elicitation.importing.replies import Log, Reply, read_records
 
 
@@ -116,24 +116,3 @@ def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
 
 def _one(message: object, finish_reason: object) -> tuple[str, str | None]:
     return text_of(message), None if finish_reason is None else str(finish_reason)
-
-
-def text_of(message: object) -> str:
-    """Return the text of a message or of its parts; without a text, the arguments of the tools that it calls."""
-    match message:
-        case str():
-            return message
-        case list():
-            return "".join(map(text_of, message))
-        case {"thought": True} | {"type": "thinking" | "reasoning"}:
-            return ""
-        case {"text": str(text)}:
-            return text
-        case {"arguments": called} | {"input": called} | {"args": called}:
-            return called if isinstance(called, str) else json.dumps(called)
-        case {"function": inner} | {"functionCall": inner} | {"toolUse": inner} | {"parts": inner}:
-            return text_of(inner)
-        case {"content": content, **others}:
-            return text_of(content) or text_of(others.get("tool_calls") or others.get("function_call"))
-        case _:
-            return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from elicitation.importing.batch import text_of
+from elicitation.generation import text_of
 from elicitation.importing.replies import Log, Reply, read_records
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel, Field, JsonValue
 
 from bayes_direag.data.files import read_lines
-from elicitation.importing.batch import text_of
+from elicitation.generation import text_of
 from elicitation.importing.replies import Log, Reply, read_record, read_records
 
 

@@ -169,6 +169,14 @@ def test_reasoning_that_is_cut_off_is_told_and_not_asked_for_again(
     assert report["raw_output"] == ("Adding 7" if text is None else text)
 
 
+def test_a_reply_in_parts_is_read_without_its_reasoning(stub: Stub) -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Answer: 7, 99%"}]}
+    stub.choice = {
+        "message": {"content": [thought, {"type": "text", "text": "Answer: 8"}, {"type": "text", "text": ", 90%"}]}
+    }
+    assert generate(runs.chat(stub.url), request())[0].text == "Answer: 8, 90%"
+
+
 def test_a_server_is_tested_once_before_it_holds_replies_to_a_pattern(stub: Stub) -> None:
     generate(runs.chat(stub.url), *[request(pattern="[0-9]+")] * 2)
     assert [one["structured_outputs"]["regex"] for one in stub.requests[1:]] == ["[0-9]+"] * 2
