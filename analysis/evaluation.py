@@ -150,6 +150,7 @@ class Evaluation(Result):
             name: _read_table(folder / f"{name}.csv", types, own) for name, types in TABLES.items()
         }
         evaluation = cls(**tables, record=record, fits=StoredFits(folder / FITS), folder=folder)
+        evaluation._check()
         if observations is None:
             return evaluation
         of = evaluation.of
@@ -160,6 +161,19 @@ class Evaluation(Result):
                 f"evaluated; expected {of.sha256[:16]}. Give those."
             )
         return replace(evaluation, observations=given)
+
+    def _check(self) -> None:
+        """Raise DirEAGError unless the tables in the folder belong together."""
+        folder, methods, n = self.folder or Path(), self.settings.methods, self.of.questions
+        seen = ", ".join(self.metrics["method"]) or "no method"
+        if seen != ", ".join(methods):
+            raise _unreadable(folder / "metrics.csv", f"rows of {seen} where {MANIFEST} has {', '.join(methods)}")
+        rows, path = self.predictions, folder / "predictions.csv"
+        if len(rows) != n * len(methods) or rows.duplicated(["method", "problem_id"]).any():
+            raise _unreadable(path, f"{len(rows)} rows where {len(methods)} methods answer {n} questions once each")
+        given = rows[["probability", "null_probability", "state_probability"]].stack().dropna()
+        if not given.between(0, 1).all():
+            raise _unreadable(path, f"a probability of {given[~given.between(0, 1)].iloc[0]:g}")
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
@@ -336,8 +350,8 @@ def _read_table(path: Path, types: Mapping[str, str], own: Mapping[str, str]) ->
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: Exception) -> DirEAGError:
-    seen = " ".join(f"{type(error).__name__} {error}".split())[:200]
+def _unreadable(path: Path, fault: Exception | str) -> DirEAGError:
+    seen = fault if isinstance(fault, str) else " ".join(f"{type(fault).__name__} {fault}".split())[:200]
     return DirEAGError(
         f"{path}: this cannot be read; saw {seen}; expected it as direag evaluate writes it. Evaluate again."
     )

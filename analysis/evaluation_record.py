@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field, PositiveInt
+
 from analysis.display.folders import versions
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
@@ -23,8 +25,8 @@ class EvaluationSettings(Settings):
     vanilla_level: str
     n_folds: int | None
     seed: int
-    n_resamples: int
-    interval_level: float
+    n_resamples: PositiveInt
+    interval_level: float = Field(gt=0, lt=1)
 
 
 class Origin(Settings):

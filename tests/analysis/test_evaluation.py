@@ -271,6 +271,13 @@ class TestReading:
             ("predictions.csv", lambda text: text.replace("0.9,True", "much,True"), "much"),
             ("predictions.csv", lambda text: text.replace("method", "way", 1), r"'vanilla'.*Evaluate again\."),
             ("predictions.csv", None, "No such file"),
+            (MANIFEST, lambda text: text.replace('"interval_level": 0.95', '"interval_level": 95'), "interval_level"),
+            (MANIFEST, lambda text: text.replace('"n_resamples": 200', '"n_resamples": 0'), "n_resamples"),
+            ("metrics.csv", lambda text: text.replace("direag", "other"), "rows of vanilla, other .* vanilla, direag"),
+            ("metrics.csv", lambda text: text.splitlines()[0], "rows of no method"),
+            ("predictions.csv", lambda text: text + text.splitlines()[-1], "9 rows .* 4 questions"),
+            ("predictions.csv", lambda text: text.splitlines()[0], "0 rows"),
+            ("predictions.csv", lambda text: text.replace("0.9,True", "1.9,True"), "probability of 1.9"),
         ],
     )
     def test_a_broken_file_is_named(self, folder: Path, file, change, says) -> None:
