@@ -171,9 +171,9 @@ class Evaluation(Result):
         rows, path = self.predictions, folder / "predictions.csv"
         if len(rows) != n * len(methods) or rows.duplicated(["method", "problem_id"]).any():
             raise _unreadable(path, f"{len(rows)} rows where {len(methods)} methods answer {n} questions once each")
-        given = rows[["probability", "null_probability", "state_probability"]].stack().dropna()
-        if not given.between(0, 1).all():
-            raise _unreadable(path, f"a probability of {given[~given.between(0, 1)].iloc[0]:g}")
+        given = rows[["probability", "null_probability", "state_probability"]].to_numpy(float)
+        if (outside := given[(given < 0) | (given > 1)]).size:
+            raise _unreadable(path, f"a probability of {outside[0]:g}")
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.

@@ -19,23 +19,27 @@ def quickstart_command(
 
     Example: direag quickstart --out direag-quickstart
     """
-    from analysis.evaluation import EVALUATION_FOLDER, REPORT, evaluate
+    from analysis.evaluation import EVALUATION_FOLDER, REPORT, Evaluation, evaluate
     from analysis.report import write_report
     from bayes_direag.data.files import write_table
+    from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fitting import fit_map
     from bayes_direag.fits.sources import example_observations
 
     require_parent(target)
-    results = target / "evaluation"
-    if target.is_dir() and any(target.iterdir()) and not (target / "observations.jsonl").is_file():
+    results, asked, questions = target / "evaluation", target / "observations.jsonl", example_observations()
+    if target.exists() and not target.is_dir():
+        raise DirEAGError(f"--out {target}: saw a file; expected a new or empty folder. Choose another name.")
+    ours = asked.is_file() and Observations.read(asked).fingerprint == questions.fingerprint
+    if target.is_dir() and any(target.iterdir()) and not ours:
         raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
     target.mkdir(exist_ok=True)
     EVALUATION_FOLDER.check(results)
-    questions = example_observations()
-    questions.write(target / "observations.jsonl")
+    questions.write(asked)
     with progress() as step:
         evaluation = evaluate(questions, on_step=step)
         evaluation.write(results, "direag evaluate observations.jsonl --out evaluation")
+        evaluation = Evaluation.read(results, asked)
         step("fitting to all questions")
         final = fit_map(questions)
         final.save(target / "fit.nc")

@@ -139,6 +139,8 @@ def test_a_command(files: Path, tmp_path: Path, monkeypatch, command, code, writ
         ("explain {f}/nuts.nc {f}/new.jsonl simulated-5-000080 --out {o}.gif", "no figure can be written as '.gif'"),
         ("explain {f}/nuts.nc {f}/new.jsonl simulated-5-000000", "new.jsonl: saw 0 questions 'simulated-5-000000'"),
         ("quickstart --out {f}", "saw other files there"),
+        ("quickstart --out {f}/home", "saw other files there"),
+        ("quickstart --out {f}/map.nc", "saw a file"),
         ("report {f}/none", "saw no such folder; expected a folder written by direag evaluate"),
         ("report {f}/map.nc", "saw a file; expected a folder written by direag evaluate. A fit is shown by"),
         ("report {f}/home --out {o}.pdf", "saw the suffix '.pdf'; expected .html"),
@@ -305,7 +307,10 @@ def test_quickstart_does_all_of_the_main_job_and_what_it_says_to_do_next_is_unde
     asked = "svamp, Qwen2.5-Coder-1.5B-Instruct: 300 questions, 5-fold cross-fit"
     for words in ("of the answers of DirEAG are right ", "Accept answers of 90% or more", asked, f"cd {folder}"):
         assert words in printed
-    assert SHARED_AGREEMENT in (folder / "report.html").read_text(encoding="utf-8")
+    whole = (folder / "report.html").read_text(encoding="utf-8")
+    typed = "direag evaluate observations.jsonl --out evaluation"
+    for words in (SHARED_AGREEMENT, typed, f"{folder}/evaluation/fits/"):
+        assert words in whole
     assert printed.splitlines()[-1].endswith(f"on one page, to open in a browser: {folder / 'report.html'}")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
