@@ -55,8 +55,7 @@ _LIMITS = (
     ),
     (
         "no answer",
-        "Benefit, accuracy and log score count a question without an answer as not answered; the other metrics leave "
-        "it out.",
+        "Of a question without an answer the benefit is 0 and the accuracy is 0; the other metrics leave it out.",
     ),
     ("wrong labels", "A wrong right answer in the file counts as an error of the model, or hides one."),
     (
@@ -154,8 +153,11 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
 
 
 def useful_thresholds(evaluation: Evaluation) -> pd.DataFrame:
-    """Return the thresholds but those that answer less and err more than a lower one; the first, of all, stays."""
-    table = evaluation.thresholds
+    """Return the thresholds that an answer reaches, but those that answer less and err more than a lower one.
+
+    The first, of all answers, stays.
+    """
+    table = evaluation.thresholds.dropna(subset="right")
     best_below = table["right"].mask(table["threshold"] == 0).cummax().shift()
     return table[~(table["right"] < best_below)]
 
@@ -189,8 +191,9 @@ def first_screen(evaluation: Evaluation) -> Iterator[Block]:
     yield from _said(evaluation, cautions(evaluation))
     table = _first_methods(evaluation)
     yield table
-    n_others = counted(len(evaluation.metrics) - len(table.rows), "other method")
-    yield Paragraph(f"{evaluation.name}: {evaluation.design}; {evaluation.how}. {n_others}: evaluate --all.", "note")
+    n_others = len(evaluation.metrics) - len(table.rows)
+    more = f" {counted(n_others, 'other method')}: evaluate --all." if n_others else ""
+    yield Paragraph(f"{evaluation.name}: {evaluation.design}; {evaluation.how}.{more}", "note")
 
 
 def every_method(evaluation: Evaluation) -> Iterator[Block]:
@@ -238,8 +241,8 @@ def _threshold_table(evaluation: Evaluation) -> Table:
                 percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}"
             ),
         },
-        "A threshold that answers less and errs more than a lower one is left out. Each interval is for a threshold "
-        "chosen beforehand. For a guarantee: `direag predict --target-accuracy`.",
+        "A threshold that no answer reaches, or that answers less and errs more than a lower one, is left out. Each "
+        "interval is for a threshold chosen beforehand. For a guarantee: `direag predict --target-accuracy`.",
     )
 
 

@@ -49,6 +49,7 @@ class TestSentences:
         inverted = made_evaluation({"direag": [(0.8, True)] * 7 + [(0.9, True), (0.97, True), (0.9, False)]})
         assert said_of(inverted)[2].startswith("Accept answers of 80% or more, 100% of the questions: 90.0% of these")
         assert useful_thresholds(inverted)["threshold"].tolist() == [0, 0.5, 0.6, 0.7, 0.8, 0.95]
+        assert useful_thresholds(unsure)["threshold"].tolist() == [0, 0.5], "what no answer reaches is left out"
         silent = made_evaluation({"direag": [(None, False)] * 3})
         assert said_of(silent) == ["DirEAG has answered none of the labelled questions"]
 
