@@ -15,7 +15,7 @@ from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.results import Result
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
-from analysis.display.text import UNDEFINED, counted, difference_in_words, interval, number, shortened
+from analysis.display.text import UNDEFINED, difference_in_words, interval, number, shortened
 from analysis.evaluation import Evaluation
 from analysis.fit_comparison import check_comparable, common_questions, draw_shifts, out_of_sample
 from analysis.learned import describe_fit
@@ -128,7 +128,9 @@ class Comparison(Result):
         if "metrics" in tables:
             parts += [_metrics_table(rows, str(name), reference) for name, rows in tables["metrics"].groupby("model")]
         if "predictions" in tables:
-            parts += [_moved_table(tables["moved"], reference), _changed_table(tables["predictions"], reference)]
+            parts.append(_moved_table(tables["moved"], reference))
+            if tables["moved"]["changed"].any():
+                parts.append(_changed_table(tables["predictions"], reference))
         yield Statements(tuple(_verdict(tables, reference)))
         yield Terms("", tuple(self.described.items()))
         yield from parts
@@ -401,7 +403,7 @@ def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str
     if "moved" in tables:
         for row in tables["moved"][1:].to_dict("records"):
             yield (
-                f"{row['changed']} of {counted(row['n'], 'answer')} change from {reference} to {row['model']}, and "
+                f"{row['changed']} of {row['n']:,} answers change from {reference} to {row['model']}, and "
                 f"probabilities move by {number(row['mean_absolute_shift'])} on average."
             )
     if "parameters" in tables:
@@ -480,7 +482,7 @@ def _draw_loo(axes: "Axes", table: pd.DataFrame) -> None:
 
 
 def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
-    shown = table[table["metric"].isin(_SHOWN_METRICS)]
+    shown = table[table["metric"].isin(_SHOWN_METRICS)].dropna(subset="difference")
     axes.axvline(0, color=REFERENCE, linewidth=1)
     forest(axes, shown[["difference", "low", "high"]], colour=RIGHT)
     names = [f"{METRIC_WORDS[name].header} {METRIC_WORDS[name].arrow}" for name in shown["metric"]]
@@ -496,7 +498,7 @@ _PICTURES = {
         _draw_loo,
     ),
     "metrics": (
-        "Metrics minus those of the first",
+        "Metrics minus those of {first}",
         "{n} questions, the same in all. Bars: 95% bootstrap interval of the paired difference. ↑ more is better, "
         "↓ less.",
         _draw_differences,

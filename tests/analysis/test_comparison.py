@@ -330,7 +330,10 @@ class TestEvaluations:
         expected["p_adjusted"] = control_false_discoveries(expected["p_value"])
         table = found.tables["metrics"]
         pd.testing.assert_frame_equal(table[expected.columns], expected)
-        verdict, _, shown, *_ = found.blocks()
+        verdict, _, shown, *_, changed = found.blocks()
+        assert changed.caption == "How far predictions are from those of first", "no answer changes"
+        drawn = next(found.pictures()).figure.axes[0].get_yticklabels()
+        assert not any("log score" in label.get_text() for label in drawn), "neither states a distribution"
         assert shown.caption == "second (second) minus first (first), 29 labelled questions, 1 others left out"
         brier = next(row for row in shown.rows if row[0].text == "Brier score")
         assert float(brier[1].text) == pytest.approx(table.query("metric == 'brier'")["first"].iloc[0], abs=6e-4)
