@@ -77,8 +77,12 @@ class _ShownTable:
             n -= 1
         n_folding = sum(column.holds in ("name", "prose") for column in columns[:n])
         share = max(width - self._least_width(n, narrow=narrow), 0) // max(n_folding, 1)
-        left_out = ", ".join(column.header for column in columns[n:])
-        note = f"{self.table.note} Too wide for this window: {left_out}.".strip() if left_out else self.table.note
+        left_out, note = ", ".join(column.header for column in columns[n:]), self.table.note
+        if narrow and any(cell.detail for row in self.table.rows for cell in row):
+            note += " A wider window shows more below some figures."
+        if left_out:
+            note += f" Too wide for this window: {left_out}."
+        note = note.strip()
         yield titled(self.table.caption, self._rows(n, share, narrow=narrow), note)
 
     def _least_width(self, n: int, *, narrow: bool) -> int:

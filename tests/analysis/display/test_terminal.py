@@ -7,6 +7,7 @@ from rich.console import Console
 
 from analysis.display.document import Cell, Column, Paragraph, Statements, Table, Terms, Verdict
 from analysis.display.terminal import shown
+from tests.command_line import one_line
 
 COLUMNS = Column("method", holds="name"), Column("log score"), Column("accuracy")
 ROWS = (
@@ -39,6 +40,8 @@ def test_details_stand_below_their_cells_while_there_is_room():
     assert re.search(r"first +0\.500\* +0\.7\n +\[0\.400, 0\.600\]", printed(table))
     narrow = printed(table, width=24)
     assert "[0.400" not in narrow
+    assert "A wider window shows more" in one_line(narrow)
+    assert "A wider window" not in printed(table)
     assert re.search(r"log +\n.*score", narrow)
 
 
