@@ -437,6 +437,12 @@ def evaluate(
             f"no question to score: saw {len(evaluated)} questions, none of them labelled; expected gold answers "
             "(gold_answer, or correct on each observation)."
         )
+    for name in {SAMPLED_METHODS[name].elicitation for name in settings.methods if name in SAMPLED_METHODS}:
+        if not {*evaluated.problem_id} & {*elicited[name].problem_id}:
+            raise DirEAGError(
+                f"--{name}: saw none of the {len(evaluated)} evaluated questions, such as {evaluated.problem_id[0]!r}; "
+                "expected the same under the same problem_id. Give an elicitation of these."
+            )
     registry = {
         **SIMPLE_METHODS,
         **SAMPLED_METHODS,

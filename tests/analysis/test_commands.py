@@ -136,6 +136,7 @@ def test_a_command(files: Path, tmp_path: Path, monkeypatch, command, code, writ
         ("evaluate {f}/unlabelled.jsonl --answers numeric --methods majority --out {o}", "none of them labelled"),
         ("evaluate {f}/unlabelled.jsonl --answers numeric --methods direag --out {o}", "labelled"),
         ("evaluate {f}/new.jsonl --methods topk --out {o}", "topk needs an elicitation of its own"),
+        ("evaluate {f}/new.jsonl --methods topk --topk {f}/seen.jsonl --out {o}", "--topk: saw none of the 100"),
         ("explain {f}/nuts.nc {f}/new.jsonl simulated-5-000080 --out {o}.gif", "no figure can be written as '.gif'"),
         ("explain {f}/nuts.nc {f}/new.jsonl simulated-5-000000", "new.jsonl: saw 0 questions 'simulated-5-000000'"),
         ("quickstart --out {f}", "saw other files there"),
@@ -246,6 +247,7 @@ class TestEvaluate:
         whole = one_line(capsys.readouterr().out)
         for words in ("Every method on the same held-out questions", "Which answers to accept", "What the methods do"):
             assert words in whole
+        assert "other method" not in one_line(printed), "the table has all of them"
 
     def test_json_says_null_where_a_metric_is_undefined(self, tmp_path: Path) -> None:
         path = tmp_path / "always-right.jsonl"
