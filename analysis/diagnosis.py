@@ -105,7 +105,7 @@ class Diagnosis(Result):
         yield self._left_out()
 
     def _left_out(self) -> tuple[Severity, str]:
-        said = f"Leave-one-out: elpd {self.loo.elpd:.1f} ± {self.loo.se:.1f}, p_loo {self.loo.p:.1f}"
+        said = f"Leave-one-out: elpd {number(self.loo.elpd, 1)} ± {self.loo.se:.1f}, p_loo {self.loo.p:.1f}"
         far = self.loo.pareto_k[self.loo.pareto_k > LARGEST_PARETO_K].sortby(self.loo.pareto_k, ascending=False)
         if not far.size:
             return "fine", f"{said}; no question has a Pareto k above {LARGEST_PARETO_K}."
