@@ -6,12 +6,12 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from itertools import cycle, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -87,9 +87,9 @@ class PlannedRun:
         It is approximate, as the journal also contains re-asks.
         """
         manifest, journal = (self.folder(of_model) / name for name in ("manifest.json", "journal.jsonl"))
-        content = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
-        if content.get("complete") and content["questions"]["sha256"] == self.questions.digest:
-            return 0
+        match _content(manifest):
+            case {"complete": True, "questions": {"sha256": self.questions.digest}}:
+                return 0
         n_recorded = journal.read_bytes().count(b"\n") - 1 if journal.is_file() else 0
         return max(self.n_replies - max(n_recorded, 0), 1)
 
@@ -239,7 +239,7 @@ def _claim(target: Path, settings: Mapping[str, object]) -> None:
     """Record the settings in a new folder; raise DirEAGError if the folder has other settings, or other files."""
     path = target / RECORD
     if path.is_file():
-        recorded = json.loads(path.read_text(encoding="utf-8"))
+        recorded = _content(path)
         differing = [name for name in settings if recorded.get(name) != settings[name]]
         if differing:
             seen = "; ".join(f"{name} {recorded.get(name)!r} there, {settings[name]!r} here" for name in differing)
@@ -252,6 +252,18 @@ def _claim(target: Path, settings: Mapping[str, object]) -> None:
     target.mkdir(exist_ok=True)
     with atomic_path(path) as partial:
         partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return the object in a file of JSON; an empty one if there is none."""
+    with suppress(OSError, ValueError, RecursionError):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content if isinstance(content, dict) else {}
+    return {}
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _engine(model: str, url: str | None, folder: Path, vllm_args: str, interpreter: Path | None) -> "Engine":
@@ -325,10 +337,10 @@ def _check_evaluation(folder: Path, target: str, files: Mapping[str, str], prese
     from bayes_direag.data.observations import Observations
     from bayes_direag.model import presets
 
-    manifest = json.loads((folder / target / "evaluation.json").read_text(encoding="utf-8"))
-    evaluated = {role: (manifest.get(role) or {}).get("sha256") for role in ("observations", "test", "samples", "topk")}
+    record = _content(folder / target / "evaluation.json")
+    evaluated = {role: _member(record.get(role), "sha256") for role in ("observations", "test", "samples", "topk")}
+    evaluated |= {name: _member(record.get("settings"), name) for name in ("preset", "seed")}
     present = {role: Observations.read(folder / file, "numeric").fingerprint for role, file in files.items()}
-    evaluated |= {name: manifest["settings"][name] for name in ("preset", "seed")}
     if evaluated != {"test": None, **present, "preset": presets.preset(preset).model_dump(mode="json"), "seed": seed}:
         raise DirEAGError(
             f"{folder / target}: saw an evaluation of other replies or settings; expected one of the replies beside "

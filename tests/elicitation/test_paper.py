@@ -97,6 +97,11 @@ def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / RECORD).write_text(json.dumps({"limit": 5, "seed": 1, "lenient": False}))
     assert "limit 5 there, None here; seed 1 there, None here; prompts " in refused()
+    broken = (RECORD, "a/svamp/steered/manifest.json", "a/svamp/topk/manifest.json")
+    for name, text in zip(broken, ("{", "[", '{"complete": 1, "questions": 3}'), strict=True):
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).write_text(text)
+    assert "saw a run with other settings (prompts None there" in refused()
 
 
 def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path) -> None:
@@ -243,5 +248,6 @@ def test_a_run_that_is_killed_goes_on_to_the_same_files(tmp_path: Path, monkeypa
     assert contents(cut) == before
     path = cut / "paper" / MODELS[0] / "gsm8k" / "evaluation" / "paper" / "evaluation.json"
     manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(manifest | {"observations": manifest["samples"]}))
-    assert "saw an evaluation of other replies or settings" in paper(cut, *arguments, status=2)
+    for text in (json.dumps(manifest | {"observations": manifest["samples"]}), "{", "[3]"):
+        path.write_text(text)
+        assert "saw an evaluation of other replies or settings" in paper(cut, *arguments, status=2)
