@@ -36,6 +36,7 @@ _SECRETS = frozenset({"--api-key", "--hf-token"})
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 _MOST_SEQUENCES = 1024  # of vLLM's own limits the largest
 _FIRST_SEQUENCES, _FURTHER_SEQUENCES = 128, 64  # at first, and whenever none waits
+_LOOK_EVERY = 0.1  # seconds
 _WAITING = re.compile(r"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.]+)", re.MULTILINE)
 _SHORT = {"-q": "--quantization", "-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size"}
 # Arguments that affect the speed and memory of a server, but not its replies.
@@ -209,7 +210,7 @@ class ServedEngine(ChatEngine):
             async with asyncio.timeout(READY_WITHIN):
                 while not await _listens(self._port):
                     self.check()
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(_LOOK_EVERY)
                 return await super().__aenter__()
         except TimeoutError:
             raise EngineError(
@@ -316,7 +317,7 @@ class ServedEngine(ChatEngine):
         """Raise EngineError as soon as the process has ended; send more at once as long as no request waits there."""
         for tick in count(1):
             self.check()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(_LOOK_EVERY)
             if tick % 10 == 0 and self._in_flight < self.takes and not await self._is_full():
                 further = min(_FURTHER_SEQUENCES, self.takes - self._in_flight)
                 self._in_flight += further

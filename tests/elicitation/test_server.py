@@ -194,9 +194,10 @@ def test_as_many_requests_are_in_flight_as_the_server_takes(
     vllm: str,
     expected: set[int],
 ) -> None:
-    for name, value in (("_MOST_SEQUENCES", 8), ("_FIRST_SEQUENCES", 2), ("_FURTHER_SEQUENCES", 2)):
+    numbers = {"_MOST_SEQUENCES": 8, "_FIRST_SEQUENCES": 2, "_FURTHER_SEQUENCES": 2, "_LOOK_EVERY": 0.02}
+    for name, value in numbers.items():
         monkeypatch.setattr(module, name, value)
-    engine, seen = served(tmp_path, "--delay", "0.5", *arguments, vllm=vllm), set()
+    engine, seen = served(tmp_path, "--delay", "0.1", *arguments, vllm=vllm), set()
 
     class View(LiveView):
         def show(self, tally: Tally) -> None:  # noqa: ARG002
