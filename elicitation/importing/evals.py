@@ -59,7 +59,7 @@ def replies(log: Log) -> Iterator[Reply]:
                 text,
                 line,
                 given={"correct": match["correct"]} if n == 1 and isinstance(match.get("correct"), bool) else {},
-                gold=str(golds[0]) if len(golds) == 1 and golds[0] is not None else None,
+                gold_answer=str(golds[0]) if len(golds) == 1 and golds[0] is not None else None,
                 question=asked[name] or None,
                 model=model,
                 group=("" if log.level else model) if n > 1 else None,

@@ -8,7 +8,7 @@ from typing import Literal
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from elicitation.fields import Scale
-from elicitation.importing import batch, evals, inspect_log, lm_eval, observation_files, promptfoo, transcripts, uqlm
+from elicitation.importing import batch, evals, inspect_log, lm_eval, own_forms, promptfoo, uqlm
 from elicitation.importing.naming import named
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
@@ -23,8 +23,8 @@ LOG_FORMATS: Mapping[LogFormat, Callable[[Log], Iterator[Reply]]] = {
     "uqlm": uqlm.replies,
     "promptfoo": promptfoo.replies,
     "evals": evals.replies,
-    "transcripts": transcripts.replies,
-    "observations": observation_files.replies,
+    "transcripts": own_forms.transcripts,
+    "observations": own_forms.observations,
 }
 
 

@@ -58,7 +58,7 @@ def replies(log: Log) -> Iterator[Reply]:
                 sample.output.completion if sample.output.choices else None,
                 finish_reason=sample.output.stop_reason if sample.output.choices else None,
                 given={} if scorer is None else _judged((sample.scores or {}).get(scorer)),
-                gold=_only(sample.target),
+                gold_answer=_only(sample.target),
                 question=question,
                 dataset=task,
                 model=model,

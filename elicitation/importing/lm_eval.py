@@ -63,13 +63,17 @@ def replies(log: Log) -> Iterator[Reply]:
     kinds: tuple[AnswerKind, ...] = get_args(AnswerKind)
     no_golds = is_graded or any(
         reply.given.get("correct")
-        and reply.gold is not None
-        and not any(same_answer(str(reply.given.get("answer", reply.text)), reply.gold, kind) for kind in kinds)
+        and reply.gold_answer is not None
+        and not any(same_answer(str(reply.given.get("answer", reply.text)), reply.gold_answer, kind) for kind in kinds)
         for reply in found
     )
     for reply in found:
         yield replace(
-            reply, file=task, task=task, identity=hashes[reply.line or 0], gold=None if no_golds else reply.gold
+            reply,
+            file=task,
+            task=task,
+            identity=hashes[reply.line or 0],
+            gold_answer=None if no_golds else reply.gold_answer,
         )
 
 
@@ -104,13 +108,13 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | N
         given: dict[str, object] = {"answer": letter, "confidence": confidence}
         if sample.targets not in ([], [_HIDDEN]):
             given |= verdict
-        yield Reply(problem_id, level, None, line, given=given, gold=gold, question=question)
+        yield Reply(problem_id, level, None, line, given=given, gold_answer=gold, question=question)
         return
     gold = sample.targets[0].rpartition("####")[2].strip() if len(sample.targets) == 1 else None
     texts = [str(text) for text in sample.resps[0]]
     filtered = sample.filtered_resps[0]
     if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer from all the replies
-        yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold=gold, question=question)
+        yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold_answer=gold, question=question)
         return
     answers = filtered if isinstance(filtered, list) else [filtered]
     if len(texts) > 1 or answers[:1] == ["[invalid]"] or not (log.scorers or answers == texts):
@@ -122,7 +126,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | N
             text,
             line,
             given=(_extracted(answers[place]) if log.scorers else {}) | verdict,
-            gold=gold,
+            gold_answer=gold,
             question=question,
             group=level if len(texts) > 1 else None,
         )

@@ -29,7 +29,6 @@ class _Result(BaseModel):
     test_case: _Test = Field(alias="testCase")
     response: JsonValue = None
     success: bool
-    error: str | None = None
 
 
 class _Results(BaseModel):
@@ -53,18 +52,20 @@ def replies(log: Log) -> Iterator[Reply]:
         rows = [(0, read_record(log, _Result, row)) for row in export.results.results]
     several = len({row.prompt_number for _, row in rows}) > len({row.provider.id for _, row in rows})
     for line, row in rows:
+        told = row.test_case.vars
         said = row.response.get("output") if isinstance(row.response, dict) else row.response
         text = said if isinstance(said, str) else text_of(said) or json.dumps(said)
         golds = [test.get("value") for test in row.test_case.asserts if test.get("type") == "equals"]
         name = row.provider.label or row.provider.id or ""
         failed = said is None
         yield Reply(
-            str(row.test_case.vars.get("problem_id", row.test_case.vars.get("id", row.test))),
+            str(told.get("problem_id", told.get("id", row.test))),
             " ".join([name, row.prompt.label or str(row.prompt_number)]) if several else name,
             None if failed else text,
             line or None,
             given={"correct": row.success} if row.test_case.asserts and not failed else {},
-            gold=str(golds[0]) if len(golds) == 1 else None,
-            question=None if "question" not in row.test_case.vars else str(row.test_case.vars["question"]),
+            gold_answer=str(golds[0]) if len(golds) == 1 else None,
+            question=str(told["question"]) if "question" in told else None,
             model=row.provider.id,
+            identity=str(told.get("question", json.dumps(told))) if told else None,
         )

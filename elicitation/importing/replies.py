@@ -65,7 +65,7 @@ class Reply:
     finish_reason: str | None = None
     confidence: str | None = None  # beside the text, on the scale of confidences
     given: Mapping[str, object] = field(default_factory=dict)  # values from the tool, which go before those of the text
-    gold: str | None = None
+    gold_answer: str | None = None
     question: str | None = None
     dataset: str | None = None
     model: str | None = None
@@ -170,7 +170,7 @@ def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_o
         known = str(facts.setdefault("model", reply.model))
         if reply.model not in (known, *known.split(", ")):
             facts["model"] = f"{known}, {reply.model}"
-    stated = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset, **reply.further}
+    stated = {"gold_answer": reply.gold_answer, "question": reply.question, "dataset": reply.dataset, **reply.further}
     for name, value in stated.items():
         if value is not None and facts.setdefault(name, value) != value and name in ("gold_answer", "cluster"):
             raise log.error(

@@ -49,7 +49,7 @@ def replies(log: Log) -> Iterator[Reply]:
             "response",
             row.response,
             line,
-            gold=row.gold_answer,
+            gold_answer=row.gold_answer,
             question=prompt,
             identity=None if log.names or row.problem_id else str(row.prompt or log.path),
         )
