@@ -37,6 +37,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
+from bayes_direag.data.plain import is_missing
 from bayes_direag.errors import DirEAGError
 from elicitation.authors_prompts import authors_prompts
 from elicitation.generation import Sampling
@@ -48,6 +49,12 @@ ReplyForm = Literal["text", "json"]
 
 def _without_blank_ends(text: str) -> str:
     return text.strip("\n")
+
+
+def _that_can_be_read_back(name: str) -> str:
+    if is_missing(name):
+        raise ValueError("this is blank, or a word for a missing value")
+    return name
 
 
 def _that_compiles(pattern: str) -> str:
@@ -71,7 +78,7 @@ def _that_can_be_set(settings: Mapping[str, object]) -> Mapping[str, object]:
 
 
 _Text = Annotated[str, AfterValidator(_without_blank_ends)]
-_Name = Annotated[str, Field(pattern=r"\S")]
+_Name = Annotated[str, AfterValidator(_that_can_be_read_back)]
 _Pattern = Annotated[str, AfterValidator(_that_compiles)]
 _CONFIG = ConfigDict(extra="forbid")
 
@@ -167,8 +174,11 @@ class Protocol:
         indices = [level.index for level in self.levels]
         if indices != list(range(len(indices))):
             raise ValueError(f"the levels must be numbered 0, 1, 2 ... in this order, and not {indices}")
-        if len({level.name for level in self.levels}) < len(self.levels):
-            raise ValueError("two levels have the same name")
+        if len({" ".join(level.name.split()).casefold() for level in self.levels}) < len(self.levels):
+            raise ValueError("two levels have the same name, but for case and spaces")
+        for level in self.levels:
+            if any(other.name == level.group != other.group for other in self.levels):
+                raise ValueError(f"the group {level.group!r} has the name of a level that is not in it")
         if self.frame.count("{question}") != 1:
             raise ValueError("the frame must hold {question} once")
         if self.frame.count("{note}") != 1 and any(level.note for level in self.levels):

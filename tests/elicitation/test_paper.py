@@ -24,6 +24,7 @@ from elicitation.paper import (
     PLANNED_RUNS,
     RECORD,
     PlannedRun,
+    _check_evaluation,
     _tabulate,
     estimate,
     paper_command,
@@ -102,6 +103,13 @@ def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "out" / name).write_text(text)
     assert "saw a run with other settings (prompts None there" in refused()
+
+
+@pytest.mark.parametrize("text", ["{", "[3]", '{"settings": 3, "samples": 3}'])
+def test_an_evaluation_that_cannot_be_read_is_another(tmp_path: Path, text: str) -> None:
+    (tmp_path / "evaluation.json").write_text(text)
+    with pytest.raises(DirEAGError, match="saw an evaluation of other replies or settings"):
+        _check_evaluation(tmp_path, ".", {}, "paper", 0)
 
 
 def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path) -> None:
@@ -248,6 +256,5 @@ def test_a_run_that_is_killed_goes_on_to_the_same_files(tmp_path: Path, monkeypa
     assert contents(cut) == before
     path = cut / "paper" / MODELS[0] / "gsm8k" / "evaluation" / "paper" / "evaluation.json"
     manifest = json.loads(path.read_text())
-    for text in (json.dumps(manifest | {"observations": manifest["samples"]}), "{", "[3]"):
-        path.write_text(text)
-        assert "saw an evaluation of other replies or settings" in paper(cut, *arguments, status=2)
+    path.write_text(json.dumps(manifest | {"observations": manifest["samples"]}))
+    assert "saw an evaluation of other replies or settings" in paper(cut, *arguments, status=2)
