@@ -113,6 +113,14 @@ def put_together(
     taken: dict[tuple[str, str], tuple[Log, Reply, Reading]] = {}
     for log, reply in replies:
         for level, reading in _read(log, reply, kind, pattern, scale):
+            if level and is_missing(level):
+                raise log.error(
+                    "the name of this level stands for a missing value",
+                    line=reply.line,
+                    seen=level,
+                    expected="another name",
+                    remedy="Name the level by NAME=FILE, or in the log.",
+                )
             statuses[reading.status] += 1
             if (before := taken.setdefault((reply.problem_id, level), (log, reply, reading)))[1] is not reply:
                 raise log.error(
