@@ -373,8 +373,8 @@ def _collect(
             kept.append((line, problem_id, question.strip(), gold))
     if not kept:
         raise DirEAGError(f"{name}: none of its {len(rows)} rows holds a question; expected at least one.")
-    golds = [gold for *_, gold in kept if isinstance(gold, str) and gold.strip()]
-    kind = kind or (infer_kind(golds) if golds else "numeric")
+    golds = {line: gold for line, *_, gold in kept if isinstance(gold, str) and not is_missing(gold)}
+    kind = kind or (infer_kind(golds.values(), name, [*golds]) if golds else "numeric")
     problems = []
     for line, problem_id, question, gold in kept:
         answer = _gold(gold, kind)

@@ -99,6 +99,7 @@ def put_together(
     texts if they are only judged. Raises DirEAGError if two replies have the same question and level, gold answers
     disagree, a question was not asked, or no reply has an answer.
     """
+    paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in replies))
     told: dict[str, dict[str, object]] = {}
     for problem in () if asked is None else asked.problems:
         facts = {"question": problem.question, "dataset": problem.dataset, "gold_answer": problem.gold_answer}
@@ -108,7 +109,7 @@ def put_together(
     golds = [str(facts["gold_answer"]) for facts in told.values() if facts.get("gold_answer")]
     if kind is None:
         judged = not golds and any("correct" in reply.given for _, reply in replies)
-        kind = asked.kind if asked is not None else "text" if judged else infer_kind(golds)
+        kind = asked.kind if asked is not None else "text" if judged else infer_kind(golds, paths)
     statuses: Counter[str] = Counter()
     taken: dict[tuple[str, str], tuple[Log, Reply, Reading]] = {}
     for log, reply in replies:
@@ -143,7 +144,6 @@ def put_together(
         place |= {} if reply.group is None else {"group": reply.group}
         observations[name].append(Observation.model_validate({**read, **source, **reply.given, **place}))
     if not any(report.answer for reports in observations.values() for report in reports):
-        paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in replies))
         raise DirEAGError(
             f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a field such "
             "as 'Answer: ...'. Give the form of an answer with --pattern, or a scorer of the tool "
