@@ -63,13 +63,10 @@ def import_command(
     paths = [(level, path) for file in files for level, path in _named(file)]
     if target.resolve() in {path.resolve() for _, path in paths}:
         raise DirEAGError(f"--out {target}: saw one of the logs; expected another file. Choose another name.")
-    asked = (
-        None
-        if questions is None
-        else load_questions(
-            questions, columns=dict(column.partition("=")[::2] for column in columns or ()), kind=answers
-        )
-    )
+    if columns and questions is None:
+        raise DirEAGError("--column: saw names of columns, and no --questions; expected both. Give the file.")
+    named = dict(column.partition("=")[::2] for column in columns or ())
+    asked = None if questions is None else load_questions(questions, columns=named, kind=answers)
     if any(level is None for level, _ in paths) and any(level for level, _ in paths):
         raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, or for none. Name them all.")
     with progress() as step:

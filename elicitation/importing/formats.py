@@ -26,6 +26,7 @@ LOG_FORMATS: Mapping[LogFormat, Callable[[Log], Iterator[Reply]]] = {
     "transcripts": own_forms.transcripts,
     "observations": own_forms.observations,
 }
+_WITH_SCORERS = ("lm-eval", "inspect", "uqlm")
 
 
 def import_logs(
@@ -73,6 +74,8 @@ def import_logs(
     for log in logs:
         if not log.path.is_file():
             raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")
+        if form not in _WITH_SCORERS:
+            log.check_scorers(())
     replies = named((log, reply) for log in logs for reply in LOG_FORMATS[form](log))
     return put_together(replies, questions, kind, None if pattern is None else _compiled(pattern), scale)
 

@@ -238,7 +238,7 @@ def read_record[Record: BaseModel](log: Log, form: type[Record], record: object,
         return form.model_validate_json(record) if isinstance(record, str) else form.model_validate(record)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        needed = [name for name, about in form.model_fields.items() if about.is_required()]
+        needed = [about.alias or name for name, about in form.model_fields.items() if about.is_required()]
         raise ObservationError(
             first["msg"],
             path=log.path,

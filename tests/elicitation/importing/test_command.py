@@ -63,6 +63,7 @@ def test_all_files_are_named_or_none(tmp_path: Path) -> None:
         ((f"a={one}", other), "expected LEVEL=FILE for every file, or for none"),
         ((f"a={one}", f"a={other}"), "question '0' has this level already, in "),
         ((f"a={tmp_path}/c-*.jsonl",), "saw no such file"),
+        ((one, "--column", "id=name"), "--column: saw names of columns, and no --questions"),
     ):
         assert message in refuse("import", "lm-eval", *files, "--out", tmp_path / "a.jsonl")
 
