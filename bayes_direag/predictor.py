@@ -20,7 +20,7 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_percentage, percentage, plain
+from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, on_percent_scale, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import IDENTITY, Recalibration, distribution, predict
@@ -286,17 +286,14 @@ class Predictor:
         return _Report(self.levels.index(str(level)), text, percents, text is not None and is_stated, str(answer))
 
     def _percent(self, report: str, signal: str, given: object) -> float | None:
-        """Return a stated confidence in percent; None if it is missing."""
-        stated = percentage(given)
-        if stated is None:
+        percent = on_percent_scale(given, self.scale)
+        if percent is None:
             return None
-        scale = "percent" if is_percentage(given) else self.scale or "percent"
-        low, high = SCALES[scale]
-        if isinstance(stated, bool) or not isinstance(stated, int | float) or not low <= stated <= high:
-            field = "confidence" if signal == "number" else f"confidences.{signal}"
-            remedy = "Write it in percent." if scale == "percent" else f"Write it on the scale {scale}."
-            raise _unusable(f"{report}.{field}", stated, f"a number from {low} to {high}, or null", remedy)
-        return float(stated) if scale == "percent" else round(100 * (stated - low) / (high - low), 12)
+        if isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100:
+            scale, field = self.scale or "percent", "confidence" if signal == "number" else f"confidences.{signal}"
+            expected = "a number from {} to {}, or null".format(*SCALES[scale])
+            raise _unusable(f"{report}.{field}", plain(given), expected, f"Write it on the scale {scale}.")
+        return float(percent)
 
     def _group(self, report: Mapping[str, object]) -> object:
         """Return the group of a report, if it has one."""

@@ -15,6 +15,10 @@ from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import ObservationError
 
+PerReport = Int[np.ndarray, "problem level"]
+AreReports = Bool[np.ndarray, "problem level"]
+PerQuestion = Int[np.ndarray, " problem"]
+
 
 def levels_of(table: LongTable) -> dict[int, str]:
     """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
@@ -185,7 +189,7 @@ def question_arrays(
     }
 
 
-def ranks(answer: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
+def ranks(answer: PerReport) -> PerReport:
     """Rank the distinct answers of each question from 0; -1 stays.
 
     Examples
@@ -201,7 +205,7 @@ def ranks(answer: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem 
     return numbered
 
 
-def _candidates(answer: Int[np.ndarray, "problem level"], texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def _candidates(answer: PerReport, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Return the distinct answers to each question, in string order."""
     ordered = np.sort(answer, axis=1)
     is_new = np.diff(ordered, axis=1, prepend=-1) > 0
@@ -236,11 +240,7 @@ def spellings(table: LongTable, kind: AnswerKind) -> list[dict[str, str]]:
     return found
 
 
-def _judged(
-    candidate: Int[np.ndarray, "problem level"],
-    flag: Int[np.ndarray, "problem level"],
-    is_gold: Bool[np.ndarray, "problem level"],
-) -> tuple[Bool[np.ndarray, "problem level"], Int[np.ndarray, " problem"], Int[np.ndarray, " problem"]]:
+def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple[AreReports, PerQuestion, PerQuestion]:
     """Return which answers are right, the number of flags of each question, and of candidates whose flags disagree."""
     row, level = np.nonzero(flag >= 0)
     place, size = row * candidate.shape[1] + candidate[row, level], candidate.size

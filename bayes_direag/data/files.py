@@ -132,22 +132,20 @@ def write_observations(table: "bayes_direag.data.long_table.LongTable", path: st
     path = Path(path)
     check_table_path(path)
     try:
+        if path.suffix.lower() == ".csv":
+            from bayes_direag.data.tables import long_frame
+
+            frame = long_frame(table)
+            write_table(frame.assign(correct=frame["correct"].map({True: "true", False: "false"})), path)
+            return
         with atomic_path(path) as partial_path:
-            match path.suffix.lower():
-                case ".jsonl":
-                    lines = (question.model_dump_json(exclude_unset=True) for question in table.records())
-                    _write_lines(lines, partial_path)
-                case ".parquet":
-                    from bayes_direag.data.tables import write_parquet
+            if path.suffix.lower() == ".parquet":
+                from bayes_direag.data.tables import write_parquet
 
-                    write_parquet(table, partial_path)
-                case _:
-                    from bayes_direag.data.tables import long_frame
-
-                    frame = long_frame(table)
-                    frame["correct"] = frame["correct"].map({True: "true", False: "false"})
-                    with partial_path.open("w", encoding="utf-8", newline="") as file:
-                        write_csv(frame, file)
+                write_parquet(table, partial_path)
+            else:
+                lines = (question.model_dump_json(exclude_unset=True) for question in table.records())
+                _write_lines(lines, partial_path)
     except OSError as error:
         raise ObservationError(
             f"the file cannot be written ({error.strerror or error})",

@@ -19,15 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from bayes_direag.data.columns import RUN, Columns, Layout
-from bayes_direag.data.plain import (
-    NO_GROUPS,
-    SCALES,
-    form_of_runs,
-    group_of,
-    is_percentage,
-    percentage,
-    plain,
-)
+from bayes_direag.data.plain import NO_GROUPS, SCALES, form_of_runs, group_of, on_percent_scale, plain
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,
@@ -484,7 +476,7 @@ def _converted(
     for name in columns if high != 100 else ():
         if name != "confidence" and not is_signal(name):
             continue
-        percents = [_percent(value, low, high) for value in columns[name].values]
+        percents = [on_percent_scale(value, names.scale) for value in columns[name].values]
         for code, percent in enumerate(percents):
             if isinstance(percent, int | float) and not 0 <= percent <= 100:
                 problem, expected = (
@@ -495,14 +487,6 @@ def _converted(
                 raise refusal(name, code, problem, expected, remedy)
         columns[name] = Coded.without_missing(percents, columns[name].code)
     return columns
-
-
-def _percent(value: object, low: int, high: int) -> object:
-    """Return a confidence on a scale in percent; what is no number, or a percentage already, stays."""
-    given = percentage(value)
-    if is_percentage(value) or not isinstance(given, int | float) or isinstance(given, bool):
-        return given
-    return round(100 * (given - low) / (high - low), 12)
 
 
 def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:

@@ -68,6 +68,14 @@ def percentage(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else value
 
 
+def on_percent_scale(value: object, scale: ConfidenceScale | None) -> object:
+    """Return a confidence on a scale in percent; what is no number, or a text with the sign of percentages, stays."""
+    given, (low, high) = percentage(value), SCALES[scale or "percent"]
+    if high == 100 or is_percentage(value) or isinstance(given, bool) or not isinstance(given, int | float):
+        return given
+    return round(100 * (given - low) / (high - low), 12)
+
+
 def flag(text: str) -> object:
     """Return whether a text says true or false, or 1 or 0; any other as it is."""
     flags = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

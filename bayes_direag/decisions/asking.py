@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _SUREST = 1 - 1e-9
 
 PerQuestion = Float[np.ndarray, " problem"]
+Leaders = Int[np.ndarray, " problem"]
 PerLevel = Float[np.ndarray, "problem level"]
 
 
@@ -68,7 +69,7 @@ class Asking:
 
     def leading(
         self, reports: Reports, level: Sequence[int], final: Recalibration | None = None
-    ) -> tuple[Int[np.ndarray, " problem"], PerQuestion, PerQuestion]:
+    ) -> tuple[Leaders, PerQuestion, PerQuestion]:
         """Return the leading answers, -1 without reports, their support, and the probabilities that they are right.
 
         These are 0 without reports, and calibrated by the fit, or else by ``final``.
@@ -78,9 +79,7 @@ class Asking:
         probability = (final or self.final).of_selected(support, (reports.candidate >= 0).sum(axis=1))
         return leader, np.nan_to_num(support[0]), np.nan_to_num(probability[0])
 
-    def gain(
-        self, reports: Reports, level: Sequence[int], leader: Int[np.ndarray, " problem"], probability: PerQuestion
-    ) -> PerLevel:
+    def gain(self, reports: Reports, level: Sequence[int], leader: Leaders, probability: PerQuestion) -> PerLevel:
         """Return what one more report of each level is worth, given the :meth:`leading` answers."""
         now, if_named = probability[:, None], self._if_named(reports, level, leader)
         chance = np.minimum(now * self._alone + (1 - now) * self.coincidence, _SUREST)
@@ -93,7 +92,7 @@ class Asking:
         nothing = Reports(np.zeros((1, 0, *self.typical.shape[1:])), none, np.ones(1, int), none)
         return np.asarray(self._if_named(nothing, [], np.zeros(1, int))[0])
 
-    def _if_named(self, reports: Reports, level: Sequence[int], leader: Int[np.ndarray, " problem"]) -> PerLevel:
+    def _if_named(self, reports: Reports, level: Sequence[int], leader: Leaders) -> PerLevel:
         """Return the probability of each leader after one more report that names it, by the level of that report.
 
         Each question is evaluated once for every level, with a further column for each. The first of its answers leads

@@ -35,6 +35,8 @@ _QUANTILES = (0.2, 0.4, 0.6, 0.8)
 _DIVISIONS = 200
 
 Sides = tuple[Observations, Observations]
+PerShare = Float[np.ndarray, " share"]
+AreNew = Bool[np.ndarray, "division problem"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +159,7 @@ def _share(n_true: np.ndarray, n: np.ndarray) -> Float[np.ndarray, " problem"]:
     return np.asarray(np.divide(n_true, n, out=np.full(n.shape, np.nan), where=n > 0))
 
 
-def _divisions(sides: Sides, n: int, rng: np.random.Generator) -> Bool[np.ndarray, "division problem"]:
+def _divisions(sides: Sides, n: int, rng: np.random.Generator) -> AreNew:
     """Return which questions are on the new side: as they are, then by chance in whole clusters."""
     units = [np.arange(len(side)) if (own := side.cluster_number) is None else own for side in sides]
     n_labelled, n_new = (unit.max() + 1 for unit in units)
@@ -167,8 +169,8 @@ def _divisions(sides: Sides, n: int, rng: np.random.Generator) -> Bool[np.ndarra
 
 
 def _differences(
-    value: Float[np.ndarray, "problem share"], is_new: Bool[np.ndarray, "division problem"]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Float[np.ndarray, "division share"]]:
+    value: Float[np.ndarray, "problem share"], is_new: AreNew
+) -> tuple[PerShare, PerShare, PerShare, Float[np.ndarray, "division share"]]:
     """Return the means of both sides and their error as they are, and the standardised differences in all divisions."""
     known, chosen = (~np.isnan(value)).astype(float), is_new.astype(float)
     value = np.nan_to_num(value)

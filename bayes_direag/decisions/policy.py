@@ -7,7 +7,7 @@ The file is that of a :class:`~bayes_direag.Predictor` with another ``format`` a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,11 +40,10 @@ _ADVICE = {
     "fixed": "Ask {levels} always: for their price that is clearly better than the policy.",
 }
 
-#: Fields that are numbers in the file.
-_NUMBERS = ("prices", "person", "factor", "most", "typical", "coincidence")
-
 #: Which reports are asked for.
 Asked = Bool[np.ndarray, "problem column"]
+#: Fixed ways of asking: the benefit, and the number of reports of each level.
+Fixed = list[tuple[float, tuple[int, ...]]]
 
 
 class Step(NamedTuple):
@@ -66,8 +65,9 @@ class Step(NamedTuple):
 class Policy:
     """Which level to ask next, and when to stop: made by :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`."""
 
-    #: The partial fit.
+    #: The partial fit, and what decides by its parameters which report comes next.
     predictor: Predictor
+    asking: Asking
     #: The price of a report of each level, and of a person's answer; None if there is nobody to hand over to.
     prices: Float[np.ndarray, " level"]
     person: float | None
@@ -75,9 +75,6 @@ class Policy:
     factor: float
     #: How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
     most: Int[np.ndarray, " level"]
-    #: What labelled questions taught :class:`~bayes_direag.decisions.asking.Asking`.
-    typical: Float[np.ndarray, "level *signal"]
-    coincidence: float
     #: The final calibration of questions on which asking stops.
     stopped: Recalibration
     #: Number of questions on which it was replayed, and the rows of the forecast.
@@ -124,21 +121,15 @@ class Policy:
         stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), final)
         return cls(
             predictor=predictor,
+            asking=asking,
             prices=replay.price,
             person=person,
             factor=factor,
             most=np.maximum(n_each.max(axis=0), 1),
-            typical=asking.typical,
-            coincidence=asking.coincidence,
             stopped=stopped,
             n_labels=len(usable),
             records=replay.forecast(factor, person, of_parts),
         )
-
-    @cached_property
-    def asking(self) -> Asking:
-        """What decides which report comes next."""
-        return Asking(self.predictor.parameters, self.predictor.recalibration, self.typical, self.coincidence)
 
     def next(self, reports: Sequence[Mapping[str, object]]) -> Step:
         """Say which level to ask next on a question, given its reports so far, perhaps none.
@@ -227,7 +218,8 @@ class Policy:
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
-        own = {name: np.asarray(getattr(self, name)).tolist() for name in _NUMBERS}
+        own = {name: np.asarray(getattr(self, name)).tolist() for name in ("prices", "person", "factor", "most")}
+        own |= {"typical": self.asking.typical.tolist(), "coincidence": self.asking.coincidence}
         own |= {"stopped": recalibration_content(self.stopped), "n_labels": self.n_labels, "forecast": self.records}
         return self.predictor.content() | {"format": POLICY_FORMAT, "version": POLICY_VERSION, "policy": own}
 
@@ -256,7 +248,8 @@ class Policy:
             raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
         stopped, records = read_recalibration(own.pop("stopped")), [dict(row) for row in own.pop("forecast")]
         predictor.require_usable(stopped)
-        return cls(predictor, stopped=stopped, records=records, **own)
+        asking = Asking(predictor.parameters, predictor.recalibration, own.pop("typical"), own.pop("coincidence"))
+        return cls(predictor, asking, stopped=stopped, records=records, **own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,22 +328,21 @@ class Replay:
         found = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
         return pd.DataFrame(found).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
-    def by_number(
-        self, most: float, chosen: Bool[np.ndarray, "choice problem"]
-    ) -> list[list[tuple[float, tuple[int, ...]]]]:
+    def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[Fixed]:
         """Return the best levels to ask in every question, one more each time, for at most this much (at least one).
 
         For each choice of questions: each step adds the level with which their benefit is greatest, and has this
         benefit, and how many reports of each level are asked.
         """
-        answers = cache(lambda numbers: self.answers(self.fixed(numbers)))
+        benefit = cache(lambda numbers: self.answers(self.fixed(numbers))["benefit"])
+        price = cache(lambda numbers: (self.fixed(numbers) @ self.price[self.level]).mean())
         columns, found = np.bincount(self.level, minlength=len(self.price)), []
         for rows in chosen:
-            steps, numbers = list[tuple[float, tuple[int, ...]]](), np.zeros(len(columns), int)
+            steps, numbers = Fixed(), np.zeros(len(columns), int)
             while more := [
-                (answers(n)["benefit"][rows].mean(), n)
+                (benefit(n)[rows].mean(), n)
                 for n in map(tuple, (numbers + np.eye(len(columns), dtype=int)).tolist())
-                if (n <= columns).all() and (not steps or answers(n)["price"].mean() <= most)
+                if (n <= columns).all() and (not steps or price(n) <= most)
             ]:
                 steps.append(max(more, key=lambda step: step[0]))
                 numbers = np.array(steps[-1][1])

@@ -38,6 +38,9 @@ _MORE_ERRORS = 1.1
 _FOLDS, _GRID = 5, 60
 
 Numbers = Int[np.ndarray, " number"]
+PerLabelled = Float[np.ndarray, " labelled"]
+AreRight = Bool[np.ndarray, " labelled"]
+PerNew = Float[np.ndarray, " new"]
 
 
 class Threshold(NamedTuple):
@@ -173,9 +176,7 @@ def _first_of_clusters(observations: Observations) -> Numbers:
     return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
 
 
-def _judged(
-    fit: Fit, known: Observations, source: str
-) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
+def _judged(fit: Fit, known: Observations, source: str) -> tuple[PerLabelled, AreRight]:
     """Return probabilities, and which answers are right; of the fitted questions, each without its own label."""
     if source != "of the fit":
         predictions = fit.predict(known, warn=False)
@@ -188,12 +189,7 @@ def _judged(
 
 
 def choose_threshold(
-    probability: Float[np.ndarray, " labelled"],
-    correct: Bool[np.ndarray, " labelled"],
-    new: Float[np.ndarray, " new"],
-    *,
-    target: float,
-    assurance: float = 0.9,
+    probability: PerLabelled, correct: AreRight, new: PerNew, *, target: float, assurance: float = 0.9
 ) -> Threshold:
     """Find the lowest probability at which to answer.
 

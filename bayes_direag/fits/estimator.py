@@ -21,11 +21,11 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.labels import Labels
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, WeightError
-from bayes_direag.fits.fitting import fit_map, fit_nuts
+from bayes_direag.fits.fitting import fit_by
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
-from bayes_direag.model.settings import FitMethod, RecalibrationMethod, SamplingSettings
+from bayes_direag.model.settings import FitMethod, FitSettings, RecalibrationMethod, SamplingSettings
 
 
 @dataclass(eq=False, repr=False)
@@ -60,20 +60,13 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         A weight is how many questions each one counts as; not negative. Raises DirEAGError, as
         :func:`~bayes_direag.fit_map` does.
         """
-        if self.method not in ("map", "nuts"):
-            raise DirEAGError(f"DirEAG: there is no method {self.method!r}; expected map or nuts.")
-        changes: dict[str, Any] = (
-            {} if self.recalibration is None else {"recalibration": {"method": self.recalibration}}
-        )
-        preset, observations = presets.preset(presets.preset(self.preset), **changes), _questions(X, y, self.answers)
+        final = {} if self.recalibration is None else {"recalibration": {"method": self.recalibration}}
+        preset, observations = presets.preset(presets.preset(self.preset), **final), _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)
             if not observations.weight.any():
                 raise WeightError("sample_weight: saw zero for every question; expected more for some. Correct it.")
-        if self.method == "map":
-            self.fit_ = fit_map(observations, preset=preset, seed=self.seed)
-        else:
-            self.fit_ = fit_nuts(observations, preset=preset, sampling=self.sampling, seed=self.seed)
+        self.fit_ = fit_by(FitSettings(preset, self.method, self.sampling, seed=self.seed), observations)
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " question"]:  # noqa: N803

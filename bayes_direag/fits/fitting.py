@@ -1,6 +1,7 @@
 """Fit the model: by MAP, for one choice of questions or several; by NUTS; and by folds."""
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -55,8 +56,7 @@ def fit_map(
         If the optimum is not reached.
     """
     settings = FitSettings(presets.preset(preset), partial=partial, seed=seed)
-    observations = _with_unlabelled(observations, unlabelled, settings)
-    return _fits(observations, np.ones((1, len(observations)), bool), settings)[0]
+    return fit_by(settings, _with_unlabelled(observations, unlabelled, settings))
 
 
 def fit_map_batch(
@@ -189,8 +189,7 @@ def train_test(
     """
     check_apart(train, test)
     settings = FitSettings(presets.preset(preset), method, sampling, partial, seed)
-    (fit,) = _fits(train, np.ones((1, len(train)), bool), settings)
-    index = np.flatnonzero(test.answered)
+    fit, index = fit_by(settings, train), np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
 
 
@@ -253,7 +252,14 @@ def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int
     return dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
 
 
+def fit_by(settings: FitSettings, observations: Observations) -> Fit:
+    """Fit by the method of the settings; raise DirEAGError if there is none of that name."""
+    return _fits(observations, np.ones((1, len(observations)), bool), settings)[0]
+
+
 def _fits(observations: Observations, kept: Bool[np.ndarray, "batch problem"], settings: FitSettings) -> list[Fit]:
+    if settings.method not in get_args(FitMethod):
+        raise DirEAGError(f"there is no method {settings.method!r}; expected {' or '.join(get_args(FitMethod))}.")
     if settings.method == "map":
         trees = map_trees(observations, kept, replace(settings, sampling=None))
         return [Fit(tree, settings.preset.program) for tree in trees]

@@ -11,10 +11,12 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Preset
 
+#: The number of each question's fold, or of its cluster.
+Numbers = Int[np.ndarray, " problem"]
+Chosen = Bool[np.ndarray, " problem"]
 
-def assign_folds(
-    n: int, n_folds: int, seed: int, cluster: Int[np.ndarray, " problem"] | None = None
-) -> Int[np.ndarray, " problem"]:
+
+def assign_folds(n: int, n_folds: int, seed: int, cluster: Numbers | None = None) -> Numbers:
     """Deal ``n`` questions into folds: shuffle their indices with ``random.Random(seed)``, then deal round-robin.
 
     With clusters, whole ones are dealt after the shuffle, the largest first, each to the smallest fold so far. Sizes
@@ -35,7 +37,7 @@ def assign_folds(
     return _dealt(member, member[order].tolist(), n_folds)
 
 
-def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: int) -> Int[np.ndarray, " problem"]:
+def _dealt(member: Numbers, order: Sequence[int], n_folds: int) -> Numbers:
     """Deal clusters in this order, but the largest first, each to the smallest fold so far."""
     sizes = np.bincount(member)
     filled, fold = [0] * n_folds, np.empty(len(sizes), np.int64)
@@ -45,26 +47,20 @@ def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: i
     return np.asarray(fold[member])
 
 
-def dealt_folds(
-    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
-) -> Int[np.ndarray, " problem"]:
+def dealt_folds(observations: Observations, chosen: Chosen, n_folds: int, seed: int) -> Numbers:
     """Return the fold of each chosen question, dealt in whole clusters; -1 for the others."""
     fold, cluster = np.full(len(observations), -1), observations.cluster_number
     fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
     return fold
 
 
-def kept_apart(
-    observations: Observations, chosen: Bool[np.ndarray, " problem"], preset: Preset, seed: int
-) -> Bool[np.ndarray, " problem"]:
+def kept_apart(observations: Observations, chosen: Chosen, preset: Preset, seed: int) -> Chosen:
     """Return which of the chosen questions a preset with a split keeps for the final calibration alone."""
     n_parts, learned = preset.recalibration.split, chosen & observations.informative
     return dealt_folds(observations, learned, n_parts, seed) == 0 if n_parts else np.zeros_like(chosen)
 
 
-def hashed_folds(
-    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
-) -> Int[np.ndarray, " problem"]:
+def hashed_folds(observations: Observations, chosen: Chosen, n_folds: int, seed: int) -> Numbers:
     """Return folds as :func:`dealt_folds` does, but dealt by a hash of each name and the seed, whatever their order."""
     fold, row, number = np.full(len(observations), -1), np.flatnonzero(chosen), observations.cluster_number
     member = np.unique(row if number is None else number[row], return_inverse=True)[1]

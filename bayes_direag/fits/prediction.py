@@ -10,10 +10,7 @@ from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
 
 
-def selected_table(
-    questions: Observations,
-    selected: Mapping[str, Shaped[np.ndarray, " problem"]],
-) -> pd.DataFrame:
+def selected_table(questions: Observations, selected: Mapping[str, Shaped[np.ndarray, " problem"]]) -> pd.DataFrame:
     """Return the columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`; ``selected`` has the candidate."""
     columns = dict(selected)
     pairs = zip(questions.candidates, columns.pop("candidate"), strict=True)
@@ -30,10 +27,7 @@ def selected_table(
     )
 
 
-def candidate_table(
-    questions: Observations,
-    probability: Float[np.ndarray, "problem state"],
-) -> pd.DataFrame:
+def candidate_table(questions: Observations, probability: Float[np.ndarray, "problem state"]) -> pd.DataFrame:
     """Return the columns of :meth:`Fit.predict_candidates <bayes_direag.fits.fit.Fit.predict_candidates>`."""
     rows: list[tuple[int, str | None, float]] = []
     for row, (answers, states) in enumerate(zip(questions.candidates, probability, strict=True)):

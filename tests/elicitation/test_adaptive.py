@@ -153,7 +153,7 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
     policy = replace(
         policy,
         predictor=replace(policy.predictor, levels=("runs",), parameters=parameters),
-        typical=policy.typical[of_level],
+        asking=replace(policy.asking, parameters=parameters, typical=policy.asking.typical[of_level]),
         prices=policy.prices[of_level],
         most=np.array([4]),
     )

@@ -19,10 +19,10 @@ from bayes_direag.errors import ArgumentError, DirEAGError
 from bayes_direag.fits import estimator
 from bayes_direag.fits.estimator import DirEAG
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.fitting import fit_map, train_test
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.settings import FitSettings, SamplingSettings
 
 PAPER = presets.preset("paper", "count", recalibration={"split": 0})
 COUNT = DirEAG(preset=PAPER)
@@ -46,16 +46,19 @@ def test_it_is_a_fit(simulated: Observations) -> None:
 
 
 def test_it_samples(labelled: Observations, nuts: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, object] = {}
-    monkeypatch.setattr(estimator, "fit_nuts", lambda given, **settings: seen.update(settings, given=given) or nuts)
+    seen: list[object] = []
+    monkeypatch.setattr(estimator, "fit_by", lambda *given: seen.extend(given) or nuts)
     sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=25)
     model = DirEAG("nuts", sampling=sampling, seed=4).fit(labelled)
-    assert (model.fit_, seen) == (
-        nuts,
-        {"given": labelled, "preset": PRESETS["bayes"], "sampling": sampling, "seed": 4},
-    )
-    with pytest.raises(DirEAGError, match="there is no method 'MAP'; expected map or nuts"):
-        DirEAG().set_params(method="MAP").fit(labelled)
+    assert (model.fit_, seen) == (nuts, [FitSettings(PRESETS["bayes"], "nuts", sampling, seed=4), labelled])
+
+
+def test_there_are_two_methods(simulated: Observations, request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("jaxtyping_packages"):
+        pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
+    for fit in (DirEAG(method="MAP").fit, lambda known: train_test(known[:40], known[40:], method="MAP")):
+        with pytest.raises(DirEAGError, match="there is no method 'MAP'; expected map or nuts"):
+            fit(simulated)
 
 
 def test_x_and_y_in_every_form(simulated: Observations) -> None:
