@@ -8,7 +8,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -137,15 +137,21 @@ _MOST_VALUES, _MOST_A_BYTE = 50_000_000, 100
 
 def parquet_table(path: Path, names: Columns | None) -> LongTable:
     """Read a Parquet file with a row for each report, or for each question."""
+    with read_whole(path), parquet.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        n_columns = file.metadata.num_columns
+        claimed = max((sum(group.column(k).num_values for group in groups) for k in range(n_columns)), default=0)
+        if claimed > min(_MOST_VALUES, _MOST_A_BYTE * path.stat().st_size):
+            raise pyarrow.ArrowInvalid(f"it claims to hold {claimed:,} values in {path.stat().st_size:,} bytes")
+        columns = _used(file.schema_arrow.names, path, names or Columns())
+        return table_of_arrow(file.read(columns=columns), path, names)
+
+
+@contextmanager
+def read_whole(path: Path) -> Iterator[None]:
+    """Raise ObservationError if Parquet that the block reads is damaged, or no Parquet."""
     try:
-        with parquet.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-            n_columns = file.metadata.num_columns
-            claimed = max((sum(group.column(k).num_values for group in groups) for k in range(n_columns)), default=0)
-            if claimed > min(_MOST_VALUES, _MOST_A_BYTE * path.stat().st_size):
-                raise pyarrow.ArrowInvalid(f"it claims to hold {claimed:,} values in {path.stat().st_size:,} bytes")
-            columns = _used(file.schema_arrow.names, path, names or Columns())
-            return table_of_arrow(file.read(columns=columns), path, names)
+        yield
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",

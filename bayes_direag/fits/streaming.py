@@ -5,7 +5,8 @@ Other files are read at once.
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from bayes_direag.data.atomic import folder_beside
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_table, write_parts, write_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.tables import table_of_arrow
+from bayes_direag.data.tables import read_whole, table_of_arrow
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 
@@ -58,16 +59,22 @@ def predict_file(
         table = fit.predict(questions, interval_level=interval_level, warn=False)
         write_table(named(table, columns), target)
         return Predicted(table["n_used"].to_numpy(), questions.select(_drawn(len(questions))))
-    rows, start, n_used = dataset.dataset(source, format="parquet"), monotonic(), list[np.ndarray]()
+    with read_whole(source):
+        rows = dataset.dataset(source, format="parquet")
+    names = replace(columns or fit.columns or Columns(), needs_labels=False)
+    start, n_used = monotonic(), list[np.ndarray]()
+    if "observations" not in rows.schema.names and None in names.layout(rows.schema.names, source):
+        raise _not_a_row_a_question(source, rows.schema.names)
 
     def predicted() -> Iterator[pd.DataFrame]:
-        for batch in rows.to_batches(batch_size=BATCH):
-            part = pyarrow.Table.from_batches([batch])
-            table = fit.predict_batch(part, interval_level=interval_level, columns=columns).to_pandas()
-            n_used.append(table["n_used"].to_numpy())
-            n = sum(map(len, n_used))
-            on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
-            yield named(table, columns)
+        with read_whole(source):
+            for batch in rows.to_batches(batch_size=BATCH):
+                part = pyarrow.Table.from_batches([batch])
+                table = fit.predict_batch(part, interval_level=interval_level, columns=columns).to_pandas()
+                n_used.append(table["n_used"].to_numpy())
+                n = sum(map(len, n_used))
+                on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
+                yield named(table, columns)
 
     write_parts(predicted(), target)
     n_reports = np.concatenate(n_used)
@@ -91,6 +98,13 @@ def _has_a_row_a_question(source: Path) -> bool:
         return is_parquet and "observations" in parquet.read_schema(source).names
     except pyarrow.ArrowInvalid:
         return False  # which the reader explains
+
+
+def _not_a_row_a_question(source: Path, names: Sequence[str]) -> DirEAGError:
+    return DirEAGError(
+        f"saw {source} with the columns {', '.join(names)}; expected a row for each question, with its reports in the "
+        "column observations, as questions are read in batches. Write it with Observations.write."
+    )
 
 
 def _drawn(n: int) -> Int[np.ndarray, "drawn"]:
@@ -123,10 +137,7 @@ def predict_on_ray(predict_batch: Callable[[pyarrow.Table], pyarrow.Table], sour
     context.enable_progress_bars = False
     questions = ray.data.read_parquet(str(source))
     if "observations" not in questions.schema().names:
-        raise DirEAGError(
-            f"--engine ray: saw {source} with the columns {', '.join(questions.schema().names)}; expected a row for "
-            "each question, with its reports in the column observations. Write it with Observations.write."
-        )
+        raise _not_a_row_a_question(source, questions.schema().names)
     predicted = questions.map_batches(predict_batch, batch_format="pyarrow", zero_copy_batch=True)
     with folder_beside(target) as folder:
         try:

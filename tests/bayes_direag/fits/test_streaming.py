@@ -99,6 +99,27 @@ class TestFiles:
             predict_file(point, tmp_path / "o.parquet", tmp_path / "p.parquet")
         assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
 
+    @pytest.mark.parametrize(
+        ("content", "error", "said"),
+        [
+            ("nothing", ObservationError, "in, line 1: the table has no column problem_id"),
+            ("a text", ObservationError, "in: this Parquet file cannot be read"),
+            ("damage", ObservationError, "in: this Parquet file cannot be read .*[Cc]orrupt"),
+            ("reports", DirEAGError, "saw .*in with the columns problem_id, .*; expected a row for each question"),
+        ],
+    )
+    def test_folders_that_are_no_questions(self, tmp_path, point, sources, content, error, said):
+        (folder := tmp_path / "in").mkdir()
+        whole = sources["o.parquet"].read_bytes()
+        if content == "reports":
+            (folder / "a.parquet").write_bytes(sources["long.parquet"].read_bytes())
+        elif content != "nothing":
+            damaged = whole[:200] + b"?" * 60 + whole[260:]
+            (folder / "a.parquet").write_bytes(damaged if content == "damage" else b"text")
+        with pytest.raises(error, match=said):
+            predict_file(point, folder, tmp_path / "p.csv")
+        assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
     @pytest.mark.parametrize(("suffix", "level"), [("csv", "prompt"), ("jsonl", "prompt"), ("csv", "level")])
     def test_levels_that_are_names_may_come_in_any_order(self, tmp_path, point, long, suffix, level):
         table = long.drop(columns="level").rename(columns={"level_name": level})
