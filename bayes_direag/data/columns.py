@@ -1,5 +1,6 @@
 """Tables of others: the names of their columns, levels that are names, confidences that are fractions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -75,6 +76,9 @@ class Columns:
         group_of(self.groups, "")
         if self.scale not in (None, *SCALES):
             raise DirEAGError(f"scale={self.scale!r} (--scale): expected one of {', '.join(SCALES)}, or None.")
+        for name, n in Counter(",".join(map(str, filter(None, map(vars(self).get, NAMED)))).split(",")).items():
+            if n > 1:
+                raise DirEAGError(f"{n} fields are in the column {name!r} (--column): expected a column for each.")
 
     @classmethod
     def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":

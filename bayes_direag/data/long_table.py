@@ -154,7 +154,7 @@ class LongTable:
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
         if (run := ours.pop(RUN, None)) is not None:
             ours |= _runs_apart(ours, run, question)
-        if names is None and any(isinstance(level, str) for level in ours["level"].values):
+        if names is None and ("group" in ours or any(isinstance(level, str) for level in ours["level"].values)):
             names = Columns()
         if "correct" in ours:  # a column with a gap may hold 1.0
             ours["correct"] = ours["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)

@@ -155,6 +155,16 @@ def test_every_door_takes_a_form_of_groups(tmp_path: Path) -> None:
     assert Observations.from_records(numbered, "numeric", Columns(groups=GROUPS)).groups == ("7", "a")
 
 
+def test_a_column_of_groups_is_enough(tmp_path: Path) -> None:
+    rows = [{"problem_id": name, "group": "g", "answer": n, "confidence": 60 + n} for name in "ab" for n in range(3)]
+    frame, path = pd.DataFrame(rows), tmp_path / "o"
+    expected = Observations.from_frame(frame, answers="numeric")
+    assert expected.groups == ("g", "g", "g")
+    for write in (frame.to_csv, frame.to_parquet):
+        write(path, index=False)
+        assert Observations.read(path, "numeric").fingerprint == expected.fingerprint
+
+
 def test_other_forms_of_groups_and_what_is_none() -> None:
     for form in ("run", "{group}", "{n}{n}", "{group}{group}{n}"):
         with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
@@ -222,6 +232,7 @@ def test_columns_may_be_named_by_numbers() -> None:
         ({"model": [0, *["gpt"] * 34, "qwen"]}, {"scale": "fraction"}, r"field model: .*saw 'gpt'"),
         ({"truth": range(36)}, {"scale": "fraction"}, r"field truth: question 0 has 0 in an earlier row; saw 1"),
         ({"model": "gpt"}, {"scale": "fraction"}, r"field model: this level occurs twice.*; saw 'gpt'.*level='"),
+        ({}, {"level": "model,qid", "question": "qid"}, "2 fields are in the column 'qid' .*: expected a column"),
         ({}, {"scale": "percentage"}, "scale.*percentage"),
         ({}, {"scale": "fraction", "answers": "number"}, "answers.*number"),
     ],
