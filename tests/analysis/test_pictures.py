@@ -1,11 +1,13 @@
-"""All pictures: that each stands alone, and shows the numbers that come with it."""
+"""All pictures, each drawn once: that it stands alone, and shows the numbers that come with it."""
+
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from analysis.comparison import compare
 from analysis.display.document import LeftOut, Picture
@@ -13,11 +15,10 @@ from analysis.display.style import figure_style, reliability_figure
 from analysis.evaluation import Evaluation
 from analysis.explanation import explain
 from analysis.learned import calibration_curves, fit_pictures, recalibration_curve
-from analysis.parameters import compared_parameters, parameters_picture
-from analysis.pictures import benefit_picture, evaluation_pictures, reliability_picture, risk_coverage_picture
+from analysis.parameters import compared_parameters
+from analysis.pictures import evaluation_pictures
 from analysis.scores.calibration import binned_reliability
 from analysis.scores.selective import risk_coverage
-from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone
@@ -25,10 +26,11 @@ from tests.analysis.made import made_evaluation, observe, random_said
 from tests.made_fits import made_fit, natural
 
 OBSERVATIONS = simulate_observations(30, seed=2)
+LEVEL = 0.8
 
 
 @pytest.fixture(scope="module")
-def drawn() -> Evaluation:
+def evaluated() -> Evaluation:
     rng = np.random.default_rng(1)
     names = ("majority", "mean_confidence_platt", "steerconf", "direag")
     return made_evaluation({name: random_said(rng, 50, sharpness=2) for name in names}, level=0.9)
@@ -41,137 +43,135 @@ def many_levels() -> Fit:
     return made_fit(observe(*table, gold="1", names=names), natural(15))
 
 
-@pytest.mark.parametrize(
-    ("draw", "mentioned"),
-    [
-        (lambda one: evaluation_pictures(one("drawn")), ()),
-        (lambda one: fit_pictures(one("nuts"), level=0.8), ("Fitted to 80 questions",)),
-        (lambda one: fit_pictures(one("point")), ("Fitted to 80 questions",)),
-        (lambda _: fit_pictures(many_levels()), ("Fitted to 12 questions",)),
-        (lambda one: compare({"map": one("point"), "nuts": one("nuts")}, n_resamples=20).pictures(), ()),
-        (lambda one: [explain(one("nuts"), one("labelled"), one("labelled").problem_id[0]).figure()], ("Lines",)),
-    ],
-    ids=["evaluation", "draws", "map", "many long names", "comparison", "explanation"],
-)
-def test_each_stands_alone_with_its_numbers(draw, mentioned, request) -> None:
-    pictures = list(draw(request.getfixturevalue))
-    for picture in pictures:
-        figure = picture if isinstance(picture, Figure) else picture.figure
-        assert_stands_alone(figure, *mentioned)
-        if isinstance(picture, Picture):
-            assert all(isinstance(table, pd.DataFrame) and len(table) for table in picture.tables.values())
-    assert pictures
+#: What is drawn, from fixtures by name, and what each caption mentions.
+DRAWN = {
+    "evaluation": (lambda one: evaluation_pictures(one("evaluated")), ()),
+    "draws": (lambda one: fit_pictures(one("nuts"), level=LEVEL), ("Fitted to 80 questions",)),
+    "map": (lambda one: fit_pictures(one("point"), level=LEVEL), ("Fitted to 80 questions",)),
+    "levels that differ": (lambda _: fit_pictures(made_fit(OBSERVATIONS, natural())), ("Fitted to 30 questions",)),
+    "many long names": (lambda _: fit_pictures(many_levels()), ("Fitted to 12 questions",)),
+    "comparison": (lambda one: compare({"map": one("point"), "nuts": one("nuts")}, n_resamples=20).pictures(), ()),
+    "explanation": (
+        lambda one: [Picture("", explain(one("nuts"), one("labelled"), one("labelled").problem_id[0]).figure())],
+        ("Lines",),
+    ),
+}
+type Pictures = Callable[[str], dict[str, Picture]]
 
 
-def test_there_are_three_pictures_of_an_evaluation_and_of_nothing_there_are_none(drawn: Evaluation) -> None:
-    pictures = list(evaluation_pictures(drawn))
-    assert [picture.name for picture in pictures] == ["reliability", "risk_coverage", "benefit"]
+@pytest.fixture(scope="module")
+def pictures(request) -> Pictures:
+    """Return what draws one of these once, by the names of the pictures."""
+
+    @cache
+    def drawn(kind: str) -> dict[str, Picture]:
+        return {picture.name: picture for picture in DRAWN[kind][0](request.getfixturevalue)}
+
+    return drawn
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_each_stands_alone_with_its_numbers(pictures: Pictures, kind: str) -> None:
+    for picture in pictures(kind).values():
+        assert_stands_alone(picture.figure, *DRAWN[kind][1])
+        assert all(isinstance(table, pd.DataFrame) and len(table) for table in picture.tables.values())
+    assert pictures(kind)
+
+
+def test_there_are_three_pictures_of_an_evaluation_and_of_nothing_there_are_none(pictures: Pictures) -> None:
+    assert [*pictures("evaluation")] == ["reliability", "risk_coverage", "benefit"]
     for said, n in ([(0.9, True), (0.9, True)], 3), ([(None, False)], 0):
         assert len(list(evaluation_pictures(made_evaluation({"direag": said})))) == n
+    count = made_fit(OBSERVATIONS, natural(variant="count"), variant="count")
+    assert [picture.name for picture in fit_pictures(count) if isinstance(picture, LeftOut)] == ["calibration_curves"]
 
 
-def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(drawn: Evaluation) -> None:
-    figure, table = benefit_picture(drawn).figure, drawn.ranked
+def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(pictures, evaluated: Evaluation) -> None:
+    figure, table = pictures("evaluation")["benefit"].figure, evaluated.ranked
     for axes, name in zip(figure.axes, ("benefit", "accuracy_of_all"), strict=True):
         np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], table[name])
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert set(names) == {"DirEAG", "majority vote", "mean confidence with Platt scaling", "SteerConf"}
 
 
-def test_reliability_is_that_of_the_bins_before_and_after_side_by_side(drawn: Evaluation) -> None:
-    answered = drawn.answered
+def test_reliability_is_that_of_the_bins_before_and_after_side_by_side(pictures, evaluated: Evaluation) -> None:
+    answered, picture = evaluated.answered, pictures("evaluation")["reliability"]
     results = {
         "before": binned_reliability(answered.confidence**2, answered.correct),
         "after": binned_reliability(answered.confidence, answered.correct),
     }
-    picture = reliability_picture(drawn)
-    own = {"": picture.tables["reliability"]}
-    for figure, tables in ((reliability_figure(results, "Some set."), results), (picture.figure, own)):
+    both = reliability_figure(results, "Some set.")
+    for figure, tables in ((both, results), (picture.figure, picture.tables)):
         for (above, below), bins in zip(np.reshape(figure.axes, (2, -1)).T, tables.values(), strict=True):
             np.testing.assert_array_equal(above.lines[1].get_xydata(), bins[["probability", "right"]])
             ends = np.array([segment[:, 1] for segment in above.collections[0].get_segments()])
             np.testing.assert_array_equal(ends, bins.loc[bins["n"] > 0, ["right_low", "right_high"]])
             assert [bar.get_height() for bar in below.containers[0]] == bins["n"].tolist()
             assert bins["n"].sum() == 50
-    assert_stands_alone(reliability_figure(results, "Some set."), "Some set.")
+    assert_stands_alone(both, "Some set.")
 
 
-def test_error_curves_are_of_the_method_its_rival_and_the_vote(drawn: Evaluation) -> None:
-    picture = risk_coverage_picture(drawn)
+def test_error_curves_are_of_the_method_its_rival_and_the_vote(pictures, evaluated: Evaluation) -> None:
+    picture = pictures("evaluation")["risk_coverage"]
     (axes,) = picture.figure.axes
     marked, *lines = axes.lines
     assert set(marked.get_ydata()) == {10}
     for name, line in zip(("direag", "mean_confidence_platt", "majority"), lines, strict=True):
-        table, rows = (whole[whole["method"] == name] for whole in (picture.tables["risk_coverage"], drawn.predictions))
+        table, rows = (
+            whole[whole["method"] == name] for whole in (picture.tables["risk_coverage"], evaluated.predictions)
+        )
         np.testing.assert_allclose(line.get_xydata(), 100 * table[["coverage", "risk"]])
         mean = risk_coverage(rows["probability"].to_numpy(), rows["correct"].to_numpy(bool))["risk"].mean()
         assert line.get_label().endswith(f": {100 * mean:.1f}% on average")
 
 
-def of_fit(fit: Fit, name: str, level: float = 0.8) -> Figure:
-    (picture,) = (one for one in fit_pictures(fit, level=level) if one.name == name)
-    assert not isinstance(picture, LeftOut)
-    return picture.figure
-
-
-def test_calibration_curves_and_bands(simulated: Observations, point: Fit) -> None:
-    """Levels differ under the paper's model; those of bayes may share one curve."""
-    fit = made_fit(simulated.select(slice(0, 80)), natural())
-    figure, table = of_fit(fit, "calibration_curves"), calibration_curves(fit)
-    above, below = figure.axes
+def test_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) -> None:
+    """Levels differ under the paper's model; those of bayes share one curve, and its band is the interval of draws."""
+    fit = made_fit(OBSERVATIONS, natural())
+    table = calibration_curves(fit)
+    above, below = pictures("levels that differ")["calibration_curves"].figure.axes
     assert len(above.lines) == 1 + 5
     for line in above.lines[1:]:
         rows = table[table["level"] == line.get_label()]
         np.testing.assert_allclose(line.get_xydata(), 100 * rows[["stated", "calibrated"]])
     assert sum(bar.get_height() for bar in below.containers[0]) == np.sum(~np.isnan(fit.fitted.confidence))
-    (shared, _) = of_fit(point, "calibration_curves").axes
-    assert (len(shared.lines), shared.get_legend()) == (2, None)
-
-
-def test_a_band_is_the_interval_of_the_draws(nuts: Fit) -> None:
-    table = calibration_curves(nuts, 0.8)
-    (above, _) = of_fit(nuts, "calibration_curves").axes
-    assert len(above.lines) == 2, "all levels share a curve"
-    rows = table[table["level"] == nuts.level_names[0]]
-    corners = above.collections[0].get_paths()[0].vertices[:, 1]
+    for kind in ("map", "draws"):
+        shared, _ = pictures(kind)["calibration_curves"].figure.axes
+        assert (len(shared.lines), shared.get_legend()) == (2, None)
+    corners = shared.collections[0].get_paths()[0].vertices[:, 1]
+    rows = calibration_curves(nuts, LEVEL).query("level == @nuts.level_names[0]")
     for bound in ("low", "high"):
         assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
 
 
-def test_of_many_levels_the_highest_lowest_and_some_between_are_named() -> None:
-    fit = many_levels()
-    (above, _) = of_fit(fit, "calibration_curves").axes
-    mean = calibration_curves(fit).groupby("level")["calibrated"].mean()
+def test_of_many_levels_the_highest_lowest_and_some_between_are_named(pictures: Pictures) -> None:
+    picture = pictures("many long names")["calibration_curves"]
+    above, _ = picture.figure.axes
+    mean = picture.tables["calibration_curves"].groupby("level")["calibrated"].mean()
     assert len(above.lines) == 1 + 15
     coloured = [100 * mean.max(), 100 * mean.min()]
     np.testing.assert_allclose([above.lines[place].get_ydata().mean() for place in (-6, -1)], coloured)
     assert len(above.get_legend().get_texts()) == 6
 
 
-def test_the_forest_has_a_row_for_each_level_and_a_panel_for_each_parameter(point: Fit, nuts: Fit) -> None:
-    table = compared_parameters({"one": point, "draws": nuts})
-    picture = parameters_picture(table, "About.")
-    assert_stands_alone(picture.figure, "About.", "Orange diamonds: one, the mode.", "draws, median and 90% interval")
+def test_the_forest_has_a_row_for_each_level_and_a_panel_for_each_parameter(pictures, point: Fit, nuts: Fit) -> None:
+    picture, table = pictures("comparison")["parameters"], compared_parameters({"map": point, "nuts": nuts})
+    assert_stands_alone(picture.figure, "Orange diamonds: map, the mode.", "nuts, median and 90% interval")
     for axes in picture.figure.axes:
         rows = table[table["parameter"].str.replace("_", " ") == axes.get_title(loc="left")]
         points, (dots, *_) = axes.lines[-1], axes.collections[1:]
-        assert points.get_xdata().tolist() == rows.query("model == 'one'")["value"].tolist()
-        assert dots.get_offsets()[:, 0].tolist() == rows.query("model == 'draws'")["value"].tolist()
+        assert points.get_xdata().tolist() == rows.query("model == 'map'")["value"].tolist()
+        assert dots.get_offsets()[:, 0].tolist() == rows.query("model == 'nuts'")["value"].tolist()
     shown = table.loc[table["identified"].astype(bool), "parameter"].unique()
     assert len(picture.figure.axes) == len([one for one in shown if not one.endswith(("_centre", "_agreement"))])
 
 
-def test_the_recalibration_over_the_support(nuts: Fit) -> None:
-    figure, curve = of_fit(nuts, "recalibration"), recalibration_curve(nuts, 0.8)
+def test_the_recalibration_over_the_support(pictures: Pictures, nuts: Fit) -> None:
+    figure, curve = pictures("draws")["recalibration"].figure, recalibration_curve(nuts, LEVEL)
     assert_stands_alone(figure, "leave-one-out support of the selected answers, n = 80 fitted questions")
     above, below = figure.axes
     np.testing.assert_allclose(above.lines[-1].get_xydata(), curve[["support", "probability"]])
     assert sum(bar.get_height() for bar in below.containers[0]) == 80
-
-
-def test_what_cannot_be_drawn_is_left_out_with_its_reason() -> None:
-    count = made_fit(OBSERVATIONS, natural(variant="count"), variant="count")
-    assert [picture.name for picture in fit_pictures(count) if isinstance(picture, LeftOut)] == ["calibration_curves"]
 
 
 def test_the_measure_sees_what_overlaps() -> None:
@@ -179,9 +179,7 @@ def test_the_measure_sees_what_overlaps() -> None:
         figure = Figure((4, 1))
         FigureCanvasAgg(figure)
         figure.suptitle("Title")
-        axes = figure.subplots()
-        axes.set(xlabel="x", ylabel="y")
+        figure.subplots().set(xlabel="x", ylabel="y")
         figure.supxlabel("Caption", y=0.9)
-    assert figure.findobj(Text)
     with pytest.raises(AssertionError, match="lies over"):
         assert_stands_alone(figure)
