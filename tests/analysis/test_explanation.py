@@ -2,6 +2,7 @@
 
 import json
 from io import StringIO
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -55,59 +56,63 @@ def by_state(found: Explanation, column: str) -> dict[str, float]:
     return dict(zip(found.states["answer"].fillna(brute_force.NULL), found.states[column], strict=True))
 
 
-@pytest.mark.parametrize("kind", ["map", "nuts", "paper"])
-@pytest.mark.parametrize("name", OBSERVATIONS.problem_id)
-class TestEveryQuestion:
-    @pytest.fixture
-    @staticmethod
-    def found(fits: dict[str, Fit], kind: str, name: str) -> Explanation:
-        return explain(fits[kind], OBSERVATIONS, name, interval_level=0.8)
+@pytest.fixture(scope="module", params=product(["map", "nuts", "paper"], OBSERVATIONS.problem_id), ids=" ".join)
+def found(request, fits: dict[str, Fit]) -> Explanation:
+    kind, name = request.param
+    return explain(fits[kind], OBSERVATIONS, name, interval_level=0.8)
 
-    def test_every_figure_is_that_of_the_printed_equations_and_adds_up(self, found, name) -> None:
-        reports = brute_force.reports_of(OBSERVATIONS, OBSERVATIONS.problem_id.index(name))
-        parameters = sampled_parameters(found.fit.tree)._asdict()
-        given = {site: draws for site, draws in parameters.items() if draws is not None}
-        draws = [{site: own[k].tolist() for site, own in given.items()} for k in range(found.fit.n_samples)]
-        eps = found.fit.preset.eps
-        equations = {
-            "concentration": brute_force.concentrations,
-            "support": lambda *own: brute_force.support(brute_force.scores(*own)),
-        }
-        for column, of_draw in equations.items():
-            rows = [of_draw(reports, draw, eps) for draw in draws]
-            expected = {state: np.mean([row[state] for row in rows]) for state in rows[0]}
-            assert by_state(found, column) == pytest.approx(expected, rel=1e-12)
-        np.testing.assert_allclose(found.parts.sum(), found.states["support"], rtol=1e-12)
-        added = found.states[["evidence", "prior", "null_base"]].sum(axis=1)
-        np.testing.assert_allclose(added, found.states["concentration"], rtol=1e-12)
-        assert found.reports[["level", "answer", "stated"]].to_numpy().tolist() == [
-            [LEVEL_NAMES[level], answer, stated] for level, answer, stated in reports
-        ]
-        to_answers = found.states["evidence"].iloc[:-1].sum()
-        np.testing.assert_allclose(found.reports["evidence"].sum(), to_answers, rtol=1e-12)
 
-    def test_it_is_the_prediction_and_without_a_report_that_of_a_file_without_it(self, found, name) -> None:
-        row = OBSERVATIONS.problem_id.index(name)
-        question, fit = OBSERVATIONS.questions[row], found.fit
-        expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
-        pd.testing.assert_series_equal(found.prediction, expected, check_names=False, rtol=1e-12)
-        for own in found.reports.itertuples():
-            rest = tuple(one for one in question.observations if one.level_name != own.level)
-            alone = Observations.from_questions([question.model_copy(update={"observations": rest})], answers="numeric")
-            without = fit.predict(alone, warn=False).iloc[0]
-            assert str(own.answer_without) == str(without["answer"])
-            np.testing.assert_allclose(own.probability_without, without["probability"], rtol=1e-12)
+def place_of(found: Explanation) -> int:
+    return OBSERVATIONS.problem_id.index(found.prediction["problem_id"])
 
-    def test_it_fits_80_columns_says_what_decided_and_draws_every_part(self, found, name) -> None:  # noqa: ARG002
-        console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
-        console.print(shown(found.blocks()))
-        text = console.file.getvalue()
-        assert max(map(len, text.splitlines())) <= 80
-        assert one_line(found.conclusion) in one_line(text)
-        assert ("x votes" in text) == bool((found.reports["vote_factor"] != 1).any())
-        axes = found.figure().axes[0]
-        assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
-        assert len(axes.get_yticklabels()) == len(found.states)
+
+def test_every_figure_is_that_of_the_printed_equations_and_adds_up(found: Explanation) -> None:
+    reports = brute_force.reports_of(OBSERVATIONS, place_of(found))
+    parameters = sampled_parameters(found.fit.tree)._asdict()
+    given = {site: draws for site, draws in parameters.items() if draws is not None}
+    draws = [{site: own[k].tolist() for site, own in given.items()} for k in range(found.fit.n_samples)]
+    eps = found.fit.preset.eps
+    equations = {
+        "concentration": brute_force.concentrations,
+        "support": lambda *own: brute_force.support(brute_force.scores(*own)),
+    }
+    for column, of_draw in equations.items():
+        rows = [of_draw(reports, draw, eps) for draw in draws]
+        expected = {state: np.mean([row[state] for row in rows]) for state in rows[0]}
+        assert by_state(found, column) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(found.parts.sum(), found.states["support"], rtol=1e-12)
+    added = found.states[["evidence", "prior", "null_base"]].sum(axis=1)
+    np.testing.assert_allclose(added, found.states["concentration"], rtol=1e-12)
+    assert found.reports[["level", "answer", "stated"]].to_numpy().tolist() == [
+        [LEVEL_NAMES[level], answer, stated] for level, answer, stated in reports
+    ]
+    to_answers = found.states["evidence"].iloc[:-1].sum()
+    np.testing.assert_allclose(found.reports["evidence"].sum(), to_answers, rtol=1e-12)
+
+
+def test_it_is_the_prediction_and_without_a_report_that_of_a_file_without_it(found: Explanation) -> None:
+    row = place_of(found)
+    question, fit = OBSERVATIONS.questions[row], found.fit
+    expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
+    pd.testing.assert_series_equal(found.prediction, expected, check_names=False, rtol=1e-12)
+    for own in found.reports.itertuples():
+        rest = tuple(one for one in question.observations if one.level_name != own.level)
+        alone = Observations.from_questions([question.model_copy(update={"observations": rest})], answers="numeric")
+        without = fit.predict(alone, warn=False).iloc[0]
+        assert str(own.answer_without) == str(without["answer"])
+        np.testing.assert_allclose(own.probability_without, without["probability"], rtol=1e-12)
+
+
+def test_it_fits_80_columns_says_what_decided_and_draws_every_part(found: Explanation) -> None:
+    console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
+    console.print(shown(found.blocks()))
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert one_line(found.conclusion) in one_line(text)
+    assert ("x votes" in text) == bool((found.reports["vote_factor"] != 1).any())
+    axes = found.figure().axes[0]
+    assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
+    assert len(axes.get_yticklabels()) == len(found.states)
 
 
 def test_what_cannot_be_used_is_listed_with_its_reason_and_the_label_changes_nothing(fits: dict[str, Fit]) -> None:
