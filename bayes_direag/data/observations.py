@@ -465,13 +465,21 @@ class Observations:
         columns = {**table.columns, "weight": Coded.of(given.tolist()).take(table.question)}
         return replace(self, weight=given, table=replace(table, columns=columns), row=np.arange(len(self)))
 
-    def known_as(self, levels: Sequence[str], groups: str | None) -> "Observations":
-        """Return the observations whose levels are single or in groups of this form, as those of a fit are."""
+    def as_fitted(
+        self, kind: AnswerKind, levels: Sequence[str], voting: Sequence[str], groups: str | None
+    ) -> "Observations":
+        """Return the observations with the levels of a fit, single or in groups of this form; ``voting`` ones vote.
+
+        Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
+        """
+        if self.kind != kind:
+            raise DirEAGError(
+                f"the observations' answers are {self.kind}; expected {kind}, as in the fit. Read them with "
+                f"answers={kind!r}."
+            )
         of_form = tuple(group_of(groups, name) or name for name in self.level_names)
-        for own in (self.groups, None, of_form):
-            if {*(own or self.level_names)} <= {*levels}:
-                return replace(self, groups=own)
-        return self
+        known = [own for own in (self.groups, None, of_form) if {*(own or self.level_names)} <= {*levels}]
+        return replace(self, groups=known[0] if known else self.groups).voting_as(voting).align(levels)
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the observations with the levels of a fit, in its order; the records do not change.

@@ -178,13 +178,10 @@ class Policy:
         """
         import pandas as pd
 
-        predictor = self.predictor
-        if observations.kind != predictor.answers:
-            raise DirEAGError(f"the observations' answers are {observations.kind}; expected {predictor.answers}.")
-        given = observations.select(observations.labelled & observations.answered)
+        predictor, given = self.predictor, observations.select(observations.labelled & observations.answered)
         if not len(given):
             raise DirEAGError(f"none of {len(observations)} questions is both labelled and answered; expected some.")
-        given = given.voting_as(tuple(predictor.voting)).align(predictor.levels)
+        given = given.as_fitted(predictor.answers, predictor.levels, [*predictor.voting], predictor.groups)
         reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, predictor.labels)
         replay = Replay(given, reports, np.zeros(len(given), int), [self.asking], self.prices)
         return pd.DataFrame(replay.forecast(self.factor, self.person, [self.stopped], self.records[2]["levels"]))

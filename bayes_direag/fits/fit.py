@@ -448,14 +448,8 @@ class Fit:
         Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
         """
         observations = observations_of(observations, self.answers, self.columns)
-        if observations.kind != self.answers:
-            raise DirEAGError(
-                f"the observations' answers are {observations.kind}; expected {self.answers}, as in the fit. Read "
-                f"them with answers={self.answers!r}."
-            )
         form = None if self.columns is None else self.columns.groups
-        known = observations.known_as(self.level_names, form)
-        return known.voting_as(self.fitted.voting).align(self.level_names)
+        return observations.as_fitted(self.answers, self.level_names, self.fitted.voting, form)
 
     def with_predictive(self) -> "Fit":
         """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.

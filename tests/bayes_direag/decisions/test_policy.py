@@ -17,6 +17,7 @@ from bayes_direag.decisions.policy import Policy
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
+from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import one_line, refuse, succeed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -111,6 +112,14 @@ class TestReplaying:
             assert rows.loc[name, "accuracy"] == pytest.approx(right.mean())
             assert rows.loc[name, "benefit"] == pytest.approx((right - (stated - right) ** 2).mean())
             assert rows.loc[name, "share"] == pytest.approx(left.usable.sum() / new.usable.sum())
+
+    def test_levels_are_those_of_the_fit_by_the_form_of_their_names(self, partial_groups, new):
+        """As for the fit itself: where they were read as single ones, or as one run alone."""
+        policy, given = partial_groups.policy(), grouped(new)
+        expected = policy.replay(given)
+        runs = tuple(f"{group}_run{place}" for place, group in enumerate(given.groups))
+        policy = replace(policy, predictor=replace(policy.predictor, groups="{group}_run{n}"))
+        pd.testing.assert_frame_equal(policy.replay(replace(given, level_names=runs, groups=None)), expected)
 
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):
         order = np.random.default_rng(0).permutation(64)
