@@ -60,7 +60,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         A weight is how many questions each one counts as; not negative. Raises DirEAGError, as
         :func:`~bayes_direag.fit_map` does.
         """
-        final: dict[str, Any] = {"recalibration": {"method": self.recalibration}} if self.recalibration else {}
+        final: dict[str, Any] = {} if self.recalibration is None else {"recalibration": {"method": self.recalibration}}
         preset, observations = presets.preset(presets.preset(self.preset), **final), _questions(X, y, self.answers)
         if sample_weight is not None:
             observations = observations.weighted(sample_weight)

@@ -59,21 +59,6 @@ def fit_map(
     return fit_by(settings, _with_unlabelled(observations, unlabelled, settings))
 
 
-def fit_map_batch(
-    observations: Observations,
-    chosen: Bool[np.ndarray, "batch problem"],
-    *,
-    preset: PresetLike = "bayes",
-    partial: bool = False,
-    seed: int = 0,
-) -> list[Fit]:
-    """Fit to several choices of the same questions at once: see :func:`fit_map`.
-
-    A question that a row of ``chosen`` leaves out has no influence on that row's fit.
-    """
-    return _fits(observations, chosen, FitSettings(presets.preset(preset), partial=partial, seed=seed))
-
-
 @takes_observations
 def fit_nuts(
     observations: Observations,
@@ -241,7 +226,7 @@ def cross_fitted(observations: Observations, n_folds: int, settings: FitSettings
     fold = fold_of_question(observations, n_folds, settings.seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
     held_out = []
-    for number, fit in enumerate(_fits(observations, kept, settings)):
+    for number, fit in enumerate(fits_by(settings, observations, kept)):
         index = np.flatnonzero(fold == number)
         held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index), warn=False)))
     return held_out
@@ -254,14 +239,15 @@ def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int
 
 def fit_by(settings: FitSettings, observations: Observations) -> Fit:
     """Fit by the method of the settings; raise DirEAGError if there is none of that name."""
-    return _fits(observations, np.ones((1, len(observations)), bool), settings)[0]
+    return fits_by(settings, observations, np.ones((1, len(observations)), bool))[0]
 
 
-def _fits(observations: Observations, kept: Bool[np.ndarray, "batch problem"], settings: FitSettings) -> list[Fit]:
+def fits_by(settings: FitSettings, observations: Observations, chosen: Bool[np.ndarray, "batch problem"]) -> list[Fit]:
+    """Fit to several choices of the questions; one that a row leaves out has no influence on that row's fit."""
     if settings.method not in get_args(FitMethod):
         raise DirEAGError(f"there is no method {settings.method!r}; expected {' or '.join(get_args(FitMethod))}.")
     if settings.method == "map":
-        trees = map_trees(observations, kept, replace(settings, sampling=None))
+        trees = map_trees(observations, chosen, replace(settings, sampling=None))
         return [Fit(tree, settings.preset.program) for tree in trees]
     observations = observations.with_agreement()
-    return [_sampled(observations.select(np.flatnonzero(row)), settings) for row in kept]
+    return [_sampled(observations.select(np.flatnonzero(row)), settings) for row in chosen]

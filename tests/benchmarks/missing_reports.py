@@ -15,8 +15,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, headed_figure, save_figure
-from bayes_direag import Observations
-from bayes_direag.fits.fitting import fit_map_batch
+from bayes_direag import PRESETS, Observations
+from bayes_direag.fits.fitting import fits_by
+from bayes_direag.model.settings import FitSettings
 from tests.benchmarks.common import benefit, kept_rows, parser, shuffled, stated
 
 MOST, KEPT = 800, (1, 2, 3, 4, 6, 8)
@@ -34,7 +35,7 @@ def measured(path: Path, n: int, n_splits: int) -> Iterator[dict[str, object]]:
     kept = [n_kept for n_kept in KEPT if n_kept < tested.n_levels]
     shown = {n_kept: tested.without(rank >= n_kept) for n_kept in kept} | {0: tested}
     for how in ("ordinary", "partial"):
-        for fit in fit_map_batch(pool, chosen, partial=how == "partial"):
+        for fit in fits_by(FitSettings(PRESETS["bayes"], partial=how == "partial"), pool, chosen):
             for n_kept, questions in shown.items():
                 right, said = stated(fit, questions)
                 bias = said.mean() - right.mean()

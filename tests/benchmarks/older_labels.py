@@ -16,12 +16,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayes_direag import Fit, Observations
-from bayes_direag.fits.fitting import fit_map, fit_map_batch
+from bayes_direag import PRESETS, Fit, Observations
+from bayes_direag.fits.fitting import fit_map, fits_by
+from bayes_direag.model.settings import FitSettings
 from tests.benchmarks.common import benefit, kept_rows, parser, shuffled, stated
 
 LABELS, OLDER, TESTED = (10, 30, 100), 300, 500
 COUNTS = (30.0, 100.0, float(OLDER))
+SETTINGS = FitSettings(PRESETS["bayes"])
 
 
 def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[dict[str, object]]:
@@ -34,13 +36,13 @@ def measured(new: Observations, older: Observations, n_splits: int) -> Iterator[
         chosen = np.arange(LABELS[-1]) < np.array(LABELS)[:, None]
         ways: dict[str, list[Fit]] = {"as it is": [untouched] * len(LABELS)}
         pool = new.with_agreement().select(order[: LABELS[-1]])
-        ways["alone"] = fit_map_batch(pool, chosen)
+        ways["alone"] = fits_by(SETTINGS, pool, chosen)
         frame = pd.concat([pool.to_frame(), before.to_frame()])
         both = Observations.from_frame(frame, answers=new.kind).with_agreement(new, older)
         kept = np.pad(chosen, ((0, 0), (0, len(before))), constant_values=True)
         for counts in COUNTS:
             weight = np.repeat([1.0, min(1.0, counts / len(before))], [len(pool), len(before)])
-            ways[f"{counts:g}"] = fit_map_batch(both.weighted(weight), kept)
+            ways[f"{counts:g}"] = fits_by(SETTINGS, both.weighted(weight), kept)
         for way, fits in ways.items():
             for n, fit in zip(LABELS, fits, strict=True):
                 yield {"split": split, "labels": n, "older": way, "benefit": benefit(*stated(fit, tested))}

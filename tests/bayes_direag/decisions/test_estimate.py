@@ -11,10 +11,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map, fit_map_batch
+from bayes_direag.fits.fitting import fit_map, fits_by
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model import presets
 from bayes_direag.model.selection import Recalibration, supports
+from bayes_direag.model.settings import FitSettings
 from bayes_direag.model.simulate import simulate_observations
 
 
@@ -133,7 +134,7 @@ def test_intervals_hold_as_often_as_they_say(questions):
     for row in chosen:
         row[rng.choice(len(questions), 50, replace=False)] = True
     held = []
-    for fit, row in zip(fit_map_batch(questions, chosen), chosen, strict=True):
+    for fit, row in zip(fits_by(FitSettings(presets.PRESETS["bayes"]), questions, chosen), chosen, strict=True):
         new = questions.select(rng.choice(np.flatnonzero(~row), 100, replace=False))
         estimate, table = fit.estimate(new), fit.predict(new)
         right = new.is_right(table["answer"])

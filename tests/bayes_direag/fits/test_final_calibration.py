@@ -8,11 +8,11 @@ import pytest
 
 from bayes_direag import Fit, Observations, fit_map, fit_nuts, preset
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.fitting import fit_map_batch
+from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.settings import RecalibrationSettings, SamplingSettings
+from bayes_direag.model.settings import FitSettings, RecalibrationSettings, SamplingSettings
 from tests.bayes_direag import brute_force
 
 #: Votes alone; calibrated in sample, on three folds, or on a fourth of the questions.
@@ -56,7 +56,7 @@ def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simul
 
 def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simulated: Observations) -> None:
     one = np.arange(len(simulated)) == 5
-    fits = fit_map_batch(simulated, np.stack([~one, one]), preset=HONEST, seed=2)
+    fits = fits_by(FitSettings(HONEST, seed=2), simulated, np.stack([~one, one]))
     alone = [fit_map(simulated.select(row), preset=HONEST, seed=2) for row in (~one, one)]
     in_sample = fit_map(simulated.select(one), preset=COUNT)
     for found, expected in zip([*fits, fits[1]], [*alone, in_sample], strict=True):

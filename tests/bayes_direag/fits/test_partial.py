@@ -8,15 +8,15 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import optimize, stats
 
-from bayes_direag import Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
+from bayes_direag import PRESETS, Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import FewReportsWarning
-from bayes_direag.fits.fitting import fit_map_batch
+from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.trees import N_COPIES, thinned
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.posterior import evaluated_draws
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.settings import FitSettings, SamplingSettings
 from bayes_direag.predictor import EnoughReports
 
 
@@ -100,7 +100,7 @@ class TestMap:
 
     def test_members_of_a_batch_and_the_order_of_questions_do_not_matter(self, questions: Observations) -> None:
         chosen = np.arange(len(questions)) % 3 != np.arange(2)[:, None]
-        together = fit_map_batch(questions, chosen, partial=True, seed=2)[1]
+        together = fits_by(FitSettings(PRESETS["bayes"], partial=True, seed=2), questions, chosen)[1]
         order = np.random.default_rng(0).permutation(np.flatnonzero(chosen[1]))
         alone, new = fit_map(questions.select(order), partial=True, seed=2), keeping(questions, 2)
         np.testing.assert_allclose(together.predict(new)["probability"], alone.predict(new)["probability"], atol=1e-6)
