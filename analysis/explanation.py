@@ -366,8 +366,8 @@ def _calibrated(fit: Fit) -> str:
 
 
 def _says(column: str) -> str:
-    """Return the header of a column of stated confidences, that of a further signal with its name."""
-    return "says" if column == "stated" else column.removeprefix("stated_")
+    """Return the header of a column of stated confidences; a signal may be called as another column is."""
+    return "says" if column == "stated" else f"says\n{column.removeprefix('stated_')}"
 
 
 def _number(name: str, decimals: int, row: Record) -> str:

@@ -24,6 +24,7 @@ INTERVAL_LEVEL, _SPAN = 0.9, 3.29
 #: What a reader asks of first, in this order.
 _FIRST = ("share", "slope", "bias", "sharpness")
 _COLOURS = {"blue": RIGHT, "green": "#009E73", "purple": "#CC79A7"}
+_FIGURES = ("value", "low", "high", "below", "shift")
 _POOLED = ("_centre", "_spread", "_agreement")
 
 
@@ -77,10 +78,9 @@ def parameters_in_words(table: pd.DataFrame) -> Iterator[str]:
 
 def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
     """Yield the parameters that labels identify, and those that they do not, with a column for each fit."""
-    names = table["model"].unique().tolist()
-    point = table["shift"].notna().any()
+    names, shifted = (rows["model"].unique().tolist() for rows in (table, table.dropna(subset="shift")))
     note = "share: of the weight of all levels. relative: in units of that weight."
-    if point:
+    if shifted:
         note += (
             " draws below: how much of the posterior lies below the mode. shift: from the median to the mode, in "
             "posterior standard deviations."
@@ -94,18 +94,16 @@ def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
             first = all(parameter != one["parameter"] for parameter, _ in rows)
             meaning = _meaning(one["parameter"]) if first else ""
             row = rows.setdefault((one["parameter"], level), {"name": name, "meaning": meaning})
-            row |= {f"{one['model']} {end}": one[end] for end in ("value", "low", "high")}
-            if not np.isnan(one["below"]):
-                row |= {"below": one["below"], "shift": one["shift"]}
-        columns: dict[Column, Show] = {Column("parameter", holds="name"): lambda row: row["name"]}
+            row |= {f"{one['model']} {figure}": one[figure] for figure in _FIGURES}
+        columns: list[tuple[Column, Show]] = [(Column("parameter", holds="name"), lambda row: row["name"])]
         for name in names:
+            own = table[table["model"] == name]
             head = f"{shortened(name, 12)}\n" if len(names) > 1 else ""
-            columns |= _columns_of(name, head, is_point=bool(table.loc[table["model"] == name, "low"].isna().all()))
-        if point:
-            columns[Column("draws\nbelow")] = lambda row: percent(row["below"], 0) if "below" in row else ""
-            columns[Column("shift")] = lambda row: number(row["shift"], 1, signed=True) if "shift" in row else ""
+            columns += _columns_of(name, head, is_point=bool(own["low"].isna().all()))
+            if name in shifted:
+                columns += _columns_of_shift(name, head if len(shifted) > 1 else "")
         if len(names) == 1 and known:
-            columns[Column("what it says", holds="prose")] = lambda row: row["meaning"]
+            columns.append((Column("what it says", holds="prose"), lambda row: row["meaning"]))
         yield Table.of(title, rows.values(), columns, note if known else scale, "parameters.csv")
 
 
@@ -115,18 +113,30 @@ def _meaning(parameter: str) -> str:
     return PARAMETERS.get(name) or PARAMETERS.get(name.rpartition("_")[2], "")
 
 
-def _columns_of(name: str, head: str, *, is_point: bool) -> dict[Column, Show]:
+def _columns_of(name: str, head: str, *, is_point: bool) -> list[tuple[Column, Show]]:
     def value(row: Record) -> str:
         return number(row.get(f"{name} value", np.nan), 2)
 
+    def ends(row: Record) -> str:
+        return interval(row.get(f"{name} low", np.nan), row.get(f"{name} high", np.nan), 2)
+
     if is_point:
-        return {Column(f"{head}mode"): value}
-    return {
-        Column(f"{head}median"): value,
-        Column(f"{INTERVAL_LEVEL:.0%}\ninterval" if head else f"{INTERVAL_LEVEL:.0%} interval"): lambda row: interval(
-            row.get(f"{name} low", np.nan), row.get(f"{name} high", np.nan), 2
-        ),
-    }
+        return [(Column(f"{head}mode"), value)]
+    header = f"{INTERVAL_LEVEL:.0%}\ninterval" if head else f"{INTERVAL_LEVEL:.0%} interval"
+    return [(Column(f"{head}median"), value), (Column(header), ends)]
+
+
+def _columns_of_shift(name: str, head: str) -> list[tuple[Column, Show]]:
+    def below(row: Record) -> str:
+        share = row.get(f"{name} below", np.nan)
+        return "" if np.isnan(share) else percent(share, 0)
+
+    def shift(row: Record) -> str:
+        far = row.get(f"{name} shift", np.nan)
+        return "" if np.isnan(far) else number(far, 1, signed=True)
+
+    start = head or "draws\n"
+    return [(Column(f"{start}below"), below), (Column(f"{head}shift"), shift)]
 
 
 def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:

@@ -11,10 +11,10 @@ from arviz_stats.base import array_stats
 from scipy.special import expit, logit
 
 from analysis.comparison import compare, compare_leave_one_out, moved, paired_metrics, predicted, side_by_side
-from analysis.display.text import difference_in_words
+from analysis.display.text import difference_in_words, interval, number, percent
 from analysis.evaluation import Evaluation
 from analysis.fit_comparison import left_out_interval, out_of_sample
-from analysis.parameters import compared_parameters
+from analysis.parameters import compared_parameters, parameter_tables
 from analysis.scores.metrics import evaluate_metrics
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import SELECTION_SCORES, Scored
@@ -60,6 +60,19 @@ class TestParameters:
         assert row[["low", "value", "high"]].tolist() == pytest.approx([low, median, high])
         assert row["below"] == pytest.approx((draws < mode).mean())
         assert row["shift"] == pytest.approx((mode - median) * 3.29 / (high - low))
+
+    def test_every_fit_has_columns_of_its_own(self, point, nuts) -> None:
+        half = Fit(nuts.tree.isel(draw=slice(0, 150)))
+        names = ["map", "a-posterior-of-one", "a-posterior-one"]  # the same where they are cut
+        table = compared_parameters(dict(zip(names, (point, nuts, half), strict=True)))
+        shown, _ = parameter_tables(table)
+        rows = {row[0].text: [cell.text for cell in row[1:]] for row in shown.rows}
+        by_model = {name: table[(table["model"] == name) & (table["parameter"] == "slope")].iloc[0] for name in names}
+        expected = [number(by_model["map"]["value"], 2)]
+        for row in (by_model[name] for name in names[1:]):
+            expected += [number(row["value"], 2), interval(row["low"], row["high"], 2)]
+            expected += [percent(row["below"], 0), number(row["shift"], 1, signed=True)]
+        assert rows["slope"] == expected
 
 
 class TestOutOfSample:
