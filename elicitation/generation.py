@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -314,21 +315,24 @@ def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> floa
 
 #: The finish reason of a reply that was truncated in its reasoning, so that nothing of it can be read.
 REASONING = "length, in the reasoning"
+_TOO_LONG = re.compile(
+    r"maximum context length|context_length_exceeded|exceeds the available context size"
+    r"|longer than the (?:model's context|maximum model) length"
+)
 #: The reply to a prompt that is longer than the model's context.
 TOO_LONG = Generation("", "context")
 
 
 def too_long(message: str) -> bool:
     """Tell whether a server refuses a prompt because it is longer than the model's context."""
-    return "maximum context length" in message or "context_length_exceeded" in message
+    return _TOO_LONG.search(message) is not None
 
 
 def request_seed(run_seed: int, key: Key) -> int:
-    """Return the seed of one request.
+    """Return the seed of one request, which is the same on every machine, and in every order and session.
 
     It is the first 31 bits of the SHA-256 hash of the JSON list ``[run_seed, problem_id, level, sample, attempt]`` in
-    UTF-8, with the separators ``", "`` and non-ASCII characters escaped. It is the same on every machine, does not
-    depend on order or resumption, and is accepted by every server.
+    UTF-8, with the separators ``", "`` and non-ASCII characters escaped.
 
     Examples
     --------

@@ -23,14 +23,12 @@ RULES = {
     "reasoning": _OWN | {"max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty"},
 }
 
-LONG = "This model's maximum context length is 2048 tokens. However, you requested 4096."
 #: Responses instead of a reply: status and content.
 FAULTS: dict[int | str, tuple[int, object]] = {
     "html": (200, "<html>busy</html>"),
     "broken": (200, '{"choices": ['),
     "deep": (200, "[" * 100_000),
     "empty": (200, {"id": "x", "object": "chat.completion", "choices": []}),
-    "long": (400, {"error": {"message": LONG, "code": 400}}),
 }
 
 
