@@ -18,6 +18,12 @@ from elicitation.generation import REASONING
 from elicitation.journal import Entry
 from elicitation.parsing import READABLE, count_words
 
+#: The counts of a run at its end.
+_RECORDED = (
+    *("n_questions", "n_unanswered", "generations", "asked", "statuses", "n_in_reasoning", "seconds", "tokens"),
+    *("unknown_reasons", "levels", "spending"),
+)
+
 
 class Tally:
     """The counts of one run, updated as its slots are settled, and its results at the end.
@@ -132,19 +138,7 @@ class Tally:
 
     def record(self) -> dict[str, JsonValue]:
         """Return the counts at the end of a run as JSON values."""
-        return {
-            "n_questions": self.n_questions,
-            "n_unanswered": self.n_unanswered,
-            "generations": self.generations,
-            "asked": self.asked,
-            "statuses": dict(self.statuses),
-            "n_in_reasoning": self.n_in_reasoning,
-            "seconds": self.seconds,
-            "tokens": self.tokens,
-            "unknown_reasons": dict(self.unknown_reasons),
-            "levels": [*self.levels],
-            "spending": self.spending,
-        }
+        return {name: getattr(self, name) for name in _RECORDED}
 
 
 def _level(number: int, judged: Sequence[tuple[Observation, bool | None]]) -> dict[str, JsonValue]:

@@ -94,9 +94,8 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
 class ServedEngine(ChatEngine):
     """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
 
-    The server, on loopback, runs under a guard (guard.py), which ends the whole process group as soon as this process
-    closes its pipe, by :meth:`stop` or because it dies. Raises EngineError without vLLM, if the arguments contain a
-    secret, which process lists, manifest and log would show, or if the log is that of another program.
+    The server, on loopback, runs under :mod:`elicitation.guard`, which ends it when this process stops it or dies.
+    Raises EngineError without vLLM, if the arguments contain a secret, or if the log is that of another program.
 
     Parameters
     ----------
@@ -107,8 +106,7 @@ class ServedEngine(ChatEngine):
     arguments : str
         Further arguments of vLLM, as in a shell.
     interpreter : path-like, optional
-        The Python of the environment with vLLM, by default that of the ``vllm`` command. It also fetches a model from
-        the hub before the start.
+        The Python of the environment with vLLM, by default that of the ``vllm`` command. It also fetches the model.
     journal : path-like, optional
         The journal with the commit of the model, if it exists; by default that in the folder.
     timeout : float

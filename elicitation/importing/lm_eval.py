@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from string import ascii_uppercase
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -159,7 +160,8 @@ def _likeliest(log: Log, line: int, sample: _Sample, n: int) -> tuple[str, float
             expected="one for each of 2 to 26 choices",
             remedy="Check that the task is one of multiple choice.",
         ) from error
-    return _letter(likelihoods.index(best)), 100 / sum(math.exp(likelihood - best) for likelihood in likelihoods)
+    confidence = 100 / sum(math.exp(likelihood - best) for likelihood in likelihoods)
+    return ascii_uppercase[likelihoods.index(best)], confidence
 
 
 def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str | None:
@@ -176,8 +178,4 @@ def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> s
             expected=f"a number from 0 to {len(choices) - 1}, or one of {choices}",
             remedy="Check the task.",
         )
-    return _letter(right[0]) if len(right) == 1 else None
-
-
-def _letter(place: int) -> str:
-    return chr(ord("A") + place)
+    return ascii_uppercase[right[0]] if len(right) == 1 else None
