@@ -19,12 +19,11 @@ from pydantic import JsonValue
 from elicitation.engines import Engine, EngineError, EngineInfo
 from elicitation.generation import (
     NOT_SENT,
-    TOO_LONG,
     ChatRequest,
     Generation,
     Sampling,
     generation_of,
-    too_long,
+    without_text,
 )
 from elicitation.prompts import Level
 
@@ -112,8 +111,8 @@ class ChatEngine(Engine):
         try:
             return await _patiently(lambda: self._ask(request, lane), self._patience)
         except RequestError as error:
-            if error.status == 400 and too_long(str(error)):
-                return TOO_LONG
+            if error.status == 400 and (reply := without_text(str(error))) is not None:
+                return reply
             raise self._refused(error, body=request.sampling.body) from None
 
     async def _ask(self, request: ChatRequest, lane: int) -> Generation:
@@ -137,7 +136,7 @@ class ChatEngine(Engine):
         try:
             reply = await self._complete(place, forms[number])
         except RequestError as error:
-            if error.status not in (400, 422) or too_long(str(error)) or number == len(forms) - 1:
+            if error.status not in (400, 422) or without_text(str(error)) or number == len(forms) - 1:
                 raise
             return await self._complete_json(place, body, number + 1)
         self._json_formats[place] = number

@@ -207,7 +207,7 @@ class Generation:
         As the model wrote it.
     finish_reason : str
         ``stop``; ``length`` if it was truncated; :data:`REASONING` if that was before the end of its reasoning;
-        ``context`` if the prompt did not fit into the model's context.
+        ``context`` if the prompt did not fit into the model's context, ``content_filter`` if the server took offence.
     prompt_tokens, completion_tokens : int
         As counted by the server; 0 if it does not count.
     final_tokens : tuple
@@ -315,17 +315,20 @@ def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> floa
 
 #: The finish reason of a reply that was truncated in its reasoning, so that nothing of it can be read.
 REASONING = "length, in the reasoning"
-_TOO_LONG = re.compile(
-    r"maximum context length|context_length_exceeded|exceeds the available context size"
-    r"|longer than the (?:model's context|maximum model) length"
-)
-#: The reply to a prompt that is longer than the model's context.
-TOO_LONG = Generation("", "context")
+#: What servers say of a prompt that they will never take, by the finish reason of the reply without text that it gets.
+_NEVER_TAKEN = {
+    "context": re.compile(
+        r"maximum context length|context_length_exceeded|exceeds the available context size"
+        r"|longer than the (?:model's context|maximum model) length"
+    ),
+    "content_filter": re.compile(r"content_filter"),
+}
 
 
-def too_long(message: str) -> bool:
-    """Tell whether a server refuses a prompt because it is longer than the model's context."""
-    return _TOO_LONG.search(message) is not None
+def without_text(refusal: str) -> Generation | None:
+    """Return the reply to a prompt that a server refuses as too long or unsuitable; None for any other refusal."""
+    reasons = [reason for reason, said in _NEVER_TAKEN.items() if said.search(refusal)]
+    return Generation("", reasons[0]) if reasons else None
 
 
 def request_seed(run_seed: int, key: Key) -> int:

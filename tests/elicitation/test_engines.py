@@ -215,6 +215,17 @@ def test_a_prompt_that_is_too_long_is_a_reply_without_text(
     assert generate(runs.chat(stub.url), request(**JSON), request()) == [Generation("", "context")] * 2
 
 
+def test_a_prompt_that_a_filter_refuses_leaves_a_question_unanswered_and_ends_no_run(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    message = "The response was filtered due to the prompt triggering our content management policy."
+    monkeypatch.setitem(FAULTS, "filter", (400, {"error": {"message": message, "code": "content_filter"}}))
+    stub.faults.extend(["filter"] * 15)
+    tally = runs.ask(2, runs.chat(stub.url), tmp_path, concurrency=1)
+    assert (tally.statuses, tally.n_unanswered) == ({"truncated": 5, "ok": 5}, 1)
+    assert runs.records(tmp_path)[0]["observations"][0]["finish_reason"] == "content_filter"
+
+
 def test_a_refusal_never_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-some")
     with Stub(key="sk-some") as stub:
