@@ -21,8 +21,11 @@ def panel() -> Observations:
 
 
 @pytest.fixture(scope="session")
-def partial(panel: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    """A partial fit to the first 64; their copies have the shape of every small fit, whose program is compiled once."""
+def partial(panel: Observations, point: Fit, tmp_path_factory: pytest.TempPathFactory) -> Fit:  # noqa: ARG001
+    """A partial fit to the first 64; their copies have the shape of every small fit.
+
+    So its program is that of ``point``, which another worker may be compiling at the same moment.
+    """
     return made_once(tmp_path_factory, "partial", lambda _: fit_map(panel.select(slice(64)), partial=True))
 
 
@@ -88,9 +91,9 @@ def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
     return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1, np.full_like(candidate, -1))
 
 
-def natural_parameters(n_levels: int, variant: str = "confidence") -> Parameters:
+def natural_parameters(n_levels: int) -> Parameters:
     """Return asymmetric parameters of a draw, so that a reversed or shuffled level order shows."""
-    full = Parameters(
+    return Parameters(
         weight=np.linspace(0.3, 1.7, n_levels),
         prior_strength=np.array(0.4),
         null_base=np.array(0.15),
@@ -101,6 +104,3 @@ def natural_parameters(n_levels: int, variant: str = "confidence") -> Parameters
         vote=np.linspace(0.6, -0.2, n_levels),
         vote_slope=np.full((n_levels, 1), 0.15),
     )
-    if variant == "count":
-        return full._replace(bias=None, slope=None, vote_slope=None)
-    return full if variant == "confidence" else full._replace(slope=None, vote_slope=None)
