@@ -158,10 +158,9 @@ class LongTable:
             names = Columns()
         if "correct" in ours:  # a column with a gap may hold 1.0
             ours["correct"] = ours["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)
-        ours = ours if names is None else _converted(ours, names, question, line, path)
         reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or is_signal(name)]
         order = np.argsort(question, kind="stable")
-        return cls(
+        table = cls(
             columns={name: column.take(order) for name, column in ours.items()},
             start=np.flatnonzero(np.diff(question[order], prepend=-1)),
             is_report=np.logical_or.reduce(reports)[order],
@@ -169,7 +168,8 @@ class LongTable:
             line=line[order],
             names=names,
             is_long=True,
-        ).valid()
+        )
+        return table._converted().valid()
 
     @classmethod
     def of_questions(
@@ -192,8 +192,8 @@ class LongTable:
         report = np.where(is_report, np.cumsum(is_report) - 1, -1)
         columns = {name: column.take(question) for name, column in about.items()}
         columns |= {name: column.take(report) for name, column in reports.items()}
-        return cls(
-            columns=columns if names is None else _converted(columns, names, question, line[question], path),
+        table = cls(
+            columns=columns,
             start=np.cumsum(n_rows) - n_rows,
             is_report=is_report,
             path=path,
@@ -201,7 +201,8 @@ class LongTable:
             names=names,
             is_long=False,
             file_records=file_records,
-        ).valid(n_reports < 0)
+        )
+        return table._converted().valid(n_reports < 0)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -240,6 +241,53 @@ class LongTable:
         signals = {signal_of(name): self.numbers(name) for name in sorted(self.columns) if is_signal(name)}
         confidence = self.numbers("confidence")
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
+
+    def _converted(self) -> "LongTable":
+        """Return the table where levels with names have numbers, and confidences are percentages."""
+        if (names := self.names) is None:
+            return self
+        columns = {**self.columns, "level": self._numbered_in_groups()}
+
+        def refusal(name: str, code: int, problem: str, expected: str, remedy: str) -> ObservationError:
+            column, field = columns[name], names.spelling.get(name, name)
+            line, seen = int(self.line[column.code == code].min()), column.values[code]
+            place: dict[str, Any] = {"path": self.path, "line": line, "field": field, "seen": seen}
+            return ObservationError(problem, expected=expected, remedy=remedy, **place)
+
+        level, known = columns["level"], names.levels or ()
+        if len(level.values) and all(isinstance(name, str) for name in level.values):
+            for code, name in enumerate(level.values if known else ()):
+                if name not in known:
+                    expected, remedy = f"one of {', '.join(known)}", "Add it to the levels, or leave its rows out."
+                    raise refusal("level", code, "this level is not among those given", expected, remedy)
+            number = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
+            columns |= {"level": level.changed(number.get), "level_name": level}
+        if names.groups is not None:
+            columns |= {"group": _grouped(columns, names, self.path)}
+        low, high = SCALES[names.scale or "percent"]
+        for name in [name for name in columns if high != 100 and (name == "confidence" or is_signal(name))]:
+            percents = [on_percent_scale(value, names.scale) for value in columns[name].values]
+            for code, percent in enumerate(percents):
+                if isinstance(percent, int | float) and not 0 <= percent <= 100:
+                    problem = f"this confidence is not on the scale {names.scale}"
+                    remedy = "Correct it, or declare another scale, such as percent."
+                    raise refusal(name, code, problem, f"a number from {low} to {high}", remedy)
+            columns[name] = Coded.without_missing(percents, columns[name].code)
+        return replace(self, columns=columns)
+
+    def _numbered_in_groups(self) -> Coded:
+        """Return the levels; a report with a group alone is called by it and its number in the question."""
+        missing = Coded.missing(len(self.line))
+        level, group = self.columns.get("level", missing), self.columns.get("group", missing)
+        lacking = group.given & ~level.given
+        if not lacking.any():
+            return level
+        names, n_of_group = level.objects(), Counter[tuple[int, int]]()
+        for row in np.flatnonzero(lacking).tolist():
+            key = int(self.question[row]), int(group.code[row])
+            n_of_group[key] += 1
+            names[row] = f"{group.value(row)} {n_of_group[key]}"
+        return Coded.of(names)
 
     def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
         """Check every question, and return the table; ObservationError names the first bad one."""
@@ -445,50 +493,6 @@ def whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _converted(
-    columns: Mapping[str, Coded],
-    names: Columns,
-    question: Int[np.ndarray, " row"],
-    line: Int[np.ndarray, " row"],
-    path: Path | None,
-) -> dict[str, Coded]:
-    """Return columns, under our names, where levels with names have numbers, and confidences are percentages."""
-    columns = {**columns, "level": _numbered_in_groups(columns, question)}
-
-    def refusal(name: str, code: int, problem: str, expected: str, remedy: str) -> ObservationError:
-        column, field = columns[name], names.spelling.get(name, name)
-        place, seen = int(line[np.argmax(column.code == code)]), column.values[code]
-        return ObservationError(
-            problem, path=path, line=place, field=field, seen=seen, expected=expected, remedy=remedy
-        )
-
-    level, known = columns["level"], names.levels or ()
-    if len(level.values) and all(isinstance(name, str) for name in level.values):
-        for code, name in enumerate(level.values if known else ()):
-            if name not in known:
-                expected, remedy = f"one of {', '.join(known)}", "Add it to the levels, or leave its rows out."
-                raise refusal("level", code, "this level is not among those given", expected, remedy)
-        place = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
-        columns |= {"level": level.changed(place.get), "level_name": level}
-    if names.groups is not None:
-        columns |= {"group": _grouped(columns, names, path)}
-    low, high = SCALES[names.scale or "percent"]
-    for name in columns if high != 100 else ():
-        if name != "confidence" and not is_signal(name):
-            continue
-        percents = [on_percent_scale(value, names.scale) for value in columns[name].values]
-        for code, percent in enumerate(percents):
-            if isinstance(percent, int | float) and not 0 <= percent <= 100:
-                problem, expected = (
-                    f"this confidence is not on the scale {names.scale}",
-                    f"a number from {low} to {high}",
-                )
-                remedy = "Correct it, or declare another scale, such as percent."
-                raise refusal(name, code, problem, expected, remedy)
-        columns[name] = Coded.without_missing(percents, columns[name].code)
-    return columns
-
-
 def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:
     """Return the group of each report: that which it states, or else that of its level's name."""
     if names.groups == NO_GROUPS:
@@ -512,18 +516,3 @@ def names_of_levels(columns: Mapping[str, Coded]) -> Coded:
     called = columns["level"].changed(lambda level: f"level_{level}")
     named = columns.get("level_name", missing).changed(str)
     return Coded.of(np.where(named.given, named.objects(), called.objects()))
-
-
-def _numbered_in_groups(columns: Mapping[str, Coded], question: Int[np.ndarray, " row"]) -> Coded:
-    """Return the levels, where reports with a group alone are called by the group and their number in the question."""
-    missing = Coded.missing(len(question))
-    level, group = columns.get("level", missing), columns.get("group", missing)
-    lacking = group.given & ~level.given
-    if not lacking.any():
-        return level
-    names, n_of_group = level.objects(), Counter[tuple[int, int]]()
-    for row in np.flatnonzero(lacking).tolist():
-        key = int(question[row]), int(group.code[row])
-        n_of_group[key] += 1
-        names[row] = f"{group.value(row)} {n_of_group[key]}"
-    return Coded.of(names)
