@@ -17,14 +17,7 @@ import httpx2
 from pydantic import JsonValue
 
 from elicitation.engines import Engine, EngineError, EngineInfo
-from elicitation.generation import (
-    NOT_SENT,
-    ChatRequest,
-    Generation,
-    Sampling,
-    generation_of,
-    without_text,
-)
+from elicitation.generation import NOT_SENT, ChatRequest, Generation, Sampling, generation_of, without_text
 from elicitation.prompts import Level
 
 _PROBE = "(amber|teal)-[0-9]{3}"  # no model says this unconstrained

@@ -203,9 +203,9 @@ def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
         soft_wrap=True,
     )
     if tally.unknown_reasons:
-        err.print(tell_unknown(tally.unknown_reasons), soft_wrap=True)
+        err.print(tell_unknown(tally.unknown_reasons))
     if tally.n_in_reasoning:
-        err.print(_TELL_REASONING.format(n=tally.n_in_reasoning), soft_wrap=True, markup=False)
+        err.print(_TELL_REASONING.format(n=tally.n_in_reasoning))
     written = folder / "observations.jsonl"
     out.print(
         f"{written} is ready for direag evaluate and direag fit."

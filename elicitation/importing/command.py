@@ -88,7 +88,7 @@ def import_command(
     unanswered = sum(all(report.answer is None for report in question.observations) for question in imported.questions)
     unlabelled = sum(question.gold_answer is None for question in imported.questions)
     if imported.unknown_reasons:
-        err.print(tell_unknown(imported.unknown_reasons), soft_wrap=True)
+        err.print(tell_unknown(imported.unknown_reasons))
     golds = [question.gold_answer for question in imported.questions if question.gold_answer]
     declared = "" if imported.kind == (infer_kind(golds) if golds else "text") else f" with --answers {imported.kind}"
     usable = int((observations.labelled & observations.usable.any(axis=1)).sum())
