@@ -33,6 +33,7 @@ READY_WITHIN = 1800.0
 
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = frozenset({"--api-key", "--hf-token"})
+_FIXED = frozenset({"--model", "--served-model-name", "--host", "--port"})
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 _MOST_SEQUENCES = 1024  # of vLLM's own limits the largest
 _FIRST_SEQUENCES, _FURTHER_SEQUENCES = 128, 64  # at first, and whenever none waits
@@ -95,7 +96,8 @@ class ServedEngine(ChatEngine):
     """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
 
     The server, on loopback, runs under :mod:`elicitation.guard`, which ends it when this process stops it or dies.
-    Raises EngineError without vLLM, if the arguments contain a secret, or if the log is that of another program.
+    Raises EngineError without vLLM, if the arguments contain a secret or an address, or if the log is that of another
+    program.
 
     Parameters
     ----------
@@ -142,6 +144,11 @@ class ServedEngine(ChatEngine):
             raise EngineError(
                 f"saw {min(secrets)} among the vLLM arguments; expected no secret there, as every process list shows "
                 "it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
+            )
+        if fixed := _FIXED & self._given.keys():
+            raise EngineError(
+                f"--vllm-args: saw {min(fixed)}, which the run sets itself; expected others. Leave it out, or connect "
+                "to a server of your own with --base-url."
             )
         name, revision = Path(model).resolve().name, None
         self._fetcher: str | None = None

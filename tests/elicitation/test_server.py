@@ -158,6 +158,12 @@ def test_secrets_among_the_arguments_are_refused(tmp_path: Path, arguments: str)
     assert "sk-secret" not in str(error.value)
 
 
+@pytest.mark.parametrize("argument", ["--port 8000", "--served_model_name=m", "--host 0.0.0.0"])
+def test_what_the_run_tells_the_server_is_not_told_twice(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(EngineError, match=r"--vllm-args: saw --.*, which the run sets itself"):
+        served(tmp_path, vllm=argument)
+
+
 def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
