@@ -311,6 +311,8 @@ def _table_rows(lines: Sequence[str], path: Path) -> list[Row]:
     from bayes_direag.data.tables import csv_cells
 
     header, _, cells = csv_cells(lines, path)
+    if repeated := next((name for name in header if name and header.count(name) > 1), None):
+        raise DirEAGError(f"{path}: saw the column {repeated!r} twice; expected each name once. Rename one of them.")
     columns = (column.to_pylist() for column in cells.columns)
     return [
         (line, {name: value for name, value in zip(header, values, strict=True) if name})
