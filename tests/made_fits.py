@@ -22,6 +22,9 @@ from bayes_direag.model.settings import FitSettings, Preset, SamplingSettings, V
 #: How the fit :func:`nuts` of all tests is sampled.
 NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=300, target_accept=0.9)
 
+#: Too short to be believed. Fits of one model, with as many distinct questions, share the program of it.
+TINY_SAMPLING = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
+
 type Natural = dict[str, float | list[float]]
 
 #: The parameters of the paper's variants.

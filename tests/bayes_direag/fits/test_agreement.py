@@ -17,10 +17,10 @@ SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "third": 0.55, "poor": 0.2}
 
 
 def panel(n: int, skill: dict[str, float], seed: int = 1) -> Observations:
-    """Return labelled questions to levels that are right this often."""
+    """Return labelled questions to levels that are right this often; no answer recurs in another question."""
     rng, rows = np.random.default_rng(seed), []
     for number in range(n):
-        right, *wrong = rng.permutation(9).tolist()
+        right, *wrong = (10 * number + rng.permutation(9)).tolist()
         said = [right if rng.random() < share else int(rng.choice(wrong[:4])) for share in skill.values()]
         about = {"problem_id": f"q{number:03d}", "gold_answer": right}
         for name, answer in zip(skill, said, strict=True):

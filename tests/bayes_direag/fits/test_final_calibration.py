@@ -12,8 +12,9 @@ from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.settings import FitSettings, RecalibrationSettings, SamplingSettings
+from bayes_direag.model.settings import FitSettings, RecalibrationSettings
 from tests.bayes_direag import brute_force
+from tests.made_fits import TINY_SAMPLING
 
 #: Votes alone; calibrated in sample, on three folds, or on a fourth of the questions.
 COUNT = preset("paper", "count", recalibration={"split": 0})
@@ -91,19 +92,20 @@ def test_a_split_is_the_part_that_the_evidence_has_not_seen(simulated: Observati
 
 def test_nuts_keeps_the_same_questions_apart_as_a_map(simulated: Observations) -> None:
     """Its evidence is that of a fit to the others, and its calibration learns from what that predicts of these."""
-    some, sampling = simulated.select(slice(0, 120)), SamplingSettings(n_chains=2, n_warmup=30, n_draws=40)
-    fit, point = fit_nuts(some, preset=SPLIT, sampling=sampling, seed=3), fit_map(some, preset=SPLIT, seed=3)
+    some, split = simulated.select(slice(0, 120)), {"method": "platt", "split": 4}
+    release = preset("release", "count", recalibration=split)
+    fit, point = fit_nuts(some, preset=release, sampling=TINY_SAMPLING, seed=3), fit_map(some, preset=release, seed=3)
     assert (fit.calibrated_on, fit.fingerprint) == (point.calibrated_on, point.fingerprint)
     assert fit.fitted.problem_id == point.fitted.problem_id
     assert fit.fingerprint == some.select(some.informative).fingerprint
     apart = np.isin(some.problem_id, fit.calibrated_on)
-    bare = preset(COUNT, recalibration={"method": "none"})
-    alone = fit_nuts(some.select(~apart), preset=bare, sampling=sampling, seed=3)
+    bare = preset("release", "count", recalibration={"method": "none"})
+    alone = fit_nuts(some.select(~apart), preset=bare, sampling=TINY_SAMPLING, seed=3)
     np.testing.assert_array_equal(fit.tree["posterior"]["weight"], alone.tree["posterior"]["weight"])
     predicted = alone.predict(some.select(apart), warn=False)
     right = some.select(apart).is_right(predicted["answer"])
     outcomes = Outcomes(predicted["support"].to_numpy()[None], right[None], np.ones((1, len(right))))
-    expected = draw_recalibration(outcomes, SPLIT.recalibration, (2, 40), np.random.default_rng([3, 2]))
+    expected = draw_recalibration(outcomes, release.recalibration, (2, 25), np.random.default_rng([3, 2]))
     for name, values in expected.coefficients.items():
         np.testing.assert_allclose(fit.recalibration.coefficients[name], values)
 

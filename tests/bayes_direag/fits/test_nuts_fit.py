@@ -16,12 +16,11 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import FitSettings, SamplingSettings
+from bayes_direag.model.settings import FitSettings
 from tests.bayes_direag import brute_force
-from tests.made_fits import NUTS_SAMPLING
+from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING
 
 NATURAL = ("weight", "bias", "slope", "null_base", "sharpness", "vote")
-TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
 
 
 def arrays(group: xr.DataTree) -> dict[str, np.ndarray]:
@@ -181,7 +180,7 @@ class TestPredictions:
 
 @pytest.mark.slow
 def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> None:
-    fits = [fit_nuts(labelled, sampling=TINY, seed=seed).with_predictive() for seed in (1, 1, 2)]
+    fits = [fit_nuts(labelled, sampling=TINY_SAMPLING, seed=seed).with_predictive() for seed in (1, 1, 2)]
     assert fits[0].tree.equals(fits[1].tree)
     for group, name in (
         ("posterior", "weight"),
@@ -192,7 +191,7 @@ def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> 
     ):
         assert (fits[0].tree[group][name] != fits[2].tree[group][name]).any()
     raw = arrays(fits[0].tree["unconstrained_posterior"])
-    again = Fit.from_draws(raw, labelled, sampling=TINY, seed=1).with_predictive().tree
+    again = Fit.from_draws(raw, labelled, sampling=TINY_SAMPLING, seed=1).with_predictive().tree
     assert np.isnan(again["sample_stats"]["energy"]).all()
     for group in set(again.children) - {"sample_stats"}:
         assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
@@ -200,7 +199,7 @@ def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> 
 
 def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequally(labelled: Observations) -> None:
     """Of the variant with the fewest parameters, whose program is the smallest."""
-    fit = fit_nuts(labelled, preset=presets.preset("release", "count"), sampling=TINY)
+    fit = fit_nuts(labelled, preset=presets.preset("release", "count"), sampling=TINY_SAMPLING)
     assert fit.preset.is_weighted
     raw = arrays(fit.tree["unconstrained_posterior"])
     assert set(raw) == {"weight_base", "prior_strength_base", "null_base_base"}
