@@ -25,6 +25,7 @@ _GUESSES = {
     "gold": ("gold", "truth", "label", "target", "correct_answer", "reference", "expected"),
 }
 _NEEDED = ("answer", "confidence")
+_REQUIRED = ("question", "level", *_NEEDED)
 
 
 type Layout = Mapping[str | None, Mapping[str, tuple[str, ...]]]
@@ -76,7 +77,7 @@ class Columns:
         group_of(self.groups, "")
         if self.scale not in (None, *SCALES):
             raise DirEAGError(f"scale={self.scale!r} (--scale): expected one of {', '.join(SCALES)}, or None.")
-        for name, n in Counter(",".join(map(str, filter(None, map(vars(self).get, NAMED)))).split(",")).items():
+        for name, n in self._given.items():
             if n > 1:
                 raise DirEAGError(f"{n} fields are in the column {name!r} (--column): expected a column for each.")
 
@@ -104,9 +105,18 @@ class Columns:
         return [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]]
 
     @cached_property
+    def _given(self) -> Counter[str]:
+        """How many fields have each column, but for optional ones under our own names."""
+        names = [(field, vars(self)[field]) for field in NAMED if vars(self)[field] is not None]
+        given = [str(name) for field, name in names if field in _REQUIRED or name != getattr(Columns, field)]
+        return Counter(part for name in given for part in name.split(","))
+
+    @cached_property
     def spelling(self) -> dict[str, str]:
-        """The column names by the field names of observation files, without a confidence if there is none."""
-        return {_our_name(name): vars(self)[name] for name in NAMED if vars(self)[name] is not None}
+        """The column names by the field names of observation files, without fields that have no column."""
+        own = {field: vars(self)[field] for field in NAMED if vars(self)[field] is not None}
+        hidden = {field for field, name in own.items() if name == getattr(Columns, field) and name in self._given}
+        return {_our_name(field): name for field, name in own.items() if field in _REQUIRED or field not in hidden}
 
     def layout(self, header: Sequence[str], path: Path | None) -> Layout:
         """Return where a table has what; raise ObservationError unless it has the required columns, each once.

@@ -155,6 +155,14 @@ def test_every_door_takes_a_form_of_groups(tmp_path: Path) -> None:
     assert Observations.from_records(numbered, "numeric", Columns(groups=GROUPS)).groups == ("7", "a")
 
 
+def test_a_column_given_to_a_field_is_of_no_optional_one() -> None:
+    named = theirs().rename(columns={"model": "group", "p": "weight"})
+    columns = NAMES | {"level": "group", "confidence": "weight", "scale": "fraction"}
+    expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
+    found = Observations.from_frame(named, **columns)
+    assert (found.fingerprint, found.groups) == (expected.fingerprint, None)
+
+
 def test_a_column_of_groups_is_enough(tmp_path: Path) -> None:
     rows = [{"problem_id": name, "group": "g", "answer": n, "confidence": 60 + n} for name in "ab" for n in range(3)]
     frame, path = pd.DataFrame(rows), tmp_path / "o"
