@@ -3,8 +3,9 @@
     python tests/gpu_check.py OUT [--cpu-only] [--questions 7473] [--minutes 7] [--server-python PYTHON]
 
 OUT/results.json is written after every step, with its time, exit status and figures; OUT/log.txt has what the steps
-print. A step that fails or outlasts its time does not stop the others. Without a GPU, or with ``--cpu-only``, the CPU
-stands in for it. Besides what bayes-direag needs, the Python of the server needs torch, transformers and regex.
+print. A step that fails or outlasts its time does not stop the others. The exit status is 1 if anything differs or
+could not be compared. Without a GPU, or with ``--cpu-only``, the CPU stands in for it. Besides what bayes-direag needs
+(JAX with CUDA), the Python of the server needs torch, transformers and regex.
 """
 
 import argparse
@@ -85,6 +86,17 @@ class Check:
             self.record(name, comparison(*arguments))
         except Exception as error:  # what is missing says the step before it
             self.record(name, {"equal": None, "error": f"{type(error).__name__}: {error}"[:300]})
+
+    def differences(self) -> list[str]:
+        """Name the comparisons that failed, and what shows that they would have compared nothing."""
+        names, found = ["map", "nuts", *(f"elicit {name}" for name in RUNS)], self.results
+        failed = [name for name in names if found[name]["equal"] is not True]
+        held, devices = found["elicit held"], (found["environment"] or {"devices": ["none"]})["devices"]
+        if held.get("different_replies", 0) <= 10 or held.get("statuses") != ["ok"]:
+            failed.append("replies that depend on the prompt")
+        if self.results["gpu"] and devices[0].startswith(("cpu", "none")):
+            failed.append("JAX on the GPU")
+        return failed
 
     @contextmanager
     def served(self, model: Path, device: str, interpreter: str) -> Iterator[str]:
@@ -217,6 +229,8 @@ def main() -> None:
             fit = ("fit", "simulated.jsonl", *sampling, "--out", f"nuts-{device}.nc")
             check.direag(f"nuts on {device}", 200, *fit, device=platform)
         check.compare("nuts", compare_posteriors, work)
+        if different := check.differences():
+            sys.exit(f"different, or not compared: {', '.join(different)}")
 
 
 def elicit(check: Check, n: int, interpreter: str) -> None:

@@ -90,16 +90,12 @@ class TestTheFaceOfThePackage:
             exec("from bayes_direag import Observation5")  # noqa: S102 - the statement is the test's own
 
 
-class TestFiles:
-    def test_their_names_say_what_they_are(self):
-        vague = {"utils", "util", "helpers", "helper", "common", "misc"}
-        assert [path for path in FILES if path.stem in vague] == []
-
-    def test_they_can_be_read_in_one_go(self):
-        assert [path for path in FILES if len(path.read_text().splitlines()) > 600] == []
-
-    def test_they_say_what_they_are_for(self):
-        assert [path for path in FILES if not ast.get_docstring(ast.parse(path.read_text()))] == []
+def test_a_file_has_a_name_that_says_what_it_is_a_docstring_and_no_more_than_600_lines():
+    vague = {"utils", "util", "helpers", "helper", "common", "misc"}
+    texts = {path: path.read_text() for path in FILES}
+    assert [path for path in FILES if path.stem in vague] == []
+    assert [path for path, text in texts.items() if not ast.get_docstring(ast.parse(text))] == []
+    assert [path for path, text in texts.items() if len(text.splitlines()) > 600] == []
 
 
 class TestDependencies:
