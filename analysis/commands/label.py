@@ -8,6 +8,7 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.errors import DirEAGError
 
 
 def label_command(
@@ -56,6 +57,11 @@ def label_command(
         options.check_file(page, observations, option="--page")
     so_far = read_labels(target) if target.is_file() else None
     table = questions_to_label(questions, n, seed=seed, so_far=so_far)
+    if table.empty:
+        raise DirEAGError(
+            f"{observations}: saw no question with a usable report and without a label; expected at least one. Nothing "
+            "is left to label."
+        )
     also = {"--answers": answers, "--scale": scale, "--groups": groups}
     given = [*also.items(), *(("--column", pair) for pair in column or ())]
     same_reading = [str(word) for name, value in given if value for word in (name, value)]

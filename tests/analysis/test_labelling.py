@@ -171,16 +171,6 @@ class TestCommand:
         assert f"{path}, line 2, field problem_id: there is no such question" in said
         assert path.read_text() == content
 
-    def test_what_cannot_be_written(self, tmp_path: Path, questions: Path) -> None:
-        reports = tmp_path / "reports.csv"
-        Observations.read(questions, "numeric").write(reports)
-        assert "--out" in refuse("label", reports, "--out", reports)
-        assert "saw the suffix '.xlsx'; expected .csv" in refuse("label", questions, "--out", tmp_path / "labels.xlsx")
-        page = ("label", questions, "--out", tmp_path / "labels.csv", "--page")
-        assert "--page label: saw the suffix ''; expected .html" in refuse(*page, "label")
-        assert f"--page {tmp_path / 'none' / 'a.html'}: there is no folder" in refuse(*page, tmp_path / "none/a.html")
-        assert [path.name for path in tmp_path.iterdir()] == ["reports.csv"]
-
     def test_the_next_command_reads_the_file_in_the_same_way(self, tmp_path: Path, observations: Path) -> None:
         frame = Observations.read(observations, "numeric").to_frame().rename(columns={"answer": "the answer"})
         frame.to_csv(tmp_path / "log.csv", index=False)
