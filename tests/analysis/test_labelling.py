@@ -172,8 +172,8 @@ class TestCommand:
         assert path.read_text() == content
 
     def test_the_next_command_reads_the_file_in_the_same_way(self, tmp_path: Path, observations: Path) -> None:
-        frame = Observations.read(observations, "numeric").to_frame().rename(columns={"answer": "the answer"})
-        frame.to_csv(tmp_path / "log.csv", index=False)
+        frame = Observations.read(observations, "numeric").to_frame().drop(columns="gold_answer")
+        frame.rename(columns={"answer": "the answer"}).to_csv(tmp_path / "log.csv", index=False)
         options = ["--column", "answer=the answer", "--answers", "numeric"]
         said = succeed("label", tmp_path / "log.csv", *options, "--out", tmp_path / "labels.csv")
         assert "labels.csv --answers numeric --column 'answer=the answer' --out fit.nc" in said
