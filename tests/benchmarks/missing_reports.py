@@ -15,27 +15,24 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, headed_figure, save_figure
-from bayes_direag import PRESETS, Observations
-from bayes_direag.fits.fitting import fits_by
-from bayes_direag.model.settings import FitSettings
+from bayes_direag import Observations, fit_map
 from tests.benchmarks.common import benefit, kept_rows, parser, shuffled, stated
 
 MOST, KEPT = 800, (1, 2, 3, 4, 6, 8)
 
 
 def measured(path: Path, n: int, n_splits: int) -> Iterator[dict[str, object]]:
-    """Yield a row for each fit, number of kept reports (0: all) and split."""
-    observations = Observations.read(path)
-    order = shuffled(observations, 0)
-    half = min(MOST, len(order) // 2)
-    pool, tested = (observations.select(np.sort(rows)) for rows in (order[:half], order[half : 2 * half]))
-    chosen = np.array([np.random.default_rng(split).permutation(half) < n for split in range(n_splits)])
-    rank = np.random.default_rng(1).random(tested.shape)
-    rank = np.where(tested.usable, rank, np.inf).argsort(axis=1).argsort(axis=1)
-    kept = [n_kept for n_kept in KEPT if n_kept < tested.n_levels]
-    shown = {n_kept: tested.without(rank >= n_kept) for n_kept in kept} | {0: tested}
-    for how in ("ordinary", "partial"):
-        for fit in fits_by(FitSettings(PRESETS["bayes"], partial=how == "partial"), pool, chosen):
+    """Yield a row for each split, fit and number of kept reports (0: all)."""
+    observations = Observations.read(path).with_agreement()
+    for split in range(n_splits):
+        order = shuffled(observations, split)
+        labelled, tested = (observations.select(np.sort(rows)) for rows in (order[:n], order[n : n + MOST]))
+        rank = np.random.default_rng(split).random(tested.shape)
+        rank = np.where(tested.usable, rank, np.inf).argsort(axis=1).argsort(axis=1)
+        kept = [n_kept for n_kept in KEPT if n_kept < tested.n_levels]
+        shown = {n_kept: tested.without(rank >= n_kept) for n_kept in kept} | {0: tested}
+        for how in ("ordinary", "partial"):
+            fit = fit_map(labelled, partial=how == "partial")
             for n_kept, questions in shown.items():
                 right, said = stated(fit, questions)
                 bias = said.mean() - right.mean()
