@@ -17,14 +17,14 @@ from tests.command_line import one_line, succeed
 N = 60
 
 
-def rows(names=("run0", "run1", "run2"), column: str = "level", n: int = N) -> list[dict[str, object]]:
+def rows(names=("run0", "run1", "run2"), options: str = "ABCD") -> list[dict[str, object]]:
     """Return the votes of runs that are right in two of three questions."""
-    rng = np.random.default_rng(4)
-    gold = rng.integers(4, size=n)
-    said = np.where(rng.random((n, len(names))) < 2 / 3, gold[:, None], rng.integers(4, size=(n, len(names))))
+    rng, shape = np.random.default_rng(4), (N, len(names))
+    gold = rng.integers(len(options), size=N)
+    said = np.where(rng.random(shape) < 2 / 3, gold[:, None], rng.integers(len(options), size=shape))
     return [
-        {"problem_id": f"q{q}", column: name, "answer": "ABCD"[said[q, k]], "gold_answer": "ABCD"[gold[q]]}
-        for q in range(n)
+        {"problem_id": f"q{q}", "level": name, "answer": options[said[q, k]], "gold_answer": options[gold[q]]}
+        for q in range(N)
         for k, name in enumerate(names)
     ]
 
@@ -57,6 +57,8 @@ def test_names_say_what_are_runs(levels, column, form):
 
 
 VOTES = Columns(confidence=None)
+#: As many single levels, and labels, as the judges whose fit other tests share.
+FIVE = rows(("run0", "run1", "run2", "run3", "run4"), "AB")
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +80,8 @@ def test_runs_are_one_group_by_every_door(fit, tmp_path):
 
 def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(fit, tmp_path):
     given, frame = rows(), pd.DataFrame(rows())
-    single = fit_map(Observations.from_records(given, "choice", Columns(confidence=None, groups="none")))
-    assert single.level_names == ("run0", "run1", "run2")
+    single = fit_map(Observations.from_records(FIVE, "choice", Columns(confidence=None, groups="none")))
+    assert single.level_names == ("run0", "run1", "run2", "run3", "run4")
     one = Observations.from_records(given[1::3], "choice", VOTES)
     assert one.groups is None
     pd.testing.assert_frame_equal(fit.predict(one), fit.predict(frame[1::3]))
@@ -128,10 +130,11 @@ def test_a_form_and_none_undo_what_names_and_reports_say():
 
 
 def test_fit_says_it_in_a_line(tmp_path):
-    pd.DataFrame(rows()).to_csv(tmp_path / "runs.csv", index=False)
     ask = ("fit", tmp_path / "runs.csv", "--out", tmp_path / "fit.nc", "--column", "confidence=")
+    pd.DataFrame(rows()).to_csv(tmp_path / "runs.csv", index=False)
     said = one_line(succeed(*ask))
     assert "taken for runs, each group as one level: run0, run1, run2 (run). With --groups none (groups='none')" in said
+    pd.DataFrame(FIVE).to_csv(tmp_path / "runs.csv", index=False)
     assert "taken for runs" not in one_line(succeed(*ask, "--groups", "none"))
 
 
