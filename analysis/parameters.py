@@ -152,9 +152,7 @@ def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:
     rows = [part["level"].nunique() for part in left]
     height = max(0.24 * sum(rows) + 0.55 * len(rows), 0.62 * len(right)) + 0.4
     with figure_style():
-        figure = headed_figure(
-            "Parameters that labels identify", f"{about} {_caption(table)}".strip(), height, width=7.4
-        )
+        figure = headed_figure("Where do the parameters lie?", f"{about} {_caption(table)}".strip(), height, width=7.4)
         grid = figure.add_gridspec(1, 2 if right else 1)
         for side, parts, sizes in ((0, left, [n + 0.8 for n in rows]), (1, right, [1.0] * len(right))):
             if not parts:

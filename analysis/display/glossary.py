@@ -114,7 +114,7 @@ PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "on few questions.",
         ),
         "parameters": (
-            "Where do the parameters lie?",
+            "What has the fit learned?",
             "What belongs to a level, such as its share of the weight of all; beside it, of a fit by NUTS, what all "
             "levels share. A bar is the uncertainty that the labelled questions leave.",
         ),
