@@ -458,15 +458,15 @@ def _changed_table(table: pd.DataFrame, reference: str) -> Table:
     changed = table[table["changed"].fillna(value=False).astype(bool)]
     least = changed[["probability", "reference"]].min(axis=1)
     shown = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
-    columns: list[tuple[Column, Callable[[dict[str, Any]], str]]] = [  # a fit may be called as another column
-        (Column("question", holds="name"), lambda row: row["problem_id"]),
-        (Column(shortened(reference, 12)), lambda row: shortened(first[row["problem_id"]], 12)),
-        (Column("probability"), lambda row: number(row["reference"])),
-        (Column("model", holds="name"), lambda row: row["model"]),
-        (Column("answer"), lambda row: shortened(row["answer"], 12)),
-        (Column("its probability"), lambda row: number(row["probability"])),
-        (Column("right"), lambda row: {True: "✓", False: "✗"}.get(row["correct"], "")),
-    ]
+    columns = {
+        Column("question", holds="name"): lambda row: row["problem_id"],
+        Column(f"answer of\n{shortened(reference, 12)}"): lambda row: shortened(first[row["problem_id"]], 12),
+        Column("probability"): lambda row: number(row["reference"]),
+        Column("model", holds="name"): lambda row: row["model"],
+        Column("answer"): lambda row: shortened(row["answer"], 12),
+        Column("its probability"): lambda row: number(row["probability"]),
+        Column("right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
+    }
     caption, note = f"Answers that change: {len(changed)}", f"The surest {_SHOWN}; all are in predictions.csv (--out)."
     return Table.of(caption, shown.to_dict("records"), columns, note)
 

@@ -79,6 +79,8 @@ def parameters_in_words(table: pd.DataFrame) -> Iterator[str]:
 def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
     """Yield the parameters that labels identify, and those that they do not, with a column for each fit."""
     names, shifted = (rows["model"].unique().tolist() for rows in (table, table.dropna(subset="shift")))
+    short = {name: shortened(name, 12) for name in names}
+    heads = short if len({*short.values()}) == len(names) else {name: name for name in names}
     note = "share: of the weight of all levels. relative: in units of that weight."
     if shifted:
         note += (
@@ -95,15 +97,14 @@ def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
             meaning = _meaning(one["parameter"]) if first else ""
             row = rows.setdefault((one["parameter"], level), {"name": name, "meaning": meaning})
             row |= {f"{one['model']} {figure}": one[figure] for figure in _FIGURES}
-        columns: list[tuple[Column, Show]] = [(Column("parameter", holds="name"), lambda row: row["name"])]
+        columns: dict[Column, Show] = {Column("parameter", holds="name"): lambda row: row["name"]}
         for name in names:
             own = table[table["model"] == name]
-            head = f"{shortened(name, 12)}\n" if len(names) > 1 else ""
-            columns += _columns_of(name, head, is_point=bool(own["low"].isna().all()))
+            columns |= _columns_of(name, heads[name] if len(names) > 1 else "", is_point=bool(own["low"].isna().all()))
             if name in shifted:
-                columns += _columns_of_shift(name, head if len(shifted) > 1 else "")
+                columns |= _columns_of_shift(name, heads[name] if len(shifted) > 1 else "")
         if len(names) == 1 and known:
-            columns.append((Column("what it says", holds="prose"), lambda row: row["meaning"]))
+            columns[Column("what it says", holds="prose")] = lambda row: row["meaning"]
         yield Table.of(title, rows.values(), columns, note if known else scale, "parameters.csv")
 
 
@@ -113,20 +114,20 @@ def _meaning(parameter: str) -> str:
     return PARAMETERS.get(name) or PARAMETERS.get(name.rpartition("_")[2], "")
 
 
-def _columns_of(name: str, head: str, *, is_point: bool) -> list[tuple[Column, Show]]:
+def _columns_of(name: str, head: str, *, is_point: bool) -> dict[Column, Show]:
     def value(row: Record) -> str:
         return number(row.get(f"{name} value", np.nan), 2)
 
     def ends(row: Record) -> str:
         return interval(row.get(f"{name} low", np.nan), row.get(f"{name} high", np.nan), 2)
 
+    start, header = f"{head}\n" if head else "", f"{INTERVAL_LEVEL:.0%} interval"
     if is_point:
-        return [(Column(f"{head}mode"), value)]
-    header = f"{INTERVAL_LEVEL:.0%}\ninterval" if head else f"{INTERVAL_LEVEL:.0%} interval"
-    return [(Column(f"{head}median"), value), (Column(header), ends)]
+        return {Column(f"{start}mode"): value}
+    return {Column(f"{start}median"): value, Column(f"{start}{header}"): ends}
 
 
-def _columns_of_shift(name: str, head: str) -> list[tuple[Column, Show]]:
+def _columns_of_shift(name: str, head: str) -> dict[Column, Show]:
     def below(row: Record) -> str:
         share = row.get(f"{name} below", np.nan)
         return "" if np.isnan(share) else percent(share, 0)
@@ -135,8 +136,7 @@ def _columns_of_shift(name: str, head: str) -> list[tuple[Column, Show]]:
         far = row.get(f"{name} shift", np.nan)
         return "" if np.isnan(far) else number(far, 1, signed=True)
 
-    start = head or "draws\n"
-    return [(Column(f"{start}below"), below), (Column(f"{head}shift"), shift)]
+    return {Column(f"{head or 'draws'}\nbelow"): below, Column(f"{head}\nshift" if head else "shift"): shift}
 
 
 def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:

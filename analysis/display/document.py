@@ -74,22 +74,18 @@ class Table(NamedTuple):
         cls,
         caption: str,
         records: Iterable[Any],
-        columns: Mapping[Column, Callable[[Any], Cell | str]] | Iterable[tuple[Column, Callable[[Any], Cell | str]]],
+        columns: Mapping[Column, Callable[[Any], Cell | str]],
         note: str = "",
         source: str = "",
         focus: str = "",
     ) -> "Table":
-        """Make a table with one row per record; a column is a function from a record to a cell or its text.
-
-        Columns that may have the same header are given as pairs.
-        """
+        """Make a table with one row per record; a column is a function from a record to a cell or its text."""
 
         def cell(content: Cell | str) -> Cell:
             return Cell(content) if isinstance(content, str) else content
 
-        headers, shows = zip(*(columns.items() if isinstance(columns, Mapping) else columns), strict=True)
-        rows = tuple(tuple(cell(show(record)) for show in shows) for record in records)
-        return cls(caption, headers, rows, note, source, focus)
+        rows = tuple(tuple(cell(show(record)) for show in columns.values()) for record in records)
+        return cls(caption, tuple(columns), rows, note, source, focus)
 
 
 class Picture(NamedTuple):
