@@ -10,16 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.display.document import (
-    Block,
-    Column,
-    LeftOut,
-    Picture,
-    Severity,
-    Table,
-    Verdict,
-    judged,
-)
+from analysis.display.document import Block, Column, LeftOut, Picture, Severity, Table, Verdict, judged
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result
 from analysis.display.style import RIGHT, reliability_figure, row_labels

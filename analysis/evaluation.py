@@ -18,13 +18,7 @@ from analysis.display.results import Result
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
-from analysis.methods.direag import (
-    FITTED_METHODS,
-    FitLearner,
-    Fold,
-    deal,
-    learn_each,
-)
+from analysis.methods.direag import FITTED_METHODS, FitLearner, Fold, deal, learn_each
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
 from analysis.methods.rules import SAMPLED_METHODS, VANILLA, vanilla_method
@@ -443,12 +437,7 @@ def evaluate(
                 f"--{name}: saw none of the {len(evaluated)} evaluated questions, such as {evaluated.problem_id[0]!r}; "
                 "expected the same under the same problem_id. Give an elicitation of these."
             )
-    registry = {
-        **SIMPLE_METHODS,
-        **SAMPLED_METHODS,
-        VANILLA: vanilla_method(settings.vanilla_level),
-        **fitted,
-    }
+    registry = {**SIMPLE_METHODS, **SAMPLED_METHODS, VANILLA: vanilla_method(settings.vanilla_level), **fitted}
     chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
     folds = deal(observations, test, settings.n_folds, seed) if learns else ()

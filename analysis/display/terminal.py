@@ -13,12 +13,7 @@ from analysis.display.text import broken, name_parts
 from bayes_direag.commands.console import visible_text
 from bayes_direag.commands.options import plain_table, titled
 
-_STYLES = {
-    "best": "bold",
-    "fine": "green",
-    "warning": "yellow",
-    "failure": "bold red",
-}
+_STYLES = {"best": "bold", "fine": "green", "warning": "yellow", "failure": "bold red"}
 _SEVERITY: Mapping[Severity, str] = {"fine": "ok", "warning": "care", "failure": "FAILS"}
 
 
@@ -82,8 +77,7 @@ class _ShownTable:
             note += " A wider window shows more below some figures."
         if left_out:
             note += f" Too wide for this window: {left_out}."
-        note = note.strip()
-        yield titled(self.table.caption, self._rows(n, share, narrow=narrow), note)
+        yield titled(self.table.caption, self._rows(n, share, narrow=narrow), note.strip())
 
     def _least_width(self, n: int, *, narrow: bool) -> int:
         return sum(self._least(place, narrow=narrow) for place in range(n)) + n - 1
