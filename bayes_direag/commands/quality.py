@@ -38,8 +38,9 @@ def quality_table(observations: "Observations", title: str) -> Group:
 
 def quality_sentence(observations: "Observations") -> str:
     """Say how many questions are answered, labelled, and have a right answer among the candidates."""
+    n = len(observations)
     sentence = (
-        f"{len(observations)} questions: {observations.answered.sum()} answered, {observations.labelled.sum()} "
+        f"{n} question{'s' * (n != 1)}: {observations.answered.sum()} answered, {observations.labelled.sum()} "
         f"labelled, {observations.gold_generated.sum()} with a right answer among the candidates"
     )
     if n_several := (observations.correct_candidate.sum(axis=1) > 1).sum():

@@ -545,7 +545,7 @@ class Fit:
         FitFileError
             If there is no such file, or it is not a fit.
         """
-        expected = f"a fit written by `direag fit --out {path}`"
+        expected = "a fit written by `direag fit OBSERVATIONS --out FIT`"
         if not Path(path).is_file():
             seen = "saw a folder" if Path(path).is_dir() else "no such file"
             raise FitFileError(f"{path}: {seen}; expected {expected}.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console, RenderableType
 
-from bayes_direag.commands.quality import quality_table
+from bayes_direag.commands.quality import quality_sentence, quality_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.model.simulate import simulate_observations
@@ -45,6 +45,7 @@ def test_counts_by_level_and_reason():
     assert rows["[b]1[/b]"] == ["1", "1", "·", "1"]
     assert "absent" not in text
     assert "3 questions: 2 answered, 2 labelled, 1 with a right answer among the candidates." in text.replace("\n", " ")
+    assert quality_sentence(observations.select(slice(1))).startswith("1 question: 1 answered, 1 labelled, ")
 
 
 def test_long_names_are_whole_at_80_columns():
