@@ -11,11 +11,11 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from tests.bayes_direag import brute_force
+from tests.bayes_direag.data.questions import question
 
 _PRIORS = {"weight_base": (2.0, 1.5), "bias": (0.0, 2.0)}
 _FIXED = {"prior_strength": 1.0, "slope": 0.7, "null_base": 0.5, "null_gain": 0.8, "sharpness": 1.3, "vote_slope": 0.2}
@@ -46,11 +46,7 @@ def observations() -> Observations:
     asked = [(stated, number < right) for stated, (right, wrong) in _COUNTS.items() for number in range(right + wrong)]
     return Observations.from_questions(
         [
-            Question(
-                problem_id=f"{stated} % number {number}",
-                gold_answer="7" if right else "8",
-                observations=(Observation(level=0, level_name="only", answer="7", confidence=stated),),
-            )
+            question(f"{stated} % number {number}", ("7", stated), gold_answer="7" if right else "8")
             for number, (stated, right) in enumerate(asked)
         ],
         answers="numeric",

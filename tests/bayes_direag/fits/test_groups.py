@@ -11,7 +11,7 @@ import pytest
 from analysis.methods.direag import after_calibration
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.errors import LevelError, ObservationError
+from bayes_direag.errors import LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_file
@@ -112,19 +112,6 @@ def test_rows_of_a_group_need_no_level() -> None:
     assert (found.level_names, found.groups) == (("a 1", "b 1", "a 2"), ("a", "b", "a"))
     np.testing.assert_array_equal(found.candidate, [[0, 0, 1], [0, 1, -1]])
     assert Observations.from_frame(found.to_frame(), answers="numeric").fingerprint == found.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([("x 0", "x"), ("x 0", "y")], "level 'x 0' is in group 'x' before; saw 'y'; expected one group"),
-        ([("x 0", "x"), ("x", None)], "this group has the name of a level that is not in it; saw 'x'"),
-    ],
-)
-def test_groups_that_cannot_be(rows: list[tuple[str, str | None]], said: str) -> None:
-    named = [{"problem_id": str(k), "level": level, "group": group} for k, (level, group) in enumerate(rows)]
-    with pytest.raises(ObservationError, match=said):
-        Observations.from_frame(pd.DataFrame(named).assign(answer=1, confidence=50), answers="numeric")
 
 
 def test_a_group_that_the_fit_does_not_know(groups: Fit) -> None:

@@ -9,7 +9,6 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
@@ -17,6 +16,7 @@ from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.selection import Recalibration
 from tests.bayes_direag import brute_force, one_level
+from tests.bayes_direag.data import questions
 
 N_CHAINS, N_DRAWS = 2, 150
 
@@ -28,17 +28,16 @@ def relative_size(fit: Fit) -> float:
     return float(np.concatenate(sizes).mean() / fit.n_samples)
 
 
-class TestAgainstArviz:
-    @pytest.mark.parametrize("name", ["nuts", "one_level_nuts"])
-    def test_elpd_and_pareto_k(self, name: str, request: pytest.FixtureRequest) -> None:
-        fit: Fit = request.getfixturevalue(name)
-        ours = fit.tree["loo"].to_dataset()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
-            theirs = arviz_stats.loo(fit.tree, pointwise=True, reff=relative_size(fit))
-        np.testing.assert_allclose(ours["elpd"], theirs.elpd_i, rtol=1e-10)
-        np.testing.assert_allclose(ours["pareto_k"], theirs.pareto_k, rtol=1e-8, atol=1e-10)
-        assert ours["problem"].to_numpy().tolist() == theirs.elpd_i["problem"].to_numpy().tolist()
+@pytest.mark.parametrize("name", ["nuts", "one_level_nuts"])
+def test_elpd_and_pareto_k_are_those_of_arviz(name: str, request: pytest.FixtureRequest) -> None:
+    fit: Fit = request.getfixturevalue(name)
+    ours = fit.tree["loo"].to_dataset()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
+        theirs = arviz_stats.loo(fit.tree, pointwise=True, reff=relative_size(fit))
+    np.testing.assert_allclose(ours["elpd"], theirs.elpd_i, rtol=1e-10)
+    np.testing.assert_allclose(ours["pareto_k"], theirs.pareto_k, rtol=1e-8, atol=1e-10)
+    assert ours["problem"].to_numpy().tolist() == theirs.elpd_i["problem"].to_numpy().tolist()
 
 
 def test_against_exact_integration(one_level_nuts: Fit) -> None:
@@ -63,152 +62,147 @@ def test_against_exact_integration(one_level_nuts: Fit) -> None:
     assert (moved[~right] > 0).all()
 
 
-class TestByHand:
-    """Draws, likelihoods and observations made by hand."""
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    """Fifty questions of three levels, some answers missing, each answer judged right or wrong on its own."""
+    rng = np.random.default_rng(4)
+    asked = []
+    for number in range(50):
+        said = rng.choice(["x", "y", "z"], size=3, p=[0.5, 0.3, 0.2]).tolist()
+        verdict = dict(zip(("x", "y", "z"), (rng.random(3) < (0.6, 0.4, 0.3)).tolist(), strict=True))
+        reports = zip(said, rng.integers(0, 101, 3).tolist(), map(verdict.get, said), strict=True)
+        given = [report if k == number % 3 or rng.random() < 0.9 else ... for k, report in enumerate(reports)]
+        asked.append(questions.question(str(number), *given))
+    return Observations.from_questions(asked, answers="text")
 
-    NAMES = ("a", "b", "c")
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def observations() -> Observations:
-        """Fifty questions of three levels, some answers missing, each answer judged right or wrong on its own."""
-        rng = np.random.default_rng(4)
-        questions = []
-        for number in range(50):
-            said = rng.choice(["x", "y", "z"], size=3, p=[0.5, 0.3, 0.2])
-            verdict = dict(zip(("x", "y", "z"), (rng.random(3) < (0.6, 0.4, 0.3)).tolist(), strict=True))
-            reports = [
-                Observation(level=level, level_name=name, answer=answer, confidence=stated, correct=verdict[answer])
-                for level, (name, answer, stated) in enumerate(
-                    zip(TestByHand.NAMES, said.tolist(), rng.integers(0, 101, 3).tolist(), strict=True)
-                )
-                if level == number % 3 or rng.random() < 0.9
-            ]
-            questions.append(Question(problem_id=str(number), observations=tuple(reports)))
-        return Observations.from_questions(questions, answers="text")
+@pytest.fixture(scope="module")
+def raw() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    return {"weight": rng.normal(size=(N_CHAINS, N_DRAWS, 3)), "slope": rng.normal(size=(N_CHAINS, N_DRAWS))}
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def raw() -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(5)
-        return {"weight": rng.normal(size=(N_CHAINS, N_DRAWS, 3)), "slope": rng.normal(size=(N_CHAINS, N_DRAWS))}
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def parameters(raw: dict[str, np.ndarray]) -> Parameters:
-        return Parameters(
-            weight=np.exp(raw["weight"]).reshape(-1, 3),
-            prior_strength=np.full(N_CHAINS * N_DRAWS, 0.4),
-            null_base=np.full(N_CHAINS * N_DRAWS, 0.1),
-            bias=raw["weight"].reshape(-1, 3) / 2,
-            slope=np.repeat(raw["slope"].reshape(-1, 1, 1), 3, axis=1),
-            null_gain=np.full(N_CHAINS * N_DRAWS, 0.3),
-            sharpness=np.exp(raw["slope"].ravel() / 3),
-            vote=raw["weight"].reshape(-1, 3)[:, ::-1] / 4,
-            vote_slope=np.full((N_CHAINS * N_DRAWS, 3, 1), 0.1),
-        )
+@pytest.fixture(scope="module")
+def parameters(raw: dict[str, np.ndarray]) -> Parameters:
+    return Parameters(
+        weight=np.exp(raw["weight"]).reshape(-1, 3),
+        prior_strength=np.full(N_CHAINS * N_DRAWS, 0.4),
+        null_base=np.full(N_CHAINS * N_DRAWS, 0.1),
+        bias=raw["weight"].reshape(-1, 3) / 2,
+        slope=np.repeat(raw["slope"].reshape(-1, 1, 1), 3, axis=1),
+        null_gain=np.full(N_CHAINS * N_DRAWS, 0.3),
+        sharpness=np.exp(raw["slope"].ravel() / 3),
+        vote=raw["weight"].reshape(-1, 3)[:, ::-1] / 4,
+        vote_slope=np.full((N_CHAINS * N_DRAWS, 3, 1), 0.1),
+    )
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def log_likelihood() -> np.ndarray:
-        rng = np.random.default_rng(6)
-        return -rng.gamma(2.0, 0.5, size=(N_CHAINS, N_DRAWS, 50))
 
-    @staticmethod
-    def left_out(
-        observations: Observations, raw: dict[str, np.ndarray], log_likelihood: np.ndarray, parameters: Parameters
-    ) -> LeaveOneOut:
-        dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
-        posterior = xr.Dataset({name: (dims[name], value) for name, value in raw.items()})
-        return leave_one_out(posterior, log_likelihood, parameters, Reports.of(observations, 0.01))
+@pytest.fixture(scope="module")
+def log_likelihood() -> np.ndarray:
+    rng = np.random.default_rng(6)
+    return -rng.gamma(2.0, 0.5, size=(N_CHAINS, N_DRAWS, 50))
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def found(observations, raw, log_likelihood, parameters) -> LeaveOneOut:
-        return TestByHand.left_out(observations, raw, log_likelihood, parameters)
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def weight(raw, log_likelihood) -> np.ndarray:
-        """Smoothed importance weights by ArviZ's labelled front, (sample, problem)."""
-        draws = xr.DataArray(log_likelihood, dims=("chain", "draw", "problem"))
-        entries = [*np.moveaxis(raw["weight"], 2, 0), raw["slope"]]
-        size = np.mean([arviz_stats.ess(entry, method="mean") for entry in entries])
-        log_weight, _ = draws.azstats.psislw(r_eff=size / (N_CHAINS * N_DRAWS), dim=["chain", "draw"])
-        return np.exp(log_weight.transpose("chain", "draw", "problem").to_numpy().reshape(-1, 50))
+def left_out(
+    observations: Observations, raw: dict[str, np.ndarray], log_likelihood: np.ndarray, parameters: Parameters
+) -> LeaveOneOut:
+    dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
+    posterior = xr.Dataset({name: (dims[name], value) for name, value in raw.items()})
+    return leave_one_out(posterior, log_likelihood, parameters, Reports.of(observations, 0.01))
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def support(observations, parameters) -> list[np.ndarray]:
-        """Each question's supports, (sample, candidate), by the equations in plain Python."""
-        drawn = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
-        samples = [{name: value[at].tolist() for name, value in drawn.items()} for at in range(N_CHAINS * N_DRAWS)]
-        rows = []
-        for question, own in enumerate(observations.candidates):
-            reports = brute_force.reports_of(observations, question)
-            each = [brute_force.support(brute_force.scores(reports, one, 0.01)) for one in samples]
-            rows.append(np.array([[one[answer] for answer in own] for one in each]))
-        return rows
 
-    def test_support_of_every_candidate(self, found, weight, support) -> None:
-        np.testing.assert_allclose(weight.sum(axis=0), 1)
-        for question, every in enumerate(support):
-            n = every.shape[1]
-            np.testing.assert_allclose(found.support[question, :n], weight[:, question] @ every, rtol=1e-10)
-            np.testing.assert_allclose(found.support_of_all[question, :n], every.mean(axis=0), rtol=1e-10)
-            assert (found.support[question, n:-1] == 0).all()
-        np.testing.assert_allclose(found.support.sum(axis=1), 1)
-        assert (found.support.argmax(axis=1) != found.support_of_all.argmax(axis=1)).any()
+@pytest.fixture(scope="module")
+def found(observations, raw, log_likelihood, parameters) -> LeaveOneOut:
+    return left_out(observations, raw, log_likelihood, parameters)
 
-    def test_elpd(self, found, weight, log_likelihood) -> None:
-        expected = logsumexp(log_likelihood.reshape(-1, 50), b=weight, axis=0)
-        np.testing.assert_allclose(found.elpd, expected, rtol=1e-10)
 
-    def test_what_the_final_calibration_learns_from(self, found, observations) -> None:
-        """Answers selected without and with a question's own label, by halves."""
-        learned = found.outcomes(observations.right_state, np.ones(50))
-        question = np.arange(50)
-        for half, by in ((slice(0, 50), found.support), (slice(50, 100), found.support_of_all)):
-            best = by[:, :-1].argmax(axis=1)
-            np.testing.assert_array_equal(learned.support[0, half], found.support[question, best])
-            np.testing.assert_array_equal(learned.right[0, half], observations.correct_candidate[question, best])
-        assert learned.weight.tolist() == [[0.5] * 100]
+@pytest.fixture(scope="module")
+def weight(raw, log_likelihood) -> np.ndarray:
+    """Smoothed importance weights by ArviZ's labelled front, (sample, problem)."""
+    draws = xr.DataArray(log_likelihood, dims=("chain", "draw", "problem"))
+    entries = [*np.moveaxis(raw["weight"], 2, 0), raw["slope"]]
+    size = np.mean([arviz_stats.ess(entry, method="mean") for entry in entries])
+    log_weight, _ = draws.azstats.psislw(r_eff=size / (N_CHAINS * N_DRAWS), dim=["chain", "draw"])
+    return np.exp(log_weight.transpose("chain", "draw", "problem").to_numpy().reshape(-1, 50))
 
-    def test_the_table_of_questions(self, found, observations, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Any of several right answers is right."""
-        assert (observations.correct_candidate.sum(axis=1) > 1).any()
-        a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
-        final = Recalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
-        table = found.to_dataset(observations, final)
-        assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
-        for question, own in enumerate(found.support):
-            best = own[:-1].argmax()
-            confidence = (1 / (1 + np.exp(-a - b * np.log(own[best] / (1 - own[best]))))).mean()
-            row = table.isel(problem=question)
-            assert row["candidate"] == best
-            np.testing.assert_allclose(row["support"], own[best])
-            np.testing.assert_allclose(row["probability"], confidence, rtol=1e-10)
-            verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
-            assert row["correct"] == verdicts[observations.candidates[question][best]]
-        monkeypatch.setattr(loo, "_CELLS", 70)
-        xr.testing.assert_allclose(found.to_dataset(observations, final), table, rtol=1e-12)
 
-    def test_it_does_not_depend_on_the_pieces(
-        self, found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(selection, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
-        again = self.left_out(observations, raw, log_likelihood, parameters)
-        for before, after in zip(found, again, strict=True):
-            np.testing.assert_allclose(after, before, rtol=1e-12)
+@pytest.fixture(scope="module")
+def support(observations, parameters) -> list[np.ndarray]:
+    """Each question's supports, (sample, candidate), by the equations in plain Python."""
+    drawn = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
+    samples = [{name: value[at].tolist() for name, value in drawn.items()} for at in range(N_CHAINS * N_DRAWS)]
+    rows = []
+    for question, own in enumerate(observations.candidates):
+        reports = brute_force.reports_of(observations, question)
+        each = [brute_force.support(brute_force.scores(reports, one, 0.01)) for one in samples]
+        rows.append(np.array([[one[answer] for answer in own] for one in each]))
+    return rows
 
-    def test_chains_that_stand_still_are_told_by_pareto_k(self, observations, raw, parameters, log_likelihood) -> None:
-        """A fit that has failed is still a fit, for its diagnostics to be read."""
-        stuck = log_likelihood.copy()
-        stuck[..., 7] = -0.3
-        stuck[0, :, 8], stuck[1, :, 8] = -0.2, -1.5
-        found = self.left_out(observations, raw, stuck, parameters)
-        assert np.isinf(found.pareto_k[[7, 8]]).all()
-        assert np.isfinite(np.delete(found.pareto_k, [7, 8])).all()
-        np.testing.assert_allclose(found.elpd[7], -0.3)
-        np.testing.assert_allclose(found.elpd[8], -np.log((np.exp(0.2) + np.exp(1.5)) / 2))
-        assert np.isfinite(found.support).all()
+
+def test_support_of_every_candidate(found, weight, support) -> None:
+    np.testing.assert_allclose(weight.sum(axis=0), 1)
+    for question, every in enumerate(support):
+        n = every.shape[1]
+        np.testing.assert_allclose(found.support[question, :n], weight[:, question] @ every, rtol=1e-10)
+        np.testing.assert_allclose(found.support_of_all[question, :n], every.mean(axis=0), rtol=1e-10)
+        assert (found.support[question, n:-1] == 0).all()
+    np.testing.assert_allclose(found.support.sum(axis=1), 1)
+    assert (found.support.argmax(axis=1) != found.support_of_all.argmax(axis=1)).any()
+
+
+def test_elpd(found, weight, log_likelihood) -> None:
+    expected = logsumexp(log_likelihood.reshape(-1, 50), b=weight, axis=0)
+    np.testing.assert_allclose(found.elpd, expected, rtol=1e-10)
+
+
+def test_what_the_final_calibration_learns_from(found, observations) -> None:
+    """Answers selected without and with a question's own label, by halves."""
+    learned = found.outcomes(observations.right_state, np.ones(50))
+    question = np.arange(50)
+    for half, by in ((slice(0, 50), found.support), (slice(50, 100), found.support_of_all)):
+        best = by[:, :-1].argmax(axis=1)
+        np.testing.assert_array_equal(learned.support[0, half], found.support[question, best])
+        np.testing.assert_array_equal(learned.right[0, half], observations.correct_candidate[question, best])
+    assert learned.weight.tolist() == [[0.5] * 100]
+
+
+def test_the_table_of_questions(found, observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any of several right answers is right."""
+    assert (observations.correct_candidate.sum(axis=1) > 1).any()
+    a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
+    final = Recalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
+    table = found.to_dataset(observations, final)
+    assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
+    for question, own in enumerate(found.support):
+        best = own[:-1].argmax()
+        confidence = (1 / (1 + np.exp(-a - b * np.log(own[best] / (1 - own[best]))))).mean()
+        row = table.isel(problem=question)
+        assert row["candidate"] == best
+        np.testing.assert_allclose(row["support"], own[best])
+        np.testing.assert_allclose(row["probability"], confidence, rtol=1e-10)
+        verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
+        assert row["correct"] == verdicts[observations.candidates[question][best]]
+    monkeypatch.setattr(loo, "_CELLS", 70)
+    xr.testing.assert_allclose(found.to_dataset(observations, final), table, rtol=1e-12)
+
+
+def test_it_does_not_depend_on_the_pieces(
+    found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
+    again = left_out(observations, raw, log_likelihood, parameters)
+    for before, after in zip(found, again, strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-12)
+
+
+def test_chains_that_stand_still_are_told_by_pareto_k(observations, raw, parameters, log_likelihood) -> None:
+    """A fit that has failed is still a fit, for its diagnostics to be read."""
+    stuck = log_likelihood.copy()
+    stuck[..., 7] = -0.3
+    stuck[0, :, 8], stuck[1, :, 8] = -0.2, -1.5
+    found = left_out(observations, raw, stuck, parameters)
+    assert np.isinf(found.pareto_k[[7, 8]]).all()
+    assert np.isfinite(np.delete(found.pareto_k, [7, 8])).all()
+    np.testing.assert_allclose(found.elpd[7], -0.3)
+    np.testing.assert_allclose(found.elpd[8], -np.log((np.exp(0.2) + np.exp(1.5)) / 2))
+    assert np.isfinite(found.support).all()

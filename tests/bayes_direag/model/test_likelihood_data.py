@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.real_line import evaluated
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.data.questions import question
 from tests.bayes_direag.model.test_models import labelled_yes_no, some_raw
 
 
@@ -38,10 +38,7 @@ def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_woul
 
 def two_questions(name: str, said: list[str]) -> tuple[Preset, LikelihoodData]:
     """Return two questions whose first level is right, and all as sure."""
-    questions = []
-    for number, own in enumerate(said):
-        votes = tuple(Observation(level=k, answer=answer, confidence=80.0) for k, answer in enumerate(own))
-        questions.append(Question(problem_id=f"q{number}", gold_answer="a", observations=votes))
+    questions = [question(f"q{k}", *((answer, 80) for answer in own), gold_answer="a") for k, own in enumerate(said)]
     settings = preset(name)
     return settings, LikelihoodData.of(Observations.from_questions(questions, answers="text"), preset=settings)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.inference.posterior import prior_draws
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import bayes
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import supports
+from tests.bayes_direag.data.questions import question
 
 N_DRAWS = 6000
 QUANTILES = (0.05, 0.5, 0.95)
@@ -32,12 +32,7 @@ CASES = {
 def support() -> dict[str, np.ndarray]:
     """Return support by case: (draw, state), the null last."""
     questions = [
-        Question(
-            problem_id=name,
-            gold_answer="a",
-            observations=tuple(Observation(level=k, answer=own, confidence=stated) for k, own in enumerate(said)),
-        )
-        for name, (said, stated) in CASES.items()
+        question(name, *((own, stated) for own in said), gold_answer="a") for name, (said, stated) in CASES.items()
     ]
     asked = Observations.from_questions(questions, answers="text")
     data = LikelihoodData.weighted(asked, np.ones(len(CASES)), preset=preset("bayes"), labels=())
