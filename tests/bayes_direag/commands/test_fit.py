@@ -2,8 +2,6 @@
 
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +11,14 @@ from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.settings import SamplingSettings
 from tests.command_line import direag, labels_of, one_line, refuse, succeed
 
-NUTS = ("--method", "nuts")
+SHORT = ("--method", "nuts", "--chains", 2, "--warmup", 20, "--draws", 25)
+SAMPLING = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
+
+
+@pytest.fixture(autouse=True)
+def same_environment(monkeypatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
 
 
 def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
@@ -76,40 +80,39 @@ def test_further_questions_tell_how_levels_agree(tmp_path, observations):
     agreement = Fit.load(tmp_path / "fit.nc").fitted.agreement
     for mine, whole in zip(agreement, known.with_agreement().agreement, strict=True):
         assert mine == pytest.approx(whole)
-    options = ("--unlabelled", rest, "--preset", "paper", "--out", tmp_path / "paper.nc")
-    assert "preset paper learns nothing from unlabelled questions" in refuse("fit", few, *options)
 
 
 def test_labels_that_cannot_be_used(tmp_path, observations, questions):
     labels = labels_of(observations, tmp_path / "labels.csv", 0)
-    out = ("--out", tmp_path / "fit.nc")
-    assert f"{labels}, field gold_answer: no row is filled in" in refuse("fit", questions, "--labels", labels, *out)
-    assert "none.csv: there is no such file" in refuse("fit", questions, "--labels", tmp_path / "none.csv", *out)
-
-
-def given_to(monkeypatch: pytest.MonkeyPatch, function: str, fit: Fit) -> dict[str, Any]:
-    """Put a fit that is there in the place of a fitting function, and return what that is called with."""
-    asked: dict[str, Any] = {}
-    monkeypatch.setattr(f"bayes_direag.fits.fitting.{function}", lambda _, **settings: asked.update(settings) or fit)
-    return asked
-
-
-def test_options_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
-    asked = given_to(monkeypatch, "fit_map", Fit.load(fitted[0]))
-    succeed("fit", observations, "--out", tmp_path / "fit.nc", "--preset", "paper", "--seed", 5)
-    assert (asked["preset"], asked["seed"]) == ("paper", 5)
+    for given, said in ((labels, ", field gold_answer: no row is filled in"), ("none.csv", ": there is no such file")):
+        assert f"{given}{said}" in refuse("fit", questions, "--labels", given, "--out", tmp_path / "fit.nc")
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("made", "options", "settings", "says"),
     [
-        ([*NUTS, "--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
-        ([*NUTS, "--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
+        ("point", ("--preset", "paper"), {"preset": "paper"}, "Converged: gradient "),
+        (
+            "nuts",
+            (*SHORT, "--target-accept", 0.9),
+            {"preset": "bayes", "sampling": SAMPLING, "progress": False},
+            "R-hat at most",
+        ),
     ],
 )
-def test_what_cannot_be_fitted_is_named(tmp_path, observations, monkeypatch, options, says):
-    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-    assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", *options)
+def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, made, options, settings, says):
+    fit, asked = request.getfixturevalue(made), {}
+    monkeypatch.setattr(f"bayes_direag.fits.fitting.fit_{fit.method}", lambda _, **given: asked.update(given) or fit)
+    result = direag("fit", observations, "--out", tmp_path / "fit.nc", *options, "--seed", 5)
+    assert asked == settings | {"unlabelled": None, "partial": False, "seed": 5}
+    assert says in result.stdout
+    assert result.exit_code == ("NOT converged" in result.stdout)
+
+
+@pytest.mark.parametrize("rate", [2.0, 0.0])
+def test_what_cannot_be_fitted_is_named(tmp_path, observations, rate):
+    said = refuse("fit", observations, "--out", tmp_path / "fit.nc", "--method", "nuts", "--target-accept", rate)
+    assert f"--target-accept {rate}: expected a rate between 0 and 1" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,46 +126,26 @@ def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, n
     assert name in result.stderr
 
 
-class TestNuts:
-    SHORT = (*NUTS, "--chains", 2, "--warmup", 20, "--draws", 25)
+@pytest.mark.slow
+def test_a_fit_by_sampling(tmp_path, observations):
+    result = direag("fit", observations, "--out", tmp_path / "fit.nc", *SHORT, "--seed", 3)
+    assert (result.exit_code, "Do not believe these draws" in result.stdout) == (1, True)
+    fit = Fit.load(tmp_path / "fit.nc")
+    assert (fit.tree.attrs["method"], int(fit.tree.attrs["seed"])) == ("nuts", 3)
+    assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
+    # fifty draws are too few by any measure
+    assert json.loads(succeed("show", tmp_path / "fit.nc", "--json"))["converged"] is False
 
-    @pytest.fixture
-    def sampled(self, nuts, tmp_path) -> Path:
-        nuts.save(tmp_path / "nuts.nc")
-        return tmp_path / "nuts.nc"
 
-    @pytest.fixture(autouse=True)
-    def same_environment(self, monkeypatch) -> None:
-        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-
-    def test_the_options_reach_the_sampler(self, tmp_path, observations, nuts, monkeypatch):
-        asked, path = given_to(monkeypatch, "fit_nuts", nuts), tmp_path / "fit.nc"
-        result = direag("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
-        sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
-        said = {"preset": "bayes", "sampling": sampling, "seed": 3}
-        given = {"unlabelled": None, "partial": False}
-        given |= {"progress": False}
-        assert asked == said | given
-        assert "R-hat at most" in result.stdout
-        assert result.exit_code == ("NOT converged" in result.stdout)
-
-    @pytest.mark.slow
-    def test_a_fit_by_sampling(self, tmp_path, observations):
-        result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT, "--seed", 3)
-        assert (result.exit_code, "Do not believe these draws" in result.stdout) == (1, True)
-        fit = Fit.load(tmp_path / "fit.nc")
-        assert (fit.tree.attrs["method"], int(fit.tree.attrs["seed"])) == ("nuts", 3)
-        assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
-        # fifty draws are too few by any measure
-        assert json.loads(succeed("show", tmp_path / "fit.nc", "--json"))["converged"] is False
-
-    def test_show_json_says_null_where_chains_never_moved(self, tmp_path, sampled):
-        shown = json.loads(succeed("show", sampled, "--json"))
-        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 600)
-        assert shown["smallest_ess"] > 0
-        assert all(row["low"] is not None for row in shown["parameters"])
-        fit = Fit.load(sampled)
-        fit.tree["posterior"]["null_base"] *= 0
-        fit.save(tmp_path / "stuck.nc")
-        shown = json.loads(succeed("show", tmp_path / "stuck.nc", "--json"))
-        assert (shown["largest_rhat"], shown["converged"]) == (None, False)
+def test_show_json_says_null_where_chains_never_moved(tmp_path, nuts):
+    path = tmp_path / "fit.nc"
+    nuts.save(path)
+    shown = json.loads(succeed("show", path, "--json"))
+    assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 600)
+    assert shown["smallest_ess"] > 0
+    assert all(row["low"] is not None for row in shown["parameters"])
+    stuck = Fit.load(path)
+    stuck.tree["posterior"]["null_base"] *= 0
+    stuck.save(path)
+    shown = json.loads(succeed("show", path, "--json"))
+    assert (shown["largest_rhat"], shown["converged"]) == (None, False)

@@ -8,8 +8,9 @@ from rich.console import Console, RenderableType
 
 from bayes_direag.commands.quality import quality_sentence, quality_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question, Status
+from bayes_direag.data.records import Status
 from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.data.questions import question
 
 
 def shown(table: RenderableType) -> str:
@@ -24,22 +25,13 @@ def cells(text: str) -> dict[str, list[str]]:
 
 
 def test_counts_by_level_and_reason():
-    def question(number: int, *reports: tuple[str | None, float | None], gold: str | None) -> Question:
-        observations = tuple(
-            Observation(level=level, level_name=f"[b]{level}[/b]", answer=answer, confidence=confidence)
-            for level, (answer, confidence) in enumerate(reports)
-        )
-        return Question(problem_id=str(number), gold_answer=gold, observations=observations)
-
-    observations = Observations.from_questions(
-        [
-            question(0, ("7", 90), ("7", 80), gold="7"),
-            question(1, ("8", 90), (None, 80), gold="7"),
-            question(2, ("no idea", 90), ("7", None), gold=None),
-        ],
-        "numeric",
-    )
-    text = shown(quality_table(observations, "x"))
+    questions = [
+        question("0", "7", "7", gold_answer="7"),
+        question("1", "8", None, gold_answer="7"),
+        question("2", "no idea", ("7", None)),
+    ]
+    observations = Observations.from_questions(questions, "numeric")
+    text = shown(quality_table(replace(observations, level_names=("[b]0[/b]", "[b]1[/b]")), "x"))
     rows = cells(text)
     assert rows["[b]0[/b]"] == ["2", "·", "1", "·"]
     assert rows["[b]1[/b]"] == ["1", "1", "·", "1"]
