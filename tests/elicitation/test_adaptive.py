@@ -108,7 +108,6 @@ def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
     for other, difference in (
         ({"policy": replace(policy, person=30.0)}, "policy.sha256"),
         ({"policy": None}, "policy.sha256: .* there, nothing here"),
-        ({"policy": policy, "ask_at_once": 2}, "policy.ask_at_once: 1 there, 2 here"),
     ):
         with pytest.raises(JournalError, match=difference):
             ask(adaptive, **other)
@@ -161,6 +160,8 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]
     assert all(names == [f"sample_{place}" for place in range(len(names))] for names in asked)
     assert {*map(len, asked)} == {1, 2, 3, 4}
+    found = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert (found.n_levels, found.learned_levels) == (4, ("runs",))
     assert summary.spending["all_reports"] == 240
     ungrouped = replace(protocol, levels=(replace(protocol.levels[0], group=None),))
     by_form = replace(policy, predictor=replace(policy.predictor, levels=("sample",), groups="{group}_{n}"))

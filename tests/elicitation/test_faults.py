@@ -75,13 +75,6 @@ def test_garbage_responses_now_and_then_change_nothing(tmp_path: Path, undisturb
     assert runs.observations(tmp_path / "run") == undisturbed
 
 
-def test_nothing_but_garbage_replies_is_an_unanswered_set(tmp_path: Path) -> None:
-    summary = runs.ask(N, runs.canned(1.0), tmp_path)
-    assert summary.n_unanswered == N
-    assert summary.generations == N * 5 * 3
-    assert "ok" not in summary.statuses
-
-
 @pytest.mark.parametrize(
     ("number", "status"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
 )

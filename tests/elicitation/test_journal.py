@@ -63,16 +63,6 @@ def test_a_last_line_cut_off_anywhere_is_removed_and_the_rest_kept(path: Path) -
         assert path.read_bytes() == whole
 
 
-def test_another_identity_is_refused_with_the_difference(path: Path) -> None:
-    other = {"model": "m", "sampling": {"temperature": 0.9, "top_p": 1.0}, "seed": 3}
-    with pytest.raises(JournalError) as error:
-        Journal(path, other)
-    assert "sampling.temperature: 0.7 there, 0.9 here" in str(error.value)
-    assert "seed: nothing there, 3 here" in str(error.value)
-    assert "top_p" not in str(error.value)
-    assert "model" not in str(error.value)
-
-
 def test_an_identity_under_which_nothing_was_generated_gives_way(tmp_path: Path) -> None:
     for identity in (IDENTITY, {"model": "other"}):
         Journal(tmp_path / "journal.jsonl", identity).__exit__(None, None, None)

@@ -40,15 +40,16 @@ def test_each_level_is_asked_of_its_model_at_its_endpoint(
     monkeypatch.setenv("DEAR_KEY", "sk-dear")
     levels = write_levels(
         tmp_path,
-        f'[levels.cheap]\nmodel = "cheap"\nbase_url = "{cheap.url}"\n'
+        f'[levels.cheap]\nmodel = "cheap"\nbase_url = ["{cheap.url}", "{cheap.url.replace("//", "//me:secret@")}"]\n'
         f'[levels.dear]\nmodel = "dear"\nbase_url = "{dear.url}"\nkey_variable = "DEAR_KEY"\n'
-        'sampling = {temperature = 0.2, top_k = "none"}\n',
+        'sampling = {temperature = 0.2, top_k = "none", logprobs = true}\n',
     )
     succeed(*command(tmp_path, levels))
     assert [{one["model"] for one in stub.requests} for stub in servers] == [{"cheap"}, {"dear"}]
     assert [len(stub.requests) for stub in servers] == [4, 4]
     assert [stub.requests[0].get("temperature") for stub in servers] == [0.7, 0.2]
     assert ["top_k" in stub.requests[0] for stub in servers] == [True, False]
+    assert ["logprobs" in stub.requests[0] for stub in servers] == [False, True]
     found = Observations.read(tmp_path / "run" / "observations.jsonl")
     assert found.level_names == ("cheap", "dear")
     record = runs.records(tmp_path / "run")[0]
@@ -56,14 +57,16 @@ def test_each_level_is_asked_of_its_model_at_its_endpoint(
     manifest = runs.manifest(tmp_path / "run")
     assert manifest["identity"]["levels"] == {
         "cheap": {"model": "cheap"},
-        "dear": {"model": "dear", "sampling": {"temperature": 0.2, "top_k": "none"}},
+        "dear": {"model": "dear", "sampling": {"temperature": 0.2, "top_k": "none", "logprobs": True}},
     }
     (session,) = manifest["sessions"]
     assert {name: engine["endpoints"] for name, engine in session["engine"]["levels"].items()} == {
-        "cheap": [cheap.url],
+        "cheap": [cheap.url, cheap.url],
         "dear": [dear.url],
     }
-    assert b"sk-dear" not in b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+    assert b"sk-dear" not in kept
+    assert b"secret" not in kept
 
 
 def test_what_a_level_does_not_name_is_that_of_the_run(servers: tuple[Stub, Stub], tmp_path: Path) -> None:
@@ -78,14 +81,6 @@ def test_what_a_level_does_not_name_is_that_of_the_run(servers: tuple[Stub, Stub
     succeed(*command(tmp_path / "alone", levels))
     manifest = runs.manifest(tmp_path / "alone" / "run")
     assert manifest["sessions"][0]["engine"]["kind"] == "openai"
-
-
-def test_a_group_is_written_to_its_observations(tmp_path: Path) -> None:
-    levels = write_levels(tmp_path, 'n_samples = 3\n[levels.runs]\ngroup = "runs"\n')
-    elicit(runs.questions(3), load_protocol("samples", levels), runs.canned(), tmp_path / "run")
-    found = Observations.read(tmp_path / "run" / "observations.jsonl")
-    assert found.level_names == ("sample_0", "sample_1", "sample_2")
-    assert found.learned_levels == ("runs",)
 
 
 def test_a_run_goes_on_with_the_same_models_alone(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from bayes_direag.errors import DirEAGError
-from elicitation.generation import Sampling
-from elicitation.prompts import Example, Protocol, load_protocol, messages, prompt_hash, repair_messages
+from elicitation.prompts import Example, load_protocol, messages, prompt_hash, repair_messages
 from tests.elicitation.runs import JSON_PROTOCOLS, PARAPHRASED, PROTOCOLS
 
 STEERED = PROTOCOLS["steered"]
@@ -93,18 +92,9 @@ note = "(2) Be quick."
 """
 
 
-EXAMPLES = """
-[[examples]]
-question = "1 + 1?"
-reply = '''
-Answer: 2
-'''
-"""
-
-
 def test_own_levels_and_examples_from_a_file(tmp_path: Path) -> None:
     levels = tmp_path / "levels.toml"
-    levels.write_text(LEVELS + EXAMPLES)
+    levels.write_text(f'{LEVELS}[[examples]]\nquestion = "1 + 1?"\nreply = "\\nAnswer: 2\\n"\n')
     own = load_protocol("steered", levels)
     assert [level.name for level in own.levels] == ["calm", "hurried"]
     assert own.examples == (Example("1 + 1?", "Answer: 2"),)
@@ -150,30 +140,12 @@ def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str | None, co
     assert str(caught.value).startswith(str(path))
 
 
-def test_levels_are_numbered_and_named_apart() -> None:
+def test_a_protocol_with_levels_in_disorder_or_of_no_known_name_is_refused() -> None:
     first, second = STEERED.levels[:2]
     with pytest.raises(ValidationError, match=r"numbered 0, 1, 2 .* not \[1, 0\]"):
         dataclasses.replace(STEERED, levels=(second, first))
-    with pytest.raises(ValidationError, match="two levels have the same name"):
-        dataclasses.replace(STEERED, levels=(first, dataclasses.replace(second, name=first.name)))
-
-
-def test_a_level_may_name_its_model_and_how_it_is_sampled(tmp_path: Path) -> None:
-    path = tmp_path / "levels.toml"
-    path.write_text(
-        '[levels.small]\nmodel = "s"\nbase_url = "http://u:secret@127.0.0.1:1/v1"\n'
-        '[levels.large]\nmodel = "l"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
-        'sampling = {temperature = 0.2, top_k = "none", logprobs = true}\n[levels.own]\n'
-    )
-    protocol = load_protocol("steered", path)
-    small, large, own = protocol.levels
-    assert (small.base_url, large.base_url) == (("http://u:secret@127.0.0.1:1/v1",), ("http://a/v1", "http://b/v1"))
-    assert [level.is_asked_elsewhere for level in protocol.levels] == [True, True, False]
-    sampling = Sampling(temperature=0.9)
-    assert (sampling.override(small.sampling), own.sampling) == (sampling, {})
-    assert sampling.override(large.sampling) == Sampling(temperature=0.2, top_k=None, logprobs=True)
-    assert small.differences == {"model": "s"}
-    assert "secret" not in str(TypeAdapter(Protocol).dump_python(protocol))
+    with pytest.raises(DirEAGError, match="expected one of steered, samples, topk"):
+        load_protocol("steerd")
 
 
 def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
@@ -193,20 +165,10 @@ def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
         {"levels": STEERED.levels[:4]},
         {"examples": (Example("1 + 1?", "2"),)},
         {"reply_pattern": ".*"},
+        {"schema": {"type": "object"}},
     )
     hashes = {prompt_hash(dataclasses.replace(STEERED, **other)) for other in others}  # type: ignore[arg-type]
-    assert len(hashes | {known}) == 7
-
-
-def test_a_reply_in_json_is_asked_for_at_the_same_levels() -> None:
-    for name, protocol in JSON_PROTOCOLS.items():
-        text = PROTOCOLS[name]
-        assert (protocol.levels, protocol.n_samples, protocol.holds) == (text.levels, text.n_samples, text.holds)
-        assert protocol.schema is not None
-        assert text.schema is None
-        assert prompt_hash(protocol) not in (prompt_hash(text), prompt_hash(dataclasses.replace(protocol, schema=None)))
-    with pytest.raises(DirEAGError, match="expected one of steered, samples, topk"):
-        load_protocol("steerd")
+    assert len(hashes | {known}) == 8
 
 
 def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
