@@ -1,9 +1,7 @@
-"""What the tests of runs share: questions, engines, and the driver of a client process."""
+"""What the tests of runs share: questions, engines, and a client process."""
 
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
 import time
@@ -18,7 +16,7 @@ from elicitation.progress import Tally
 from elicitation.prompts import ProtocolName, load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import elicit
-from tests.elicitation.stub_server import Stub, solve
+from tests.elicitation.stub_server import solve
 
 if TYPE_CHECKING:
     from bayes_direag.decisions.policy import Policy
@@ -38,13 +36,6 @@ ENVIRONMENT = {
 
 SEEDED = Sampling(max_tokens=64, reproducible=True)  # the stub server draws its replies by the seeds of requests
 ONCE = SEEDED.model_copy(update={"repairs": 0})
-CLIENT = """
-import sys
-from tests.elicitation import runs
-url, folder, n, *policy = sys.argv[1:]
-settings = {"policy": runs.policy(), "sampling": runs.ONCE} if policy else {}
-runs.ask(int(n), runs.chat(url), folder, concurrency=4, **settings)
-"""
 
 
 def questions(n: int) -> QuestionSet:
@@ -91,10 +82,11 @@ def seeds(folder: str | Path) -> list[int]:
     return [entry.seed for entry in read_journal(Path(folder) / "journal.jsonl")]
 
 
-def wait_for_generations(folder: Path, n: int) -> None:
-    deadline = time.monotonic() + 120
+def wait_for_generations(folder: Path, n: int, client: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 900
     path = folder / "journal.jsonl"
     while not path.exists() or path.read_bytes().count(b"\n") <= n:
+        assert client.poll() is None, client.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert len(read_journal(path)) >= n
@@ -105,34 +97,6 @@ def policy() -> "Policy":
     from bayes_direag.decisions.policy import Policy
 
     return Policy.load(Path(__file__).with_name("policy.json"))
-
-
-def kill_and_resume(folder: Path, n: int, kills: int, *, by_policy: bool = False) -> None:
-    """Check that a run, killed at random moments, loses nothing, asks nothing again, and ends in the same set."""
-    draw, kept = random.Random(kills), set[int]()
-    settings: dict[str, Any] = {"policy": policy(), "sampling": ONCE} if by_policy else {}
-    with Stub(delay=0.02, garbage=0.2) as stub:
-        for kill in range(kills + 1):
-            stub.answered.clear()
-            if kill < kills:
-                client = start(CLIENT, stub.url, str(folder), str(n), *["policy"] * by_policy)
-                wait_for_generations(folder, len(kept) + 1)
-                time.sleep(draw.uniform(0, 0.1 if by_policy else 0.4))
-                client.kill()
-                client.communicate(timeout=10)
-                assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
-            else:
-                stub.delay = 0
-                ask(n, chat(stub.url), folder, **settings)
-            assert not kept & set(stub.answered)
-            assert kept < set(seeds(folder))
-            kept = set(seeds(folder))
-    sessions = manifest(folder)["sessions"]
-    assert [session["outcome"] for session in sessions] == ["killed"] * kills + ["complete"]
-    assert all(session["engine"]["server_version"] for session in sessions)
-    ask(n, canned(0.2), folder.with_name("undisturbed"), **settings)
-    assert sorted(seeds(folder)) == sorted(seeds(folder.with_name("undisturbed")))
-    assert observations(folder) == observations(folder.with_name("undisturbed"))
 
 
 def start(code: str, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:

@@ -15,14 +15,6 @@ import threading
 from collections import Counter, deque
 from typing import Any
 
-_OWN = {"top_k", "min_p", "repetition_penalty", "structured_outputs"}  # of vLLM
-#: The parameters that a server refuses.
-RULES = {
-    "vllm": set[str](),
-    "hosted": _OWN,
-    "reasoning": _OWN | {"max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty"},
-}
-
 #: Responses instead of a reply: status and content.
 FAULTS: dict[int | str, tuple[int, object]] = {
     "html": (200, "<html>busy</html>"),
@@ -61,11 +53,10 @@ class Stub:
 
     ``faults`` holds what happens to the next chat requests instead of a reply: a status, a name in :data:`FAULTS`,
     ``drop`` (the connection closes), ``cut`` (in the middle of the body), ``trickle`` (byte by byte) or ``redirect``
-    (to ``location``). ``answered``
-    counts the replies by seed, ``most`` is the largest number of requests that were in flight together. ``rules`` names
-    a set of :data:`RULES`. ``obeys`` is the parameter by which it holds a reply to a pattern; any other is ignored, as
-    vLLM does it. ``models`` and ``version`` are what the server says of itself; ``further`` is merged into each
-    completion, and ``choice`` into its choice.
+    (to ``location``). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that were in
+    flight together. ``refused`` are parameters that it does not take. ``obeys`` is the parameter by which it holds a
+    reply to a pattern; any other is ignored, as vLLM does it. ``models`` and ``version`` are what the server says of
+    itself; ``further`` is merged into each completion, and ``choice`` into its choice.
     """
 
     def __init__(
@@ -74,12 +65,10 @@ class Stub:
         delay: float = 0.0,
         garbage: float = 0.0,
         key: str | None = None,
-        rules: str = "vllm",
-        obeys: str = "structured_outputs",
     ) -> None:
         self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
-        self.refused = RULES[rules]
-        self.obeys = obeys
+        self.refused = set[str]()
+        self.obeys = "structured_outputs"
         self.json_formats = {"json_schema", "json_object"}
         self.faults: deque[int | str] = deque()
         self.always: int | str | None = None

@@ -16,7 +16,6 @@ from tests.elicitation.stub_server import Stub
 MODEL = "Qwen2.5-7B-Instruct"
 ELICIT = ("elicit", "--questions", runs.SUMS)
 PARAPHRASED = {"temperature": 0.7, "top_p": 1.0, "top_k": 20, "repetition_penalty": 1.05, "add_special_tokens": True}
-THINKING = {"enable_thinking": True}
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +28,10 @@ def server() -> Iterator[Stub]:
     ("arguments", "n", "sent", "seed", "sampling"),
     [
         ("--seed 5 --set max_tokens=99", 20, {"max_tokens": 99, "top_k": 0}, 5, {"max_tokens": 99, "repairs": 2}),
-        ("--form json", 20, {"top_k": 0}, 0, {"body": {}}),
+        ("--form json --set body.kept=[1]", 20, {"top_k": 0, "kept": [1]}, 0, {"body": {"kept": [1]}}),
         ("--wording paraphrased", 20, PARAPHRASED, 20260517, {"repairs": 2}),
         ("--wording paraphrased --protocol samples --set top_p=0.9", 20, PARAPHRASED | {"top_p": 0.9}, 20260517, {}),
         ("--wording paraphrased --protocol topk", 4, PARAPHRASED, 20260517, {"repairs": 0}),
-        (
-            f"--set body.chat_template_kwargs={json.dumps(THINKING, separators=(',', ':'))}",
-            20,
-            {"chat_template_kwargs": THINKING},
-            0,
-            {"body": {"chat_template_kwargs": THINKING}},
-        ),
     ],
 )
 def test_an_option_reaches_the_server_and_the_record_and_a_journal_is_replayed(
@@ -65,31 +57,19 @@ def test_an_option_reaches_the_server_and_the_record_and_a_journal_is_replayed(
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
 
 
-LENGTH = {"message": {"content": None}, "finish_reason": "length"}
-
-
 @pytest.mark.parametrize(
-    ("server", "arguments", "status", "told"),
+    ("reason", "content", "told"),
     [
-        ({"choice": {"finish_reason": "made_up"}}, (), 0, "whose replies count as whole: 'made_up' 20."),
-        (
-            {"choice": LENGTH},
-            (),
-            0,
-            "still reasoning, and have no answer: 20. In a new folder, give more room",
-        ),
-        ({"refused": {"budget"}}, ("--set", "body.budget=9"), 2, "Leave out what it refuses: --set body.budget"),
+        ("made_up", "Answer: 7\nConfidence: 80%", "whose replies count as whole: 'made_up' 20."),
+        ("length", None, "still reasoning, and have no answer: 20. In a new folder, give more room"),
     ],
 )
-def test_what_is_odd_about_replies_is_told_once(
-    tmp_path: Path, server: dict[str, Any], arguments: tuple[str, ...], status: int, told: str
-) -> None:
+def test_what_is_odd_about_replies_is_told_once(tmp_path: Path, reason: str, content: str | None, told: str) -> None:
     with Stub() as stub:
-        vars(stub).update(server)
-        asked = (*ELICIT, "--limit", 4, "--out", tmp_path / "run", "--base-url", stub.url, "--model", "stub")
-        result = direag(*asked, *arguments)
-    assert result.exit_code == status, result.output
-    assert ("20 generations" in result.stdout) is (status == 0)
+        stub.choice = {"message": {"content": content}, "finish_reason": reason}
+        result = direag(*ELICIT, "--limit", 4, "--out", tmp_path, "--base-url", stub.url, "--model", "stub")
+    assert result.exit_code == 0, result.output
+    assert "20 generations" in result.stdout
     assert result.stderr.count(told) == 1
 
 
@@ -103,10 +83,8 @@ HERE = ("--base-url", "http://127.0.0.1:1/v1")
         ("", ["--model", "m", "--replay", "x"], "saw no engine, or several"),
         ("", HERE, "saw no --model"),
         ("", [*HERE, "--model", "m", "--set", "reproducible=true"], "was not started here"),
-        ("", ["--model", "m", "--set", "body.messages=[]"], "sampling body.messages: saw a field that the run fills"),
         ("", ["--model", "m", "--set", "temprature=1"], "temprature"),
         ("", ["--model", "m", "--set", "temperature=warm"], "saw 'warm'"),
-        ("", ["--model", "m", "--vllm-python", "p", "--vllm-args", "--api-key sk-1"], "saw --api-key"),
         ("", ["--model", "m", "--vllm-python", "p", "--vllm-args", "--dtype 'half"], "expected paired quotation marks"),
         ("", ["--model", "m", "--form", "json", "--wording", "paraphrased"], "released code have no JSON form"),
         *(

@@ -1,9 +1,11 @@
 """What goes wrong during a run, and that nothing is lost or asked twice for it."""
 
+import random
 import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,13 @@ from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
 N = 10
+CLIENT = """
+import sys
+from tests.elicitation import runs
+url, folder, n, *policy = sys.argv[1:]
+settings = {"policy": runs.policy(), "sampling": runs.ONCE} if policy else {}
+runs.ask(int(n), runs.chat(url), folder, concurrency=4, **settings)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +93,7 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, number: signal.S
         typed = ["elicit", "--questions", str(runs.SUMS), "--limit", "20", "--out", str(folder), "--base-url", stub.url]
         command = [*typed, "--model", "stub", "--concurrency", "2"]
         client = runs.start("from bayes_direag.cli import app; app()", *command)
-        runs.wait_for_generations(folder, 8)
+        runs.wait_for_generations(folder, 8, client)
         client.send_signal(number)
         _, error = client.communicate(timeout=30)
         assert (client.returncode, error.splitlines()[-1][:20]) == (status, b"direag: interrupted;")
@@ -100,4 +109,28 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, number: signal.S
     ("n", "kills", "by_policy"), [(20, 1, False), (30, 1, True), pytest.param(250, 20, False, marks=pytest.mark.slow)]
 )
 def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int, by_policy: bool) -> None:
-    runs.kill_and_resume(tmp_path / "run", n, kills, by_policy=by_policy)
+    folder = tmp_path / "run"
+    draw, kept = random.Random(kills), set[int]()
+    settings: dict[str, Any] = {"policy": runs.policy(), "sampling": runs.ONCE} if by_policy else {}
+    with Stub(delay=0.02, garbage=0.2) as stub:
+        for kill in range(kills + 1):
+            stub.answered.clear()
+            if kill < kills:
+                client = runs.start(CLIENT, stub.url, str(folder), str(n), *["policy"] * by_policy)
+                runs.wait_for_generations(folder, len(kept) + 1, client)
+                time.sleep(draw.uniform(0, 0.1 if by_policy else 0.4))
+                client.kill()
+                client.communicate(timeout=10)
+                assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
+            else:
+                stub.delay = 0
+                runs.ask(n, runs.chat(stub.url), folder, **settings)
+            assert not kept & set(stub.answered)
+            assert kept < set(runs.seeds(folder))
+            kept = set(runs.seeds(folder))
+    sessions = runs.manifest(folder)["sessions"]
+    assert [session["outcome"] for session in sessions] == ["killed"] * kills + ["complete"]
+    assert all(session["engine"]["server_version"] for session in sessions)
+    runs.ask(n, runs.canned(0.2), folder.with_name("undisturbed"), **settings)
+    assert sorted(runs.seeds(folder)) == sorted(runs.seeds(folder.with_name("undisturbed")))
+    assert runs.observations(folder) == runs.observations(folder.with_name("undisturbed"))
