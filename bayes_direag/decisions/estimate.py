@@ -20,9 +20,8 @@ from scipy.special import ndtri, stdtrit
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.drift import Drift
-from bayes_direag.errors import DirEAGError
 from bayes_direag.model.equations import Parameters, Reports
-from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select
+from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select, tails
 
 #: How often noise is drawn for each posterior draw.
 _REPEATS = 20
@@ -66,9 +65,7 @@ class Estimate:
 
         Raises DirEAGError if ``interval_level`` is out of range.
         """
-        if not 0 < interval_level < 1:
-            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
-        tails = np.array([1 - interval_level, 1 + interval_level]) / 2
+        quantiles = np.array(tails(interval_level))
         (n_labels, m), (n_answers, n) = labelled, new
         least = 1 / (n_labels + 2)
 
@@ -85,13 +82,16 @@ class Estimate:
             variance, of_benefit = (1 / m + 1 / n) * variances[:, 0]
             held = np.clip(accuracy, least, 1 - least)
             worth = held * (1 - held) / variance
-            ends = _wilson(accuracy, worth, ndtri(tails)), benefit + stdtrit(max(m - 1, 1), tails) * np.sqrt(of_benefit)
+            ends = (
+                _wilson(accuracy, worth, ndtri(quantiles)),
+                benefit + stdtrit(max(m - 1, 1), quantiles) * np.sqrt(of_benefit),
+            )
         else:  # posteriors count every label, so clusters widen them here
             spread = (means - means.mean(axis=1, keepdims=True)) * np.sqrt(n_labels / m)
             noise = [rng.standard_normal((_REPEATS, means.shape[1])) * np.sqrt(each / n) for each in variances]
             accuracies, benefits = means.mean(axis=1)[:, None, None] + spread[:, None] + np.stack(noise)
             worth = accuracy * (1 - accuracy) / accuracies.var()
-            ends = np.quantile(accuracies.clip(0, 1), tails), np.quantile(benefits, tails)
+            ends = np.quantile(accuracies.clip(0, 1), quantiles), np.quantile(benefits, quantiles)
         (low, high), (benefit_low, benefit_high) = (pair.tolist() for pair in ends)
         figures = float(accuracy), low, high, float(benefit), benefit_low, benefit_high
         return cls(*figures, interval_level, n_labels, n_answers, float(worth), drift)

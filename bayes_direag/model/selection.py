@@ -331,6 +331,13 @@ def final_distribution(
     return np.asarray(states)
 
 
+def tails(interval_level: float) -> tuple[float, float]:
+    """Return the quantiles that an interval ends at; raise DirEAGError if its level is out of range."""
+    if not 0 < interval_level < 1:
+        raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+    return (1 - interval_level) / 2, (1 + interval_level) / 2
+
+
 def predict(
     reports: Reports, parameters: Parameters, final: Recalibration, interval_level: float
 ) -> dict[str, Shaped[np.ndarray, " problem"]]:
@@ -338,8 +345,7 @@ def predict(
 
     Raises DirEAGError if ``interval_level`` is out of range.
     """
-    if not 0 < interval_level < 1:
-        raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+    ends = tails(interval_level)
 
     def of_piece(states: States) -> dict[str, Shaped[np.ndarray, " problem"]]:
         selection = select(states)
@@ -347,8 +353,7 @@ def predict(
         mean = confidence.mean(axis=0)
         columns = {"candidate": selection.candidate, "probability": mean}
         if len(confidence) > 1:
-            tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
-            low, high = np.quantile(confidence, tails, axis=0)
+            low, high = np.quantile(confidence, ends, axis=0)
             columns |= {
                 "probability_low": low,
                 "probability_high": high,
