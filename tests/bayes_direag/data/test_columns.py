@@ -165,12 +165,7 @@ def test_a_column_given_to_a_field_is_of_no_optional_one() -> None:
 
 def test_a_column_of_groups_is_enough(tmp_path: Path) -> None:
     rows = [{"problem_id": name, "group": "g", "answer": n, "confidence": 60 + n} for name in "ab" for n in range(3)]
-    frame, path = pd.DataFrame(rows), tmp_path / "o"
-    expected = Observations.from_frame(frame, answers="numeric")
-    assert expected.groups == ("g", "g", "g")
-    for write in (frame.to_csv, frame.to_parquet):
-        write(path, index=False)
-        assert Observations.read(path, "numeric").fingerprint == expected.fingerprint
+    assert read_alike(pd.DataFrame(rows).assign(gold_answer=1), tmp_path).groups == ("g", "g", "g")
 
 
 def test_other_forms_of_groups_and_what_is_none() -> None:
@@ -221,11 +216,13 @@ def test_cells_with_semicolons_or_tabs_between_them(tmp_path: Path, delimiter: s
         assert Observations.read(path, None, columns).fingerprint == expected.fingerprint
 
 
-def test_columns_may_be_named_by_numbers() -> None:
-    table = pd.DataFrame([["a", 0, "5", 90, "5"], ["b", 0, "6", 80, "5"]])
+def test_columns_may_be_named_by_numbers_and_levels_are_names_that_are_numbered_as_they_appear(tmp_path: Path) -> None:
+    table = pd.DataFrame([["a", "small", "5", 90, "5"], ["a", "large", "6", 80, "5"], ["b", "large", "5", 70, "5"]])
     found = Observations.from_frame(table, question=0, level=1, answer=2, confidence=3, gold=4)
     named = table.set_axis(["problem_id", "level", "answer", "confidence", "gold_answer"], axis=1)
-    assert found.fingerprint == Observations.from_frame(named).fingerprint
+    assert found.fingerprint == read_alike(named, tmp_path).fingerprint
+    assert found.level_names == ("small", "large")
+    np.testing.assert_allclose(found.confidence, [[0.9, 0.8], [np.nan, 0.7]])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from pyarrow import parquet
 
-from bayes_direag import LikelihoodData, Observations, cross_fit
+from bayes_direag import LikelihoodData, Observations
 from bayes_direag.data import tables
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import table_of_records
@@ -148,6 +148,14 @@ def test_every_number_passes_one_conversion(tmp_path, scale, stated, percent):
         assert found.candidates == (("5.1",), ("5.1",)), door
 
 
+@pytest.mark.parametrize("door", ["frame", "CSV", "Parquet of reports"])
+def test_flags_may_be_whole_floats(tmp_path, door):
+    said = {"records of questions": (True, None, False, None), door: (1.0, np.nan, 0.0, np.nan)}
+    rows = {by: [row | {"correct": flag} for row, flag in zip(ROWS, said[by], strict=True)] for by in said}
+    expected, found = (DOORS[by](rows[by], tmp_path / "o", Columns()) for by in said)
+    assert found.fingerprint == expected.fingerprint
+
+
 def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
     """Return the error of rows; None if this door cannot hold them."""
     try:
@@ -166,7 +174,7 @@ def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
         *(("level", value) for value in (None, -1, 1.5, 2**50, "x", True, [1])),
         *(("answer", value) for value in (True, ["9"], {"a": 1})),
         *(("confidence", value) for value in (100.5, -1, "high", "1_0", float("inf"), True, [1], "x" * 5000)),
-        *(("weight", value) for value in ("50%", "1_0")),
+        *(("weight", value) for value in (-1, float("inf"), "much", True, "50%", "1_0")),
         *(("correct", value) for value in ("yes", 2, [1])),
         *((field, value) for field in ("level_name", "gold_answer", "cluster") for value in ([1], {"a": 1}, True)),
         *((field, HALF) for field in ("problem_id", "answer", "level_name", "gold_answer", "cluster")),
@@ -208,8 +216,11 @@ def last(**values: object) -> Rows:
     [
         ([*WITHOUT_NAMES[:3], WITHOUT_NAMES[3] | {"level": 0}], DOORS, 4,
          "level: this level occurs twice in the question; saw 0.*level='model,prompt'"),
+        ([], ["records of reports"], None, "there are no questions; expected at least one"),
         (last(gold_answer="8"), OF_REPORTS, 4, "gold_answer: question 'q' has '7' in an earlier row; saw '8'"),
         (last(cluster="d"), OF_REPORTS, 4, "cluster: question 'q' has 'c' in an earlier row; saw 'd'"),
+        ([row | {"weight": 1 + k // 3} for k, row in enumerate(ROWS)], OF_REPORTS, 4,
+         r"weight: question 'q' has 1(\.0)? in an earlier row; saw 2"),
         ([ROWS[0] | {"confidences": "=1+1"}, *ROWS[1:]], IN_RECORDS, 1,
          r"confidences: this value cannot be used; saw '=1\+1'; expected"),
         ([ROWS[0] | {"confidences": {"number": 50}}, *ROWS[1:]], IN_RECORDS, 1,
@@ -264,11 +275,6 @@ def test_frames_of_types_that_arrow_lacks():
     for name, values in {"confidence": [1j] * 4, "answer": pd.period_range("2020", periods=4)}.items():
         with pytest.raises(ObservationError, match=f"line 1, field {name}: this value cannot be used .*; saw "):
             Observations.from_frame(frame.assign(**{name: values}))
-
-
-def test_no_records_are_no_questions():
-    with pytest.raises(ObservationError, match="there are no questions; expected at least one"):
-        Observations.from_records([])
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
@@ -348,18 +354,6 @@ def test_columns_of_any_type(tmp_path):
         assert (again.fingerprint, again.level_names) == (plainly.fingerprint, ("a", "b"))
 
 
-def test_flags_may_be_whole_floats(tmp_path):
-    table = rows(3, correct=[1.0, 0.0, np.nan]).drop(columns="gold_answer")
-    table.to_csv(tmp_path / "o.csv", index=False)
-    table.to_parquet(tmp_path / "o.parquet")
-    for found in (
-        Observations.from_frame(table),
-        *(Observations.read(tmp_path / f"o.{s}") for s in ("csv", "parquet")),
-    ):
-        assert found.correct[:, 0].tolist() == [True, False, False]
-        assert found.labelled.tolist() == [True, True, False]
-
-
 def test_a_file_that_claims_to_be_much_larger_is_not_read(tmp_path, monkeypatch):
     """Runs of one value take no room in Parquet."""
     table = pyarrow.table({name: pyarrow.array([value] * 60_000) for name, value in ROWS[0].items()})
@@ -402,9 +396,8 @@ def test_what_is_no_frame_is_named(given, says):
 def test_other_objects_are_named(partial, tmp_path, monkeypatch, request):
     if request.config.getoption("jaxtyping_packages"):
         pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
-    for function in (cross_fit, LikelihoodData.of):
-        with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
-            function(rows())
+    with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
+        LikelihoodData.of(rows())
     with pytest.raises(DirEAGError, match="of several in one text: level='model,prompt'"):
         Observations.from_frame(rows(), level=["level", "prompt"])
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -19,7 +19,6 @@ GOOD = {
     "gold_answer": "9",
     "observations": [{"level": 0, "answer": "9", "confidence": 80}, {"level": 1, "answer": None, "confidence": 5}],
 }
-CSV = "problem_id,level,answer,confidence\na,0,9,80\na,1,8,20\n"
 
 
 def written(tmp_path, *lines):
@@ -153,10 +152,9 @@ def test_json_lines_keep_further_fields(tmp_path):
 
 def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path):
     path = tmp_path / "windows"
-    path.write_bytes(b"\xef\xbb\xbf" + (json.dumps(GOOD) + "\r\n").encode())
-    assert [question.problem_id for question in read_questions(path)] == ["a"]
-    path.write_bytes(b"\xef\xbb\xbf" + CSV.replace("\n", "\r\n").encode())
-    assert [question.problem_id for question in read_questions(path)] == ["a"]
+    for lines in ([json.dumps(GOOD)], ["problem_id,level,answer,confidence", "a,0,9,80", "a,1,8,20"]):
+        path.write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
+        assert [question.problem_id for question in read_questions(path)] == ["a"]
 
 
 QUESTIONS = [
@@ -188,7 +186,6 @@ def test_what_is_written_is_read_again_by_its_content(tmp_path, suffix):
     assert Observations.read(path).fingerprint == Observations.from_questions(QUESTIONS).fingerprint
 
 
-SUFFIXES = (".csv", ".jsonl", ".parquet")
 TABLE = pd.DataFrame(
     {
         "problem_id": pd.Series(["1", "a,b", 'say "ü"/½\nagain', "d"], dtype="str"),
@@ -213,7 +210,7 @@ def read(path: Path) -> pd.DataFrame:
             return pd.read_parquet(path)
 
 
-@pytest.mark.parametrize("suffix", [*SUFFIXES, ".CSV", ".JsonL"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".CSV", ".JsonL"])
 def test_a_table_comes_back_to_the_last_digit(tmp_path, suffix):
     path = tmp_path / f"table{suffix}"
     write_table(TABLE, path)

@@ -45,17 +45,6 @@ def test_scattered_rows_are_put_together(shuffle):
     assert found.fingerprint == first.select(np.array([*map(first.problem_id.index, names)])).fingerprint
 
 
-def test_levels_may_be_names_of_which_nothing_is_said(tmp_path):
-    """They are numbered as they appear."""
-    rows = pd.DataFrame({"problem_id": ["q", "q", "r"], "level": ["small", "large", "large"]})
-    rows = rows.assign(answer="7", gold_answer="7", confidence=[90, 80, 70])
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    rows.to_parquet(tmp_path / "rows.parquet")
-    for read in (Observations.read(tmp_path / "rows.csv"), Observations.read(tmp_path / "rows.parquet")):
-        assert read.level_names == ("small", "large")
-        np.testing.assert_allclose(read.confidence, [[0.9, 0.8], [np.nan, 0.7]])
-
-
 def test_cells_of_any_length_and_lines_are_read(tmp_path):
     path = tmp_path / "table.csv"
     rows = [f'a,0,9,80,"{"x" * 200_000}"', 'b,0,"9\n",80,"of two\nlines"', "", "c,0,007,80,"]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayes_direag import DirEAG, Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset, simulate_observations
-from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import cross_fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
@@ -120,19 +120,6 @@ def test_folds_leave_weight_zero_out_and_the_estimator_takes_weights(questions, 
     for weight, said in (([1.0, -1.0], "expected a finite number from 0 for each"), ([0.0] * 60, "saw zero for every")):
         with pytest.raises(DirEAGError, match=said):
             DirEAG().fit(questions, sample_weight=weight)
-
-
-@pytest.mark.parametrize("weight", [-1, float("inf"), "much", True])
-def test_what_is_no_weight(weight: object) -> None:
-    report = {"level": 0, "answer": 5, "confidence": 50}
-    rows = [{"problem_id": "a", "gold_answer": 5, "weight": weight, **report}]
-    records = [{"problem_id": "a", "weight": weight, "observations": [report]}]
-    for read in (lambda: Observations.from_frame(pd.DataFrame(rows)), lambda: Observations.from_records(records)):
-        with pytest.raises(ObservationError, match=r"weight: this value cannot be used.*expected a number from 0"):
-            read()
-    two = pd.DataFrame([rows[0] | {"level": k, "weight": k} for k in (1, 2)])
-    with pytest.raises(ObservationError, match="weight: question 'a' has 1"):
-        Observations.from_frame(two, answers="numeric")
 
 
 @pytest.mark.slow
