@@ -12,11 +12,6 @@ from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import one_line, refuse, succeed
 
 
-@pytest.fixture(scope="module")
-def expected(fitted, questions) -> pd.DataFrame:
-    return Fit.load(fitted[0]).predict(Observations.read(questions, "numeric"))
-
-
 def test_only_the_surest_are_answered(tmp_path, fitted):
     labelled, new, target = (tmp_path / name for name in ("labelled.jsonl", "new.jsonl", "p.csv"))
     simulate_observations(200, seed=77).write(labelled)
@@ -33,8 +28,8 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "given")
 
 
-def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):
-    path = tmp_path / "predictions.csv"
+def test_a_row_a_question_in_order(tmp_path, fitted, questions):
+    path, expected = tmp_path / "p.csv", Fit.load(fitted[0]).predict(Observations.read(questions, "numeric"))
     assert "81 questions, 1 of them unanswered." in succeed("predict", fitted[0], questions, "--out", path)
     table = pd.read_csv(path, dtype={"problem_id": "str", "answer": "str", "answer_as_given": "str"})
     pd.testing.assert_frame_equal(table, expected, check_exact=True)

@@ -77,12 +77,9 @@ class TestFiles:
             assert len(said) == 1 + (11 if batch == 6 else 1)
             assert "predicted 62 questions, " in said[-1]
 
-    def test_a_folder_is_one_table_and_a_posterior_has_its_intervals(self, tmp_path, nuts, observations):
-        (tmp_path / "in").mkdir()
-        for number in range(2):
-            observations.select(slice(31 * number, 31 * number + 31)).write(tmp_path / "in" / f"{number}.parquet")
-        predict_file(nuts, tmp_path / "in", tmp_path / "p.parquet", interval_level=0.5)
-        expected = nuts.predict(observations, interval_level=0.5)
+    def test_a_folder_is_one_table_and_a_posterior_has_its_intervals(self, tmp_path, nuts, folder, panel):
+        predict_file(nuts, folder, tmp_path / "p.parquet", interval_level=0.5)
+        expected = nuts.predict(panel, interval_level=0.5)
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, rtol=1e-14)
 
     @pytest.mark.parametrize(

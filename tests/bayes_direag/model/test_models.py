@@ -16,7 +16,6 @@ from numpyro.infer.util import log_density
 from numpyro.optim import Adam
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import penalised_loss
@@ -28,6 +27,7 @@ from bayes_direag.model.real_line import Raw, evaluated, on_real_line, parameter
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
+from tests.bayes_direag.data.questions import question
 
 MODELS = {
     "paper": preset("paper"),
@@ -146,7 +146,7 @@ def test_the_loss_of_the_release_is_the_printed_one(variant, labelled: Observati
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_value_and_gradient_are_finite_however_far_out(settings: Preset, sign: int, labelled: Observations) -> None:
     """Also where a question has no report, and in rows that only fill up."""
-    nothing = Question(problem_id="silent", gold_answer="3", observations=(Observation(level=0, answer=None),))
+    nothing = question("silent", None, gold_answer="3")
     together = Observations.from_questions([*labelled.questions[:20], nothing], answers="numeric")
     data = some_data(together.align(labelled.level_names) if together.n_levels != 5 else together, settings).padded(30)
 
@@ -194,65 +194,65 @@ def numpyro_run(labelled: Observations) -> MCMC:
     return run
 
 
-class TestAnyNumPyroTool:
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def data(labelled: Observations) -> LikelihoodData:
-        return LikelihoodData.of(labelled)
+@pytest.fixture(scope="module")
+def data(labelled: Observations) -> LikelihoodData:
+    return LikelihoodData.of(labelled)
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def draws(nuts: Fit) -> dict[str, np.ndarray]:
-        kept = nuts.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=slice(20))
-        return {str(name): values.to_numpy() for name, values in kept.items()}
 
-    @pytest.mark.slow
-    def test_a_chain_goes_to_arviz_and_comes_back_as_a_fit(
-        self, numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
-    ) -> None:
-        """Log-likelihoods are those of the fit; predictions are those of the project's own sampler, but for noise."""
-        fit = Fit.from_draws(numpyro_run, labelled)
-        with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
-            tree = arviz_base.from_numpyro(numpyro_run, log_likelihood=True)
-        assert tree["posterior"]["share"].dims == ("chain", "draw", "level")
-        assert tree["observed_data"]["target"].to_numpy().tolist() == LikelihoodData.of(labelled).target.tolist()
-        np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
-        apart = np.abs(fit.predict(simulated)["support"] - nuts.predict(simulated)["support"])
-        assert (apart.max() < 0.08, apart.mean() < 0.02) == (True, True)
+@pytest.fixture(scope="module")
+def draws(nuts: Fit) -> dict[str, np.ndarray]:
+    kept = nuts.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=slice(20))
+    return {str(name): values.to_numpy() for name, values in kept.items()}
 
-    def test_prior_and_posterior_prediction(self, draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
-        prior = Predictive(bayes, num_samples=20)(jax.random.key(1), data.unlabelled)
-        after = Predictive(bayes, draws)(jax.random.key(1), data.unlabelled)
-        for drawn in (np.asarray(prior["target"]), np.asarray(after["target"])):
-            assert ((drawn >= -1) & (drawn < data.n_candidates)).all()
-        assert after["target"].shape == numpyro.infer.log_likelihood(bayes, draws, data)["target"].shape == (20, 80)
 
-    def test_a_weight_is_no_part_of_the_log_likelihood(
-        self, draws: dict[str, np.ndarray], data: LikelihoodData
-    ) -> None:
-        heavy = data.with_weight(3 * data.weight)
-        found, same = (numpyro.infer.log_likelihood(bayes, draws, own)["target"] for own in (heavy, data))
-        np.testing.assert_array_equal(found, same)
+@pytest.mark.slow
+def test_a_chain_goes_to_arviz_and_comes_back_as_a_fit(
+    numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
+) -> None:
+    """Log-likelihoods are those of the fit; predictions are those of the project's own sampler, but for noise."""
+    fit = Fit.from_draws(numpyro_run, labelled)
+    with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
+        tree = arviz_base.from_numpyro(numpyro_run, log_likelihood=True)
+    assert tree["posterior"]["share"].dims == ("chain", "draw", "level")
+    assert tree["observed_data"]["target"].to_numpy().tolist() == LikelihoodData.of(labelled).target.tolist()
+    np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
+    apart = np.abs(fit.predict(simulated)["support"] - nuts.predict(simulated)["support"])
+    assert (apart.max() < 0.08, apart.mean() < 0.02) == (True, True)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation])
-    def test_any_guide_and_optimiser(self, guide: type, data: LikelihoodData) -> None:
-        svi = SVI(bayes, guide(bayes), Adam(0.05), Trace_ELBO())
-        losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
-        assert losses[-10:].mean() < losses[:10].mean()
 
-    def test_a_drawing_names_its_plates_and_sites(self, data: LikelihoodData) -> None:
-        with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
-            relations = numpyro.infer.inspect.get_model_relations(bayes, (data,))
-        assert {"weight_base_decentered", "vote_decentered"} <= set(relations["plate_sample"]["level"])
-        assert relations["plate_sample"]["problem"] == relations["observed"] == ["target"]
+def test_prior_and_posterior_prediction(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
+    prior = Predictive(bayes, num_samples=20)(jax.random.key(1), data.unlabelled)
+    after = Predictive(bayes, draws)(jax.random.key(1), data.unlabelled)
+    for drawn in (np.asarray(prior["target"]), np.asarray(after["target"])):
+        assert ((drawn >= -1) & (drawn < data.n_candidates)).all()
+    assert after["target"].shape == numpyro.infer.log_likelihood(bayes, draws, data)["target"].shape == (20, 80)
+
+
+def test_a_weight_is_no_part_of_the_log_likelihood(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
+    heavy = data.with_weight(3 * data.weight)
+    found, same = (numpyro.infer.log_likelihood(bayes, draws, own)["target"] for own in (heavy, data))
+    np.testing.assert_array_equal(found, same)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation])
+def test_any_guide_and_optimiser(guide: type, data: LikelihoodData) -> None:
+    svi = SVI(bayes, guide(bayes), Adam(0.05), Trace_ELBO())
+    losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
+    assert losses[-10:].mean() < losses[:10].mean()
+
+
+def test_a_drawing_names_its_plates_and_sites(data: LikelihoodData) -> None:
+    with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
+        relations = numpyro.infer.inspect.get_model_relations(bayes, (data,))
+    assert {"weight_base_decentered", "vote_decentered"} <= set(relations["plate_sample"]["level"])
+    assert relations["plate_sample"]["problem"] == relations["observed"] == ["target"]
 
 
 @each_model
 def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> None:
-    n, said = 4000, (("a", 0.8), ("b", 0.8), ("a", 0.8))
-    votes = tuple(Observation(level=k, answer=own, confidence=100 * stated) for k, (own, stated) in enumerate(said))
-    one = Observations.from_questions([Question(problem_id="q", gold_answer="a", observations=votes)], answers="text")
+    n, said = 4000, (("a", 80), ("b", 80), ("a", 80))
+    one = Observations.from_questions([question("q", *said, gold_answer="a")], answers="text")
     data = some_data(one, settings)
     raw = some_raw(settings, data)
     many = data.select(np.zeros(n, int)).unlabelled
