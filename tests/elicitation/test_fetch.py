@@ -52,17 +52,13 @@ def try_to_load_from_cache(name, file, revision):
 class HfApi:
     def model_info(self, name, revision, files_metadata):
         if LOST:
-            raise LOST_ERROR[LOST]("lost")
+            raise eval(LOST)("lost")
         sizes = [("model-1.safetensors", 15.23e9), ("consolidated.safetensors", 15e9), ("config.json", 99)]
         return Of(sha=revision or {revision!r}, gated=GATED, siblings=[Of(rfilename=n, size=s) for n, s in sizes])
 
     def auth_check(self, name):
         if TOKEN != "good":
             raise errors.GatedRepoError("gated")
-
-LOST_ERROR = {{
-    "repository": errors.RepositoryNotFoundError, "revision": errors.RevisionNotFoundError, "network": OSError
-}}
 
 def snapshot_download(name, revision, ignore_patterns=(), local_files_only=False):
     path = FOLDER / (revision or {revision!r})
@@ -152,9 +148,9 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
         ({"free": 15e9}, {}, r"saw 15\.0 GB free on the disk of .*cache; expected 15\.2 GB for its files"),
         ({"gated": True}, {}, "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
         ({"gated": True, "token": "bad"}, {}, r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
-        ({"lost": "repository"}, {}, "there is no such model, or HF_TOKEN does not open it"),
-        ({"lost": "revision"}, {}, "there is no revision"),
-        ({"lost": "network"}, {}, r"the hub cannot be reached \(OSError: lost\), and the model was not downloaded"),
+        ({"lost": "errors.RepositoryNotFoundError"}, {}, "there is no such model, or HF_TOKEN does not open it"),
+        ({"lost": "errors.RevisionNotFoundError"}, {}, "there is no revision"),
+        ({"lost": "OSError"}, {}, r"the hub cannot be reached \(OSError: lost\), and the model was not downloaded"),
         ({}, {"source": "./models/mine"}, r"--model \./models/mine: saw no such folder"),
         ({}, {"fetcher": "/bin/echo"}, "of /bin/echo; expected where the model is"),
         ({}, {"arguments": "--tensor-parallel-size two"}, "--vllm-args --tensor-parallel-size: saw 'two'"),
@@ -185,7 +181,7 @@ def test_what_can_be_served_is_fetched_once(machine: Machine, state: dict[str, A
     machine.set(**state)
     asyncio.run(machine.server(arguments=arguments).fetch())
     assert machine.downloaded() == [REVISION]
-    machine.set(**state | {"lost": "network"})  # what was fetched before will do
+    machine.set(**state | {"lost": "OSError"})  # what was fetched before will do
     again = machine.server(arguments=f"{arguments} --revision {REVISION}")
     fetched = asyncio.run(again.fetch())
     assert fetched is not None
@@ -200,7 +196,7 @@ def test_a_run_records_the_commit_and_goes_on_with_no_other(machine: Machine, mo
     manifest = runs.manifest(run)
     assert manifest["identity"]["server"] == {"revision": REVISION}
     assert manifest["sessions"][0]["engine"]["device"] == "Test GPU"
-    machine.set(lost="repository")  # nothing is left to ask, and the commit is known
+    machine.set(lost="errors.RepositoryNotFoundError")  # nothing is left to ask, and the commit is known
     assert json.loads(succeed(*asked))["asked"] == 0
     other = direag(*asked, "--vllm-args", f"--revision {'b' * 40}")
     assert f'server.revision: "{REVISION}" there, "bbb' in other.stderr

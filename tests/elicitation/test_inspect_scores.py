@@ -59,18 +59,14 @@ def fit(fitted: tuple[Path, str]) -> Path:
     return fitted[0]
 
 
-def evaluated(fit: Path, folder: Path) -> Any:
-    from inspect_ai.log import read_eval_log  # here, as it takes seconds to load where tests are collected
-
-    command = [sys.executable, "-c", EVALUATION, str(fit), str(folder)]
-    subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, capture_output=True)  # noqa: S603
-    (path,) = folder.glob("*.eval")
-    return read_eval_log(str(path))
-
-
 @pytest.mark.slow
 def test_the_fit_selects_the_answer_of_a_sample(fit: Path, tmp_path: Path) -> None:
-    log = evaluated(fit, tmp_path)
+    from inspect_ai.log import read_eval_log  # here, as it takes seconds to load where tests are collected
+
+    command = [sys.executable, "-c", EVALUATION, str(fit), str(tmp_path)]
+    subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, capture_output=True)  # noqa: S603
+    (path,) = tmp_path.glob("*.eval")
+    log: Any = read_eval_log(str(path))
     assert log.status == "success"
     (found,) = log.reductions
     five, seven, none = found.samples

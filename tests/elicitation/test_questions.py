@@ -28,10 +28,6 @@ SVAMP = [
 DIGITS = "a gold answer of very many digits: kept as published"
 
 
-def lines(*rows: object) -> str:
-    return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
-
-
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("question_cases.json").read_text("utf-8"))
 
 
@@ -69,13 +65,6 @@ def test_the_digest_is_of_ids_texts_gold_answers_and_order() -> None:
     sets = [(first, second), (second, first), *((one, second) for one in changed)]
     assert len({QuestionSet("sums", problems, "numeric").digest for problems in sets}) == 5
     assert QuestionSet("a", (replace(first, dataset="a"),), "text").digest == load_questions(SUMS, limit=1).digest
-
-
-def test_a_limit_reports_only_the_rows_it_reaches(tmp_path: Path) -> None:
-    path = tmp_path / "gsm8k.jsonl"
-    path.write_text(lines(GSM8K[0], "odd", GSM8K[1], "odd"))
-    limited = [load_questions(path, limit=n) for n in (1, 2, 9)]
-    assert [(len(one.problems), len(one.odd_rows)) for one in limited] == [(1, 0), (2, 1), (2, 2)]
 
 
 @pytest.mark.parametrize(

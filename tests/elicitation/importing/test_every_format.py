@@ -14,7 +14,7 @@ from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet
-from tests.elicitation.importing.logs_of_tools import LM_EVAL, evals_event, lines, of_tool, promptfoo_result, write
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, lines, of_tool, write
 
 
 def lm_eval(n: int, text: str) -> list[Any]:
@@ -39,6 +39,21 @@ def uqlm(n: int, text: str) -> list[Any]:
     return [{"data": {"responses": [text] * n, "prompts": [text] * n, "sampled_responses": [[text] * 3] * n}}]
 
 
+def promptfoo(n: int, text: str) -> list[Any]:
+    def result(name: int) -> dict[str, Any]:
+        test = {"vars": {"question": "2 + 3?"}, "assert": [{"type": "equals", "value": "5"}]}
+        asked = {"promptIdx": 0, "provider": {"id": "m", "label": ""}, "prompt": {"raw": "{{question}}", "label": "p"}}
+        return asked | {"testIdx": name, "testCase": test, "response": {"output": text}, "success": True}
+
+    return [{"results": {"results": [result(name) for name in range(n)]}}]
+
+
+def evals(n: int, text: str) -> list[Any]:
+    event = {"run_id": "r", "event_id": 0, "type": "sampling"}
+    said = [{"prompt": [{"content": text}], "sampled": [text]} for _ in range(n)]
+    return [event | {"sample_id": str(name), "data": data} for name, data in enumerate(said)]
+
+
 def observations(n: int, text: str) -> list[Any]:
     reports = [{"level": level, "answer": text, "confidence": 80, "raw_output": text} for level in range(3)]
     told = {"question": text, "gold_answer": "5", "observations": reports}
@@ -51,12 +66,8 @@ LOG_OF: dict[LogFormat, Callable[[int, str], list[Any]]] = {
     "inspect": inspect,
     "batch": batch,
     "uqlm": uqlm,
-    "promptfoo": lambda n, text: [
-        {"results": {"results": [promptfoo_result(name, 0, text, passes=True) for name in range(n)]}}
-    ],
-    "evals": lambda n, text: [
-        evals_event(str(name), "sampling", prompt=[{"content": text}], sampled=[text]) for name in range(n)
-    ],
+    "promptfoo": promptfoo,
+    "evals": evals,
     "transcripts": lambda n, text: [
         {"id": str(name), "text": text, "question": text, "gold_answer": "5", "model": text} for name in range(n)
     ],

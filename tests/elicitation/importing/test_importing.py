@@ -17,7 +17,7 @@ from bayes_direag.errors import DirEAGError, ObservationError
 from elicitation.importing.formats import LOG_FORMATS, LogFormat, import_logs
 from elicitation.questions import Problem, QuestionSet, load_questions
 from tests.elicitation import runs
-from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, lines, of_tool, reports, write
+from tests.elicitation.importing.logs_of_tools import LM_EVAL, LOGS, lines, of_tool, write
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("log_cases.json").read_text("utf-8"))
 
@@ -166,8 +166,9 @@ def test_runs_of_several_models_are_put_together(tmp_path: Path) -> None:
     together = import_logs("observations", files).questions
     alone = {name: read_questions(path) for name, path in files.items()}
     for place, question in enumerate(together):
-        expected = [(f"{name} {own[0]}", *own[1:]) for name in "ab" for own in reports(alone[name][place])]
-        assert reports(question) == expected
+        own = [(name, values(one)) for name in "ab" for one in alone[name][place].observations]
+        expected = [[f"{name} {level}", *others] for name, (level, *others) in own]
+        assert [values(one) for one in question.observations] == expected
         assert (question.gold_answer, question.model) == (alone["a"][place].gold_answer, "model-a, model-b")
         raw = [(one.model_extra or {})["raw_output"] for one in question.observations]
         assert raw[7] == (alone["b"][place].observations[2].model_extra or {})["raw_output"]
