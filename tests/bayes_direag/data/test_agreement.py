@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from bayes_direag.data.agreement import Agreement, agreement, comparisons
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, LevelError
+from tests.bayes_direag.data.questions import question
 
 
 def of(option: Sequence[Sequence[int]], level: Sequence[int] | None = None, n_options: int = 5) -> Agreement:
@@ -93,19 +94,9 @@ def test_a_panel_of_one_mind_says_nothing_of_its_levels() -> None:
     np.testing.assert_array_equal(of([[0, 0, 0]] * 30).score, 0)
 
 
-def questions(said: np.ndarray, names: str = "abc", start: int = 0, **of_reports: object) -> Observations:
-    records = [
-        {
-            "problem_id": f"q{number}",
-            "observations": [
-                {"level": level, "level_name": names[level], "answer": str(answer), "confidence": 70} | of_reports
-                for level, answer in enumerate(row)
-                if answer >= 0
-            ],
-        }
-        for number, row in enumerate(said.tolist(), start)
-    ]
-    return Observations.from_records(records, "numeric")
+def questions(said: np.ndarray, names: str = "abc", start: int = 0) -> Observations:
+    rows = [question(f"q{number}", *map(str, row)) for number, row in enumerate(said.tolist(), start)]
+    return replace(Observations.from_questions(rows, "numeric"), level_names=tuple(names))
 
 
 def test_further_questions_add_up_and_a_shared_one_counts_once() -> None:

@@ -81,7 +81,6 @@ def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
         ({"words": 101}, ".words", "saw 101; expected a number from 0 to 100"),
         ({"words": "sure"}, ".words", "Write confidences in percent"),
         ({"my words": 50}, "", "names (a letter, then letters, digits"),
-        ({"number": 50}, "", "stands here twice, and differs"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: str, said: str) -> None:

@@ -27,6 +27,7 @@ from bayes_direag.model.presets import PRESETS, preset
 from bayes_direag.model.real_line import in_box, parameter_sites, start_and_bounds
 from bayes_direag.model.settings import VARIANTS, Preset, Variant
 from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.data.questions import question
 
 RECORDED_SEED = 20260517
 
@@ -294,19 +295,11 @@ def test_weights(simulated: Observations) -> None:
 
 
 @pytest.mark.parametrize(
-    ("observation", "gold", "remedy"),
-    [
-        ({"said": "7", "confidence": 80.0}, "7", "an answer, and a confidence if its level states any: see whether"),
-        ({"answer": "7", "confidence": 80.0}, None, "Label some"),
-    ],
+    ("answer", "gold", "remedy"),
+    [(None, "7", "an answer, and a confidence if its level states any: see whether"), ("7", None, "Label some")],
 )
-def test_what_is_missing_is_named(
-    observation: dict[str, object], gold: str | None, remedy: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "observations.jsonl"
-    question = {"problem_id": "p", "gold_answer": gold, "observations": [{"level": 0} | observation]}
-    path.write_text(json.dumps(question))
-    unfit = Observations.read(path, answers="numeric")
+def test_what_is_missing_is_named(answer: str | None, gold: str | None, remedy: str) -> None:
+    unfit = Observations.from_questions([question("p", answer, gold_answer=gold)], "numeric")
     with pytest.raises(DirEAGError, match=remedy):
         likelihood_weights(np.ones((1, 1), bool), unfit, PRESETS["paper"])
 

@@ -11,10 +11,10 @@ from scipy.special import expit, log_expit, logit
 
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import logistic_regression
-from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
+from tests.bayes_direag.inference.test_recalibration import outcomes
 
 SETTINGS = RecalibrationSettings(scale=0.5)
 SHAPE = (4, 2500)
@@ -67,11 +67,6 @@ def exact(name: str, scale: float = 0.5, n_sides: int = 251) -> Exact:
         log_density += weight * log_expit((intercept + slope * logit(support)) * (1 if right else -1))
     density = np.exp(log_density - log_density.max())
     return Exact(intercept, slope, density / density.sum())
-
-
-def outcomes(support: np.ndarray, correct: np.ndarray, weight: np.ndarray | None = None) -> Outcomes:
-    """Make a batch of one."""
-    return Outcomes(support[None], correct[None], np.ones((1, len(support))) if weight is None else weight[None])
 
 
 @cache

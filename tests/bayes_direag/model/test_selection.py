@@ -266,11 +266,8 @@ def test_parameters_are_read_by_the_names_of_their_axes() -> None:
     found = Parameters.of_sites(sites, dims, n_signals=2)
     assert found.bias.tolist() == [[1, 1, 1], [2, 2, 2]]
     np.testing.assert_array_equal(found.slope, sites["slope"].transpose(0, 2, 1))
-    assert (found.prior_strength.tolist(), found.null_base.tolist(), found.null_gain.tolist()) == (
-        [1, 1],
-        [0, 0],
-        [1, 1],
-    )
+    neutral = found.prior_strength, found.null_base, found.null_gain
+    assert [values.tolist() for values in neutral] == [[1, 1], [0, 0], [1, 1]]
     assert found.sharpness is found.vote is found.vote_slope is found.label is None
 
 
