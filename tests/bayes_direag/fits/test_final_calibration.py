@@ -12,7 +12,7 @@ from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.settings import FitSettings, RecalibrationSettings
+from bayes_direag.model.settings import FitSettings
 from tests.bayes_direag import brute_force
 from tests.made_fits import TINY_SAMPLING
 
@@ -118,9 +118,6 @@ def test_clusters_are_split_whole(simulated: Observations) -> None:
     assert set(names) == set(np.array(simulated.problem_id)[own])
 
 
-def test_refusals(simulated: Observations) -> None:
-    for settings, said in (({"split": 5, "out_of_fold": 5}, "exclude each other"), ({"split": 1}, "at least 2 parts")):
-        with pytest.raises(ValueError, match=said):
-            RecalibrationSettings(**settings)
+def test_too_few_questions_for_the_parts_are_refused(simulated: Observations) -> None:
     with pytest.raises(DirEAGError, match="cannot deal 3 usable questions into 4 folds"):
         fit_map(simulated.select(np.flatnonzero(simulated.informative)[:3]), preset=SPLIT)

@@ -60,6 +60,7 @@ def test_the_label_tells_what_is_not_as_the_name_says() -> None:
         ("paper", None, {"eps": 0}, r"preset paper: eps: .* greater than 0; saw 0"),
         ("paper", None, {"recalibration": {"bins": 1}}, r"recalibration\.bins: Extra inputs"),
         ("bayes", None, {"recalibration": {"out_of_fold": 1}}, r"out_of_fold must be 0 .* or at least 2"),
+        ("paper", None, {"recalibration": {"split": 1}}, r"at least 2 parts"),
         ("bayes", None, {"recalibration": {"split": 5}}, r"split and out_of_fold exclude each other"),
     ],
 )
