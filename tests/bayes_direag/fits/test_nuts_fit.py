@@ -16,7 +16,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import FitSettings
+from bayes_direag.model.settings import FitSettings, Variant
 from tests.bayes_direag import brute_force
 from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING
 
@@ -197,14 +197,19 @@ def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> 
         assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
 
 
-def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequally(labelled: Observations) -> None:
-    """Of the variant with the fewest parameters, whose program is the smallest."""
-    fit = fit_nuts(labelled, preset=presets.preset("release", "count"), sampling=TINY_SAMPLING)
+@pytest.mark.parametrize("variant", ["count", pytest.param("confidence", marks=pytest.mark.slow)])
+def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequally(
+    labelled: Observations, variant: Variant
+) -> None:
+    """By default of the variant with the fewest parameters, whose program is the smallest."""
+    fit = fit_nuts(labelled, preset=presets.preset("release", variant), sampling=TINY_SAMPLING)
     assert fit.preset.is_weighted
     raw = arrays(fit.tree["unconstrained_posterior"])
-    assert set(raw) == {"weight_base", "prior_strength_base", "null_base_base"}
+    bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
+    assert len(raw) == (3 if variant == "count" else 6)
     for name, values in raw.items():
-        assert ((values > (-5 if name == "weight_base" else -8)) & (values < 3)).all()
+        low, high = bounds.get(name, (-8, 3))
+        assert ((values > low) & (values < high)).all()
     weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
     assert len(set(weight)) == 2
     priors = brute_force.log_priors(raw, "release", weight.sum())
