@@ -53,10 +53,15 @@ class Tally:
         self._slots_of_question = n_slots / max(n_questions, 1)
         self._judged: dict[int, list[tuple[Observation, bool | None]]] = {}  # whether it is right, by level
         self._settled_before, self._began = 0, time.monotonic()
+        self._seconds: float | None = None
 
     def begin(self) -> None:
         """Start the clock of this session."""
         self._settled_before, self._began = self.settled, time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._seconds = self.seconds
 
     def add_generation(self, entry: Entry) -> None:
         """Count a generation of this session."""
@@ -113,8 +118,8 @@ class Tally:
 
     @property
     def seconds(self) -> float:
-        """The duration of this session so far, without the start of the engine."""
-        return time.monotonic() - self._began
+        """The duration of this session so far, without the start and the end of the engine."""
+        return time.monotonic() - self._began if self._seconds is None else self._seconds
 
     @property
     def seconds_left(self) -> float | None:

@@ -284,6 +284,7 @@ class _Run:
     def close(self) -> None:
         """Record the results of the session in the manifest; a full disk does not replace an error of the session."""
         tally = self.tally
+        tally.end()
         tally.spending = None if self.adaptive is None else self.adaptive.spending(self.settled)
         self.manifest["counts"] = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
         self.manifest["levels"] = tally.levels

@@ -26,6 +26,7 @@ def refuse(_: ChatRequest) -> str:
 
 def test_a_run_writes_observations_that_the_core_reads(tmp_path: Path) -> None:
     summary = runs.ask(12, runs.canned(), tmp_path)
+    assert len({summary.seconds for _ in range(3)}) == 1, "the clock stands when a run has ended"
     found = Observations.read(tmp_path / "observations.jsonl")
     assert found.level_names == ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
     assert found.kind == "numeric"
