@@ -133,6 +133,15 @@ def test_ctrl_c_exits_130_and_leaves_no_file(tmp_path, fitted, observations, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_last_line_that_is_cut_off(tmp_path, observations):
+    path = tmp_path / "cut.jsonl"
+    path.write_text(observations.read_text()[:-30])
+    line = refuse("evaluate", path, "--out", tmp_path / "r")
+    assert f"{path}, line 80" in line
+    assert "cut off" in line
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_crash_is_told_apart_from_a_result_that_must_not_be_used(tmp_path, observations, monkeypatch):
     def crash(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of ours " + "x" * 10**6)

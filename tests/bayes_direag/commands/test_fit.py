@@ -80,6 +80,8 @@ def test_further_questions_tell_how_levels_agree(tmp_path, observations):
     agreement = Fit.load(tmp_path / "fit.nc").fitted.agreement
     for mine, whole in zip(agreement, known.with_agreement().agreement, strict=True):
         assert mine == pytest.approx(whole)
+    options = ("--unlabelled", rest, "--preset", "paper", "--out", tmp_path / "paper.nc")
+    assert "preset paper learns nothing from unlabelled questions" in refuse("fit", few, *options)
 
 
 def test_labels_that_cannot_be_used(tmp_path, observations, questions):

@@ -79,3 +79,5 @@ def test_what_cannot_be_asked(tmp_path, fitted, observations):
     assert "in the second place; expected FIT, then OBS" in swapped
     line = refuse("predict", fitted[0], observations, "--out", tmp_path / "p.xlsx")
     assert "saw the suffix '.xlsx'; expected one of .csv, .jsonl, .parquet" in line
+    column = ("--out", tmp_path / "p.csv", "--column", "levl=prompt")
+    assert "--column levl=prompt: expected FIELD=NAME" in refuse("predict", fitted[0], observations, *column)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from pyarrow import parquet
 
-from bayes_direag import LikelihoodData, Observations
+from bayes_direag import LikelihoodData, Observations, cross_fit
 from bayes_direag.data import tables
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import table_of_records
@@ -396,8 +396,9 @@ def test_what_is_no_frame_is_named(given, says):
 def test_other_objects_are_named(partial, tmp_path, monkeypatch, request):
     if request.config.getoption("jaxtyping_packages"):
         pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
-    with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
-        LikelihoodData.of(rows())
+    for function in (cross_fit, LikelihoodData.of):
+        with pytest.raises(DirEAGError, match="saw DataFrame; expected Observations"):
+            function(rows())
     with pytest.raises(DirEAGError, match="of several in one text: level='model,prompt'"):
         Observations.from_frame(rows(), level=["level", "prompt"])
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -210,7 +210,10 @@ class TestFile:
             ("policy", {"most": [1.5, "a"]}, "ValueError"),
             ("policy", {"stopped": {"method": "softmax", "eps": 0.1, "values": {}}}, "by softmax"),
             ("policy", {"unknown": 1}, "TypeError"),
+            ("parameters", {"prior_strength": [0.0]}, "parameters prior_strength are not 1 draws"),
             ("parameters", {"weight": [[1e308] * 5]}, "parameters weight are not 1 draws"),
+            ("recalibration", {"eps": 1e308}, "saw eps"),
+            (None, {"signals": []}, "are not 1 draws of 5 levels"),
             (None, {"format": "bayes-direag predictor"}, "expected bayes-direag policy 3"),
         ],
     )

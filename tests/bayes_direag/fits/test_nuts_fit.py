@@ -177,6 +177,12 @@ class TestPredictions:
         assert (silent["null_probability"], silent["n_candidates"], silent["n_used"]) == (1, 0, 0)
         assert table.drop("silent").notna().all(axis=None)
 
+    def test_parameters_are_medians_and_intervals_over_draws(self, nuts: Fit, natural) -> None:
+        rows = nuts.parameters().query("parameter == 'weight'")
+        weights = np.array([one["weight"] for one in natural])
+        np.testing.assert_allclose(rows[["median", "low", "high"]].T, np.quantile(weights, [0.5, 0.05, 0.95], axis=0))
+        np.testing.assert_allclose(rows["relative"], np.median(weights / weights.sum(axis=1, keepdims=True), axis=0))
+
 
 @pytest.mark.slow
 def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> None:

@@ -122,10 +122,18 @@ def test_the_optimum_is_that_of_an_independent_optimiser(settings: Preset, golde
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS)
-@pytest.mark.parametrize("name", ["asdiv_llama8b_10runs", "mmlu_pro_12models", "sciq_12models_judged"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda own: f"{own.name}-{own.variant}")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "asdiv_llama8b_10runs",
+        "commonsense_qa_5models_2prompts",
+        "mmlu_pro_12models",
+        "sciq_12models_judged",
+        "svamp_llama8b_10runs",
+    ],
+)
 def test_on_real_observations_too(name: str, settings: Preset, real_observations: Path) -> None:
-    """Runs of one model, and different models with and without labels; the parts of a model on the file above."""
     agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), settings)
 
 
