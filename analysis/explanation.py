@@ -30,7 +30,7 @@ from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model.selection import odds_against, supports, worth
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from analysis.scores.scoring import cluster_column
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import States, evaluate_samples

@@ -19,7 +19,7 @@ from analysis.scores.scoring import draw_columns
 from bayes_direag.commands.quality import voting_note
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import distribution, odds_against

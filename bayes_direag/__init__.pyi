@@ -19,9 +19,9 @@ from .model.models import paper as paper
 from .model.models import release as release
 from .model.presets import PRESETS as PRESETS
 from .model.presets import preset as preset
-from .model.real_line import in_box as in_box
 from .model.settings import Preset as Preset
 from .model.simulate import simulate_observations as simulate_observations
+from .model.unconstrained import without_bounds as without_bounds
 from .predictor import Predictor as Predictor
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "example_observations",
     "fit_map",
     "fit_nuts",
-    "in_box",
     "paper",
     "penalised_loss",
     "preset",
@@ -50,4 +49,5 @@ __all__ = [
     "release",
     "simulate_observations",
     "train_test",
+    "without_bounds",
 ]

@@ -12,8 +12,8 @@ import xarray as xr
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.container import map_posterior
 from bayes_direag.inference.map import Optimum
-from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.selection import Recalibration
@@ -79,7 +79,7 @@ def made_fit(
     """Return a MAP of these parameters, as if found with that gradient, and that many starts and optima."""
     settings = presets.preset(preset, variant)
     found = Optimum(
-        raw={},
+        unconstrained={},
         natural={name: np.asarray(value, float)[None] for name, value in given.items()},
         loss=np.array([0.5]),
         gradient=np.array([gradient]),

@@ -13,7 +13,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution

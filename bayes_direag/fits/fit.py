@@ -24,15 +24,14 @@ from bayes_direag.decisions.drift import Drift
 from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
+from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
 from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
-from bayes_direag.fits.trees import drawn_tree, fitted_rows, map_trees
 from bayes_direag.inference import recalibration
-from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import (
+from bayes_direag.inference.container import (
     columns_of,
     fitted_observations,
     label_names,
@@ -41,6 +40,7 @@ from bayes_direag.inference.posterior import (
     sampled_parameters,
     signal_names,
 )
+from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -62,7 +62,7 @@ Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted model: the container of :mod:`bayes_direag.inference.posterior`, with the group ``recalibration``.
+    """A fitted model: the container of :mod:`bayes_direag.inference.container`, with the group ``recalibration``.
 
     Parameters
     ----------
@@ -423,7 +423,7 @@ class Fit:
                 f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label "
                 "more."
             )
-        trees = map_trees(self.fitted, part != np.arange(_PARTS)[:, None], self.settings)
+        trees = map_fits(self.fitted, part != np.arange(_PARTS)[:, None], self.settings)
         askings = [Fit(tree).asking for tree in trees]
         return Replay(self.fitted, self.reports(self.fitted), part, askings, np.ones(len(self.level_names)))
 
@@ -512,7 +512,7 @@ class Fit:
         ----------
         draws
             A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
-            diagnostics), a tree of ArviZ, or the raw parameters by site, with leading axes chain and draw.
+            diagnostics), a tree of ArviZ, or the unconstrained parameters by site, with leading axes chain and draw.
         observations
             The questions that the model was conditioned on; of unlabelled ones only the agreement of the levels counts.
         preset
@@ -523,15 +523,15 @@ class Fit:
             Labelled questions that the model was not conditioned on, for the final calibration alone. By default it
             learns from the leave-one-out support of all.
         partial
-            Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.trees.fitted_rows`, with this
-            seed).
+            Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.containers.fitted_rows`, with
+            this seed).
         seed
             Seed of the final calibration, and of predictive draws.
 
         Raises
         ------
         DirEAGError
-            If a raw parameter is missing or has another shape, or no question is labelled and answered.
+            If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
         """
         settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
         return cls(drawn_tree(draws, observations, settings, apart), settings.preset.program)

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import dealt_folds, kept_apart
 from bayes_direag.fits.sources import takes_observations
-from bayes_direag.fits.trees import drawn_tree, fitted_rows, map_trees
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import fitted_to, learned_from
@@ -44,7 +44,7 @@ def fit_map(
         Further questions of the same levels. If they have labels, these are not looked at.
     partial
         Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
-        fewer reports (:mod:`bayes_direag.fits.trees`), and the share of its reports enters the final calibration.
+        fewer reports (:mod:`bayes_direag.fits.containers`), and the share of its reports enters the final calibration.
     seed
         Seed of the folds of an out-of-fold recalibration, and of the reports of copies; nothing else is random.
 
@@ -247,7 +247,7 @@ def fits_by(settings: FitSettings, observations: Observations, chosen: Bool[np.n
     if settings.method not in get_args(FitMethod):
         raise DirEAGError(f"there is no method {settings.method!r}; expected {' or '.join(get_args(FitMethod))}.")
     if settings.method == "map":
-        trees = map_trees(observations, chosen, replace(settings, sampling=None))
+        trees = map_fits(observations, chosen, replace(settings, sampling=None))
         return [Fit(tree, settings.preset.program) for tree in trees]
     observations = observations.with_agreement()
     return [_sampled(observations.select(np.flatnonzero(row)), settings) for row in chosen]

@@ -11,8 +11,9 @@ import xarray as xr
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import IDENTITY
 
-#: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``raw``: as sampled.
-ParameterScale = Literal["natural", "relative", "raw"]
+#: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``unconstrained``: as
+#: sampled.
+ParameterScale = Literal["natural", "relative", "unconstrained"]
 
 #: Predictions do not change if all of these are multiplied by one constant.
 SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
@@ -71,9 +72,9 @@ def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.
         A parameter of each signal or label is named with it, as ``slope[words]``. ``natural``: what the model names,
         those of its equations first, and the coefficients of a logistic final calibration. ``relative``: weight,
         prior_strength and null_base in units of the total weight, which the data identify (but see
-        :func:`parameter_table`). ``raw``: as they are sampled.
+        :func:`parameter_table`). ``unconstrained``: as they are sampled.
     """
-    if scale == "raw":
+    if scale == "unconstrained":
         return _tidy(tree["unconstrained_posterior"].to_dataset())
     natural = tree["posterior"].to_dataset()
     if scale == "relative":

@@ -16,7 +16,7 @@ from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.inference.posterior import require_format
+from bayes_direag.inference.container import require_format
 from bayes_direag.model.settings import FitMethod
 
 #: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.

@@ -1,8 +1,8 @@
-r"""The coordinates of NUTS under ``bayes``, in which the posterior is closer to a normal than in the raw parameters.
+r"""The coordinates of NUTS under ``bayes``, in which the posterior is closer to a normal than in its sites.
 
 Labels determine how the evidence for answers compares with that for the null, but hardly how the null's comes from its
-base :math:`B` and how much from doubt :math:`D`. In the raw parameters this is a curved ridge: a small bias with small
-weights, or a large one with large weights, or no doubt at all. With
+base :math:`B` and how much from doubt :math:`D`. In the sites this is a curved ridge: a small bias with small weights, or a
+large one with large weights, or no doubt at all. With
 
 .. math:: A = \sum_l u_l w_l \bar q, \qquad D = \sum_l u_l w_l (1 - \bar q), \qquad B = \frac{1}{K + 1} + \beta_0
 
@@ -22,11 +22,11 @@ import jax.numpy as jnp
 
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import WEIGHT_SPREAD, bayes
-from bayes_direag.model.real_line import Model, Raw
+from bayes_direag.model.unconstrained import Model, Unconstrained
 
 
-def to_raw(model: Model, data: LikelihoodData) -> Callable[[Raw], Raw]:
-    """Return the map from the coordinates of NUTS to the raw parameters.
+def to_unconstrained(model: Model, data: LikelihoodData) -> Callable[[Unconstrained], Unconstrained]:
+    """Return the map from the coordinates of NUTS to the unconstrained parameters.
 
     Under ``bayes`` entry ``bias`` of the coordinates holds v, and ``weight_centre`` holds r. Only the reports of the
     data are used. One report with a confidence of one half is added to each level.
@@ -40,7 +40,7 @@ def to_raw(model: Model, data: LikelihoodData) -> Callable[[Raw], Raw]:
     mean_logit = jnp.sum(logits * counts[None], axis=(1, 2)) / n_reports.sum()
     share = (weight / (1 + jnp.asarray(data.n_candidates))).sum() / weight.sum()
 
-    def map_to_raw(place: Raw) -> Raw:
+    def map_to_unconstrained(place: Unconstrained) -> Unconstrained:
         moved = place["weight_agreement"] * data.agreement + WEIGHT_SPREAD * place["weight_base_decentered"]
         weights = jnp.exp(data.of_columns(moved)) @ n_reports / (1 + weight.sum())
         log_base = jnp.log(share + jax.nn.softplus(place["null_base_base"]))
@@ -50,4 +50,4 @@ def to_raw(model: Model, data: LikelihoodData) -> Callable[[Raw], Raw]:
         centre = jnp.logaddexp(log_answers, log_doubt) - jnp.log(weights)
         return place | {"bias": log_answers - log_doubt - tilt, "weight_centre": centre}
 
-    return map_to_raw
+    return map_to_unconstrained

@@ -81,7 +81,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
 
-    The mean effective sample size of the raw parameters (``posterior``) determines the length of the smoothed tail.
+    The mean effective sample size of the parameters (``posterior``) determines the length of the smoothed tail.
 
     Parameters
     ----------

@@ -21,40 +21,42 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
-from bayes_direag.model.real_line import (
+from bayes_direag.model.settings import Preset
+from bayes_direag.model.unconstrained import (
     Model,
-    Raw,
+    Unconstrained,
     evaluated,
-    in_box,
     log_joint,
     n_searches,
     parameter_sites,
     prior_at_mode,
+    without_bounds,
 )
-from bayes_direag.model.settings import Preset
 
 #: Fewer questions or fits are padded to these numbers, since compiling for another shape takes longer than a fit.
 _LEAST_SIZE = 512
 _LEAST_BATCH = 32
 
 
-#: Near optima: their raw parameters by site, and their curvature.
-type _Start = tuple[Mapping[str, Float[Array | np.ndarray, "batch ..."]], Float[Array | np.ndarray, "batch raw raw"]]
+#: Near optima: their unconstrained parameters by site, and their curvature.
+type _Start = tuple[
+    Mapping[str, Float[Array | np.ndarray, "batch ..."]], Float[Array | np.ndarray, "batch parameter parameter"]
+]
 
 
 class Optimum(NamedTuple):
     """The optima of a batch of MAP fits."""
 
-    #: Raw parameters by site, each with a leading batch axis.
-    raw: Raw
+    #: Unconstrained parameters by site, each with a leading batch axis.
+    unconstrained: Unconstrained
     #: Natural parameters, likewise.
-    natural: Raw
+    natural: Unconstrained
     #: The penalised loss (:func:`penalised_loss`).
     loss: Float[Array | np.ndarray, "*batch"]
     #: Largest coordinate of its projected gradient.
     gradient: Float[Array | np.ndarray, "*batch"]
     #: An approximation to the Hessian of the loss, in the order of the sites' names.
-    curvature: Float[Array | np.ndarray, "*batch raw raw"]
+    curvature: Float[Array | np.ndarray, "*batch parameter parameter"]
     #: Steps of the search.
     n_steps: Int[Array | np.ndarray, "*batch"]
     #: Number of searches, of which this one ended lowest.
@@ -81,7 +83,7 @@ def map_estimates(
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
     model, (n_fits, n) = model_of(preset), weight.shape
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
-    start: _Start | None = None if near is None else (near.raw, near.curvature)
+    start: _Start | None = None if near is None else (near.unconstrained, near.curvature)
     if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
         start = _unknown(model, data, n_fits)
     batch = jax.tree.map(
@@ -97,23 +99,25 @@ def map_estimates(
 
 def _unknown(model: Model, data: LikelihoodData, n: int) -> _Start:
     """Return NaN in place of near optima: searches begin at the model's own start."""
-    raw = {
-        name: np.full((n, *site.shape), np.nan) for name, site in parameter_sites(model, data).items() if site.is_raw
+    unconstrained = {
+        name: np.full((n, *site.shape), np.nan)
+        for name, site in parameter_sites(model, data).items()
+        if site.is_unconstrained
     }
-    size = sum(values[0].size for values in raw.values())
-    return raw, np.full((n, size, size), np.nan)
+    size = sum(values[0].size for values in unconstrained.values())
+    return unconstrained, np.full((n, size, size), np.nan)
 
 
-def penalised_loss(model: Model, raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+def penalised_loss(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
     r"""Return the objective of a MAP fit: minus the log joint density, up to a constant, divided by the total weight.
 
     .. math:: \frac{\sum_i \omega_i \{-\log P_i(\mathrm{target}_i)\}}{\sum_i \omega_i} + \text{penalty}
 
-    The penalty is ``sum(((raw - loc) / scale)**2) / (2 * sum(omega))`` over the normal priors: under ``release``
-    ``lambda * mean(raw**2)``. NaN if no question counts.
+    The penalty is ``sum(((x - loc) / scale)**2) / (2 * sum(omega))`` over the normal priors of unconstrained
+    parameters x: under ``release`` ``lambda * mean(x**2)``. NaN if no question counts.
     """
-    free = in_box(model)
-    return (prior_at_mode(free, raw, data) - log_joint(free, raw, data)) / jnp.sum(data.weight)
+    free = without_bounds(model)
+    return (prior_at_mode(free, unconstrained, data) - log_joint(free, unconstrained, data)) / jnp.sum(data.weight)
 
 
 def require_converged(
@@ -141,7 +145,7 @@ def _map_estimates(
     data: LikelihoodData,
     n: Int[Array, ""],
     weight: Float[Array, "batch problem"],
-    near: tuple[Raw, Float[Array, "batch raw raw"]] | None,
+    near: tuple[Unconstrained, Float[Array, "batch parameter parameter"]] | None,
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
     return each_in_turn(partial(_map_estimate, model, data), n, weight, near)
@@ -151,17 +155,17 @@ def _map_estimate(
     model: Model,
     data: LikelihoodData,
     weight: Float[Array, " problem"],
-    near: tuple[Raw, Float[Array, "raw raw"]] | None,
+    near: tuple[Unconstrained, Float[Array, "parameter parameter"]] | None,
 ) -> Optimum:
     """Find the MAP of a single fit, by SVI with an AutoDelta guide, in one update."""
-    data, free = data.with_weight(weight), in_box(model)
+    data, free = data.with_weight(weight), without_bounds(model)
     start, curvature = (None, None) if near is None else near
     optimiser = ProjectedNewton.for_model(model, data, near=start, curvature=curvature)
     first = {name.removesuffix("_auto_loc"): values[0] for name, values in (optimiser.starts or {}).items()}
     svi = SVI(free, AutoDelta(free, init_loc_fn=init_to_value(values=first)), optimiser, TraceMeanField_ELBO())
     state, _ = svi.update(svi.init(jax.random.key(0), data), data)
     mode, found = svi.get_params(state), optimiser.get_minimum(state.optim_state)
-    end, raw = found.minimum, {name: mode[f"{name}_auto_loc"] for name in first}
-    loss = end.value + prior_at_mode(free, raw, data) / jnp.sum(weight)
-    natural, counts = evaluated(free, raw, data).natural, (end.n_steps, found.n_searches, found.n_optima)
-    return Optimum(raw, natural, loss, end.projected_gradient, end.curvature, *counts)
+    end, unconstrained = found.minimum, {name: mode[f"{name}_auto_loc"] for name in first}
+    loss = end.value + prior_at_mode(free, unconstrained, data) / jnp.sum(weight)
+    natural, counts = evaluated(free, unconstrained, data).natural, (end.n_steps, found.n_searches, found.n_optima)
+    return Optimum(unconstrained, natural, loss, end.projected_gradient, end.curvature, *counts)

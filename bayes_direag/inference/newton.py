@@ -28,7 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import Minimize
 
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.real_line import Model, n_searches, start_and_bounds
+from bayes_direag.model.unconstrained import Model, n_searches, start_and_bounds
 
 #: The search ends when no coordinate of the projected gradient exceeds this.
 TOLERANCE = 1e-9
@@ -90,14 +90,14 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     ) -> "ProjectedNewton":
         """Return the optimiser with which a fit by MAP searches for the mode of a model with these data.
 
-        Use it for ``in_box(model)``, which leaves the bounds to it. A model may ask for several searches: all but the
-        first start at random places, the same for every fit, and each has one displacement for all levels, so that
-        their order does not matter.
+        Use it for ``without_bounds(model)``, which leaves the bounds to it. A model may ask for several searches: all
+        but the first start at random places, the same for every fit, and each has one displacement for all levels, so
+        that their order does not matter.
 
         Parameters
         ----------
         near
-            Raw parameters to start from alone, instead; where they are NaN, from the model's own start.
+            Unconstrained parameters to start from alone, instead; where they are NaN, from the model's own start.
         curvature
             The curvature there; NaN if it is not known.
         """

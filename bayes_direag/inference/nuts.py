@@ -38,11 +38,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.coordinates import to_raw
+from bayes_direag.inference.coordinates import to_unconstrained
 from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.real_line import Model, Raw, RawDraws, in_single_precision, n_searches, parameter_sites
 from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.unconstrained import (
+    Model,
+    Unconstrained,
+    UnconstrainedDraws,
+    in_single_precision,
+    n_searches,
+    parameter_sites,
+)
 
 #: Steps of each chain in one call of the compiled computation.
 BLOCK = 250
@@ -73,11 +80,11 @@ _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-u
 
 
 class Draws(NamedTuple):
-    """Draws of the raw parameters."""
+    """Draws of the unconstrained parameters."""
 
-    #: Free raw parameters by name.
-    raw: RawDraws
-    #: Statistics of every draw under ArviZ's names: ``lp``, the log joint density of the raw parameters and the labels;
+    #: Free unconstrained parameters by name.
+    unconstrained: UnconstrainedDraws
+    #: Statistics of every draw under ArviZ's names: ``lp``, the log joint density of the parameters and the labels;
     #: ``energy``, in the coordinates of NUTS; ``diverging``; ``n_steps``, the number of gradients; ``tree_depth``;
     #: ``acceptance_rate``; ``step_size``.
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
@@ -86,13 +93,13 @@ class Draws(NamedTuple):
     def of(
         cls, draws: "MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]", shapes: dict[str, tuple[int, ...]]
     ) -> "Draws":
-        """Take raw parameters of these shapes, and statistics, NaN where not collected.
+        """Take unconstrained parameters of these shapes, and statistics, NaN where not collected.
 
         Raises DirEAGError if a site is missing, or has another shape.
         """
         fields: Mapping[str, ArrayLike] = {}
         if isinstance(draws, Draws):
-            samples: Mapping[str, ArrayLike] = draws.raw
+            samples: Mapping[str, ArrayLike] = draws.unconstrained
         elif isinstance(draws, MCMC):
             samples, fields = draws.get_samples(group_by_chain=True), draws.get_extra_fields(group_by_chain=True)
         else:
@@ -100,24 +107,24 @@ class Draws(NamedTuple):
         missing = [site for site in shapes if site not in samples]
         if missing:
             raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {', '.join(shapes)}.")
-        raw: RawDraws = {name: np.asarray(samples[name]) for name in shapes}
-        first = next(iter(raw.values())).shape[:2]
-        for name, values in raw.items():
+        unconstrained: UnconstrainedDraws = {name: np.asarray(samples[name]) for name in shapes}
+        first = next(iter(unconstrained.values())).shape[:2]
+        for name, values in unconstrained.items():
             if values.ndim < 2 or 0 in first or values.shape != (*first, *shapes[name]):
                 raise DirEAGError(
                     f"draws: site {name!r} has shape {values.shape}; expected {('chain', 'draw', *shapes[name])}, "
                     "with the same chains and draws in every site. Take those of these observations, by chain."
                 )
-        return draws if isinstance(draws, Draws) else cls(raw, statistics_of(fields, first))
+        return draws if isinstance(draws, Draws) else cls(unconstrained, statistics_of(fields, first))
 
 
 class _Chain(NamedTuple):
     """One chain, or all chains with a leading axis, at the start of a window of warm-up."""
 
     number: Int[np.ndarray, "*chain"]
-    place: RawDraws
+    place: UnconstrainedDraws
     step_size: Float[np.ndarray, "*chain"]
-    inverse_mass_matrix: Float[np.ndarray, "*chain raw raw"]
+    inverse_mass_matrix: Float[np.ndarray, "*chain parameter parameter"]
 
 
 class _Run(NamedTuple):
@@ -143,13 +150,13 @@ class _Run(NamedTuple):
 def nuts_draws(
     model: Model, data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False
 ) -> Draws:
-    """Draw from the posterior over the raw parameters, with a dense mass matrix and a bar of progress, if wanted."""
+    """Draw from the posterior, with a dense mass matrix and a bar of progress, if wanted."""
     n, n_steps = sampling.n_chains, sampling.n_warmup + sampling.n_draws
     run = _Run(model, sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
     surplus = -n % run.n_devices  # the same number for each device; surplus chains are dropped
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n} chains: compiling", total=n_steps)
-        sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_raw}
+        sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
         chains = _laplace(model, data, n + surplus, np.random.default_rng(seed))
         single = data.in_single_precision()
         for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
@@ -164,15 +171,17 @@ def nuts_draws(
             if stop < n_steps:
                 chains = _learned(chains, window)
         kept: _Recorded = jax.tree.map(lambda value: value[:n, sampling.n_warmup - start :], window)
-        places = _raw_of(kept.place, data, model=model)
-        raw: RawDraws = {name: np.asarray(site.transform(places[name])) for name, site in sites.items()}
-    return Draws(raw, statistics_of(kept.fields, (n, sampling.n_draws)))
+        places = _unconstrained_of(kept.place, data, model=model)
+        unconstrained: UnconstrainedDraws = {
+            name: np.asarray(site.transform(places[name])) for name, site in sites.items()
+        }
+    return Draws(unconstrained, statistics_of(kept.fields, (n, sampling.n_draws)))
 
 
 @partial(jax.jit, static_argnames="model")
-def _raw_of(places: Any, data: LikelihoodData, *, model: Model) -> RawDraws:
-    """Return the raw parameters of draws in the coordinates of NUTS."""
-    return {**jax.vmap(jax.vmap(to_raw(model, data)))(places)}
+def _unconstrained_of(places: Any, data: LikelihoodData, *, model: Model) -> UnconstrainedDraws:
+    """Return the unconstrained parameters of draws in the coordinates of NUTS."""
+    return {**jax.vmap(jax.vmap(to_unconstrained(model, data)))(places)}
 
 
 def learning_steps(n_warmup: int) -> list[int]:
@@ -186,9 +195,9 @@ def learning_steps(n_warmup: int) -> list[int]:
     return sorted({int(share * n_warmup) for share in _LEARNING} - {0})
 
 
-def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Raw], Float[Array, ""]]:
+def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Unconstrained], Float[Array, ""]]:
     """Return minus the log density in the coordinates of NUTS, on the whole line."""
-    raw_of = to_raw(model_of, data)
+    raw_of = to_unconstrained(model_of, data)
     return lambda place: potential_energy(model, (data,), {}, raw_of(place))
 
 
@@ -204,12 +213,14 @@ def _laplace(model: Model, data: LikelihoodData, n: int, rng: np.random.Generato
         point, unravel = ravel_pytree(mode)
         places.append(unravel(np.asarray(point) + basis @ (np.sqrt(variance) * move)))
         matrices.append((basis * variance) @ basis.T)
-    place: RawDraws = jax.tree.map(lambda *values: np.stack(values), *places)
+    place: UnconstrainedDraws = jax.tree.map(lambda *values: np.stack(values), *places)
     return _Chain(np.arange(n), place, np.full(n, _STEP_SIZE), np.stack(matrices))
 
 
 @partial(jax.jit, static_argnames="model")
-def _mode(data: LikelihoodData, number: int | Int[Array, ""], *, model: Model) -> tuple[Raw, Float[Array, "raw raw"]]:
+def _mode(
+    data: LikelihoodData, number: int | Int[Array, ""], *, model: Model
+) -> tuple[Unconstrained, Float[Array, "parameter parameter"]]:
     """Return the mode on the whole line that a search ends in, and the Hessian there, made positive definite."""
     potential, total = _potential(model, data, model), jnp.sum(data.weight)
     starts = ProjectedNewton.for_model(model, data).starts or {}
@@ -221,7 +232,7 @@ def _mode(data: LikelihoodData, number: int | Int[Array, ""], *, model: Model) -
     point, unravel = ravel_pytree(start)
 
     @jax.jit  # so that the model is traced once, and not for every derivative
-    def loss(point: Float[Array, " raw"]) -> Float[Array, ""]:
+    def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
         return potential(unravel(point)) / total
 
     everywhere = jnp.full_like(point, jnp.inf)
@@ -237,8 +248,8 @@ def _learned(chains: _Chain, window: "_Recorded") -> _Chain:
 
 
 def inverse_mass_matrix(
-    places: RawDraws, before: Float[np.ndarray, "chain raw raw"]
-) -> Float[np.ndarray, "chain raw raw"]:
+    places: UnconstrainedDraws, before: Float[np.ndarray, "chain parameter parameter"]
+) -> Float[np.ndarray, "chain parameter parameter"]:
     """Return the covariance of all chains' draws together, shrunk towards the matrix before.
 
     The matrix before counts as many draws as there are parameters.
@@ -286,7 +297,7 @@ def _advanced(states: HMCState, data: LikelihoodData, n_steps: ArrayLike, *, run
 class _Recorded(NamedTuple):
     """The places of a chain, and NumPyro's statistics of its steps."""
 
-    place: RawDraws
+    place: UnconstrainedDraws
     fields: dict[str, Shaped[np.ndarray, "..."]]
 
 

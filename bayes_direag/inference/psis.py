@@ -25,7 +25,7 @@ def smoothed_weights(
     Parameters
     ----------
     log_density
-        The log density of each question's state in every draw; a raw weight is its inverse.
+        The log density of each question's state in every draw; an unconstrained weight is its inverse.
     relative_size
         The effective sample size of the draws divided by their number, which determines the length of the tail.
 

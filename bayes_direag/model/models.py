@@ -39,8 +39,8 @@ site                shape                            without it
 
 ``share``, the share of the weight by level, is what the labels determine where they do not determine the weights.
 
-The programs run under :func:`~bayes_direag.model.real_line.on_real_line`, so the optimum that AutoDelta finds is the
-mode of the very density that NUTS samples.
+The programs run under :func:`~bayes_direag.model.unconstrained.unconstrained`, so the optimum that AutoDelta finds is
+the mode of the very density that NUTS samples.
 """
 
 import math
@@ -57,8 +57,8 @@ from numpyro.distributions.transforms import SoftplusTransform
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, over_signals, sums_by_answer
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.real_line import Model, on_real_line
 from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.unconstrained import Model, unconstrained
 
 #: How far levels lie around what their agreement says. The mode of these spreads runs away, so they are fixed.
 WEIGHT_SPREAD, VOTE_SPREAD = 0.4, 0.3
@@ -68,7 +68,7 @@ _START = {"weight": 1.0, "slope": 0.5, "prior_strength": 0.1, "null_base": 0.01,
 PAPER_START = {"bias": 0.0} | {f"{name}_base": math.log(math.expm1(value)) for name, value in _START.items()}
 
 
-@on_real_line(decentred=("weight_base", "vote"))
+@unconstrained(noncentered=("weight_base", "vote"))
 def bayes(data: LikelihoodData) -> None:
     """Sharpen evidence, count votes, and expect more of levels that agree with the others: the default."""
     sample, normal, log_normal = numpyro.sample, dist.Normal, dist.LogNormal
@@ -103,14 +103,14 @@ def bayes(data: LikelihoodData) -> None:
     draw_states(data, sharpness * jnp.log(answers) + log_odds, sharpness * jnp.log(null))
 
 
-@on_real_line(start=PAPER_START, n_searches=8)
+@unconstrained(start=PAPER_START, n_searches=8)
 def paper(data: LikelihoodData, variant: Variant = "confidence") -> None:
-    """Add evidence as the paper prints it; its penalty, .001 x the squared norm of raw, is a normal prior."""
-    raw = dist.Normal(0, math.sqrt(1 / (2 * 0.001)))
-    positive = dist.TransformedDistribution(raw, SoftplusTransform())
+    """Add evidence as the paper prints it; its penalty, .001 x the squared norm, is a normal prior."""
+    normal = dist.Normal(0, math.sqrt(1 / (2 * 0.001)))
+    positive = dist.TransformedDistribution(normal, SoftplusTransform())
     with data.levels():
         weight = numpyro.sample("weight", positive)
-        bias = numpyro.sample("bias", raw) if variant != "count" else None
+        bias = numpyro.sample("bias", normal) if variant != "count" else None
         numpyro.deterministic("share", weight / jnp.sum(weight))
     slope = numpyro.sample("slope", positive) if variant == "confidence" and data.n_signals else None
     prior_strength, null_base = numpyro.sample("prior_strength", positive), numpyro.sample("null_base", positive)
@@ -118,15 +118,15 @@ def paper(data: LikelihoodData, variant: Variant = "confidence") -> None:
     _add_up(data, weight, bias, slope, prior_strength, null_base, null_gain)
 
 
-@on_real_line(start=PAPER_START | {"slope": 0.05})
+@unconstrained(start=PAPER_START | {"slope": 0.05})
 def release(data: LikelihoodData, variant: Variant = "confidence") -> None:
-    """Add evidence as the released code does: bounds, a signed slope, and .001 mean(raw^2) added to the *mean* loss.
+    """Add evidence as the released code does: bounds, a signed slope, .001 x the mean square added to the *mean* loss.
 
     Questions whose right answer nobody gave weigh, together, as much as the others: see ``data.weight``.
     """
     has_bias, has_slope = variant != "count", variant == "confidence" and data.n_signals > 0
-    n_raw = (1 + has_bias) * data.n_levels + 2 + has_bias + has_slope
-    sd = jnp.sqrt(n_raw / (2 * 0.001 * jnp.sum(data.weight)))
+    n_parameters = (1 + has_bias) * data.n_levels + 2 + has_bias + has_slope
+    sd = jnp.sqrt(n_parameters / (2 * 0.001 * jnp.sum(data.weight)))
 
     def bounded(low: float, high: float) -> dist.Distribution:
         return dist.TruncatedNormal(0, sd, low=low, high=high)
@@ -182,7 +182,7 @@ def model_of(preset: Preset) -> Model:
 
 @cache
 def _model_of(program: Callable[..., None], variant: Variant) -> Model:
-    model: Callable[..., None] = program if hasattr(program, "n_searches") else on_real_line()(program)
+    model: Callable[..., None] = program if hasattr(program, "n_searches") else unconstrained()(program)
     return model if variant == "confidence" else wraps(model)(partial(model, variant=variant))
 
 

@@ -15,7 +15,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.bayes_direag import brute_force
 from tests.command_line import direag, one_line

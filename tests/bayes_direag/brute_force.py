@@ -8,7 +8,7 @@ from scipy import stats
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import label_names
+from bayes_direag.inference.container import label_names
 
 NULL = "null"
 
@@ -38,10 +38,10 @@ def of_level(slope: object, level: int) -> object:
 
 
 def natural(
-    raw: Mapping[str, object], model: str, agreement: Sequence[float] = (), labels: Sequence[str] = ()
+    unconstrained: Mapping[str, object], model: str, agreement: Sequence[float] = (), labels: Sequence[str] = ()
 ) -> dict[str, object]:
-    """Return the natural parameters by name from raw numbers and lists of them."""
-    given = {name: np.asarray(value).tolist() for name, value in raw.items()}
+    """Return the natural parameters by name from unconstrained numbers and lists of them."""
+    given = {name: np.asarray(value).tolist() for name, value in unconstrained.items()}
     if model != "bayes":
         values = {name.removesuffix("_base"): value for name, value in given.items() if name in ("bias", "slope")}
         for name, value in given.items():
@@ -63,9 +63,9 @@ def natural(
     return values | ({"vote_slope": given["vote_slope"]} if "vote_slope" in given else {})
 
 
-def log_priors(raw: Mapping[str, object], model: str, total_weight: float) -> dict[str, np.ndarray]:
-    """Return the log prior density of each raw number."""
-    slope = np.asarray(raw.get("slope_base", 0.0))  # perhaps with leading axes chain and draw
+def log_priors(unconstrained: Mapping[str, object], model: str, total_weight: float) -> dict[str, np.ndarray]:
+    """Return the log prior density of each unconstrained number."""
+    slope = np.asarray(unconstrained.get("slope_base", 0.0))  # perhaps with leading axes chain and draw
     n_signals = slope.shape[-1] if slope.ndim % 2 else 1
     normals = {
         "weight_centre": (2, 1.5),
@@ -82,15 +82,17 @@ def log_priors(raw: Mapping[str, object], model: str, total_weight: float) -> di
         "label": (0, 0.25),
     }
     if model == "paper":
-        normals = dict.fromkeys(raw, (0, math.sqrt(500)))
+        normals = dict.fromkeys(unconstrained, (0, math.sqrt(500)))
     if model != "release":
-        return {name: stats.norm.logpdf(np.asarray(value), *normals[name]) for name, value in raw.items()}
-    n_raw = sum(np.size(value) for value in raw.values()) / np.size(raw["prior_strength_base"])  # in each draw
-    sd = math.sqrt(n_raw / (2 * 0.001 * total_weight))
+        return {name: stats.norm.logpdf(np.asarray(value), *normals[name]) for name, value in unconstrained.items()}
+    n_unconstrained = sum(np.size(value) for value in unconstrained.values()) / np.size(
+        unconstrained["prior_strength_base"]
+    )  # in each draw
+    sd = math.sqrt(n_unconstrained / (2 * 0.001 * total_weight))
     bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
     return {
         name: stats.truncnorm.logpdf(np.asarray(value), *np.array(bounds.get(name, (-8, 3))) / sd, scale=sd)
-        for name, value in raw.items()
+        for name, value in unconstrained.items()
     }
 
 

@@ -58,8 +58,8 @@ class Posterior(NamedTuple):
 
     Attributes
     ----------
-    raw : dict of (point,) arrays
-        The two raw parameters.
+    unconstrained : dict of (point,) arrays
+        The two unconstrained parameters.
     log_prior : (point,) array
         Up to a constant.
     support : (point, problem) array
@@ -68,7 +68,7 @@ class Posterior(NamedTuple):
         Of what came true.
     """
 
-    raw: dict[str, Float[np.ndarray, " point"]]
+    unconstrained: dict[str, Float[np.ndarray, " point"]]
     log_prior: Float[np.ndarray, " point"]
     support: Float[np.ndarray, "point problem"]
     log_likelihood: Float[np.ndarray, "point problem"]
@@ -83,15 +83,17 @@ class Posterior(NamedTuple):
 @cache
 def posterior(n_side: int = 61) -> Posterior:
     sides = {name: np.linspace(loc - 5 * scale, loc + 5 * scale, n_side) for name, (loc, scale) in _PRIORS.items()}
-    raw = {name: grid.ravel() for name, grid in zip(sides, np.meshgrid(*sides.values()), strict=True)}
-    log_prior = sum(-(((raw[name] - loc) / scale) ** 2) / 2 for name, (loc, scale) in _PRIORS.items())
+    unconstrained = {name: grid.ravel() for name, grid in zip(sides, np.meshgrid(*sides.values()), strict=True)}
+    log_prior = sum(-(((unconstrained[name] - loc) / scale) ** 2) / 2 for name, (loc, scale) in _PRIORS.items())
     asked = observations()
     support = np.empty((n_side**2, len(asked)))
     for stated in _COUNTS:
         mine = [number for number, name in enumerate(asked.problem_id) if name.startswith(f"{stated} %")]
-        for point, (weight, bias) in enumerate(zip(np.exp(raw["weight_base"]), raw["bias"], strict=True)):
+        for point, (weight, bias) in enumerate(
+            zip(np.exp(unconstrained["weight_base"]), unconstrained["bias"], strict=True)
+        ):
             values = _FIXED | {"weight": [weight], "bias": [bias]}
             scores = brute_force.scores([(0, "7", stated / 100)], values, PRESET.eps)
             support[point, mine] = brute_force.support(scores)["7"]
     right = asked.gold_generated
-    return Posterior(raw, log_prior, support, np.where(right, np.log(support), np.log1p(-support)))
+    return Posterior(unconstrained, log_prior, support, np.where(right, np.log(support), np.log1p(-support)))

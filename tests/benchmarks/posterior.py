@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.posterior svamp.jsonl judges.jsonl simulate:7473 --seeds 3 --warmup 250
 
-R-hat is the largest, the effective sample size (bulk or tail) the smallest of all raw parameters. The processor time
-is that of warm-up and draws; for the first seed of a file compilation comes on top.
+R-hat is the largest, the effective sample size (bulk or tail) the smallest of all parameters. The processor time is that of warm-up and draws; for the first seed of a file compilation comes on top.
 """
 
 import time
@@ -40,7 +39,7 @@ def main() -> None:
             start = time.process_time()
             draws = nuts_draws(model_of(model(given.preset)), data, sampling=SamplingSettings(**chosen), seed=seed)
             seconds = time.process_time() - start
-            tree = arviz_base.from_dict({"posterior": draws.raw})
+            tree = arviz_base.from_dict({"posterior": draws.unconstrained})
             table = arviz_stats.summary(tree, kind="all", round_to="none")
             size = table[["ess_bulk", "ess_tail"]].min(axis=None)
             cost = f"{seconds:7.1f} {draws.stats['n_steps'].mean():17.1f}"

@@ -6,8 +6,8 @@ The parameters of a world are drawn from the prior, and the right answers of its
 learns from these answers and predicts 1000 other questions.
 
 *Ranks.* The true value of any quantity ranks uniformly among independent draws from its posterior (Talts et al. 2018,
-arXiv:1804.06788). The quantities are every raw parameter, the log-likelihood, the log joint density, and the support of
-the answer selected for a new question. The last three depend on the data, and find a posterior equal to the prior,
+arXiv:1804.06788). The quantities are every unconstrained parameter, the log-likelihood, the log joint density, and the
+support of the answer selected for a new question. The last three depend on the data, and find a posterior equal to the prior,
 which parameters alone cannot show (Modrak et al. 2023, doi:10.1214/23-BA1404).
 
 *Coverage.* A 90 % interval should hold the true probability that the selected answer is right in 90 of 100 cases, for
@@ -31,11 +31,11 @@ from arviz_stats.base import array_stats
 from numpyro.infer import Predictive
 
 from bayes_direag import Fit, LikelihoodData, Observations, bayes, fit_nuts, simulate_observations
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.real_line import evaluated, parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution, evaluate_samples, select
 from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.unconstrained import evaluated, parameter_sites
 
 N_RANKED = 99
 SHORT_CHAINS = SamplingSettings(n_chains=2, n_warmup=500, n_draws=500)
@@ -98,16 +98,16 @@ def uniformity(ranks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
-    """Return the ranks of the raw parameters, the log-likelihood and the log joint density."""
-    raw = fit.tree["unconstrained_posterior"].to_dataset()
+    """Return the ranks of the unconstrained parameters, the log-likelihood and the log joint density."""
+    unconstrained = fit.tree["unconstrained_posterior"].to_dataset()
     ranks = {}
-    for name, draws in raw.items():
+    for name, draws in unconstrained.items():
         shape = truth[name].shape
         by_draw = draws.to_numpy().reshape(-1, *shape)
         for place in np.ndindex(shape):
             ranks[f"{name}{list(place) or ''}"] = _rank(truth[name][place], by_draw[:, *place])
     with jax.enable_x64(True):
-        true_raw = {str(name): jnp.asarray(truth[str(name)]) for name in raw}
+        true_raw = {str(name): jnp.asarray(truth[str(name)]) for name in unconstrained}
         found = evaluated(bayes, true_raw, fit.likelihood_data)
         log_reached = float(found.log_likelihood.sum())
         log_density = float(sum(own.sum() for own in found.log_prior.values()))

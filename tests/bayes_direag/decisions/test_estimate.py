@@ -12,7 +12,7 @@ from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fits_by
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model import presets
 from bayes_direag.model.selection import Recalibration, supports
 from bayes_direag.model.settings import FitSettings

@@ -107,10 +107,12 @@ def test_the_container_holds_what_was_fitted(point: Fit, labelled: Observations)
     assert tree["posterior"].sizes["chain"] == tree["posterior"].sizes["draw"] == 1
     assert tree["posterior"]["level"].to_numpy().tolist() == list(labelled.level_names)
     assert (tree.attrs["observations_sha256"], tree.attrs["dataset"]) == (labelled.fingerprint, "simulated")
-    raw = {str(name): jnp.asarray(own.to_numpy()[0, 0]) for name, own in tree["unconstrained_posterior"].items()}
-    loss_at = jax.jit(lambda raw, data: penalised_loss(model_of(point.preset), raw, data))
-    loss = loss_at(raw, LikelihoodData.of(labelled, preset=point.preset))
-    assert float(loss_at(raw, point.likelihood_data)) == float(loss)
+    unconstrained = {
+        str(name): jnp.asarray(own.to_numpy()[0, 0]) for name, own in tree["unconstrained_posterior"].items()
+    }
+    loss_at = jax.jit(lambda unconstrained, data: penalised_loss(model_of(point.preset), unconstrained, data))
+    loss = loss_at(unconstrained, LikelihoodData.of(labelled, preset=point.preset))
+    assert float(loss_at(unconstrained, point.likelihood_data)) == float(loss)
     np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)
 
 

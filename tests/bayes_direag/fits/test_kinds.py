@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bayes_direag import Fit, Observations, fit_map, preset
-from bayes_direag.inference.posterior import evaluated_draws
+from bayes_direag.inference.container import evaluated_draws
 from bayes_direag.model.models import model_of
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.doors import assert_every_door_says_the_same
@@ -79,8 +79,10 @@ def test_predictions_and_likelihood_are_the_printed_equations(case: tuple[Fit, O
         null = brute_force.null_probability(support, row.answer, row.probability)
         assert row.null_probability == pytest.approx(null, rel=1e-8, abs=1e-13)
     if fit.preset.name == "bayes":  # of the others in the tests of the models
-        raw = {str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()}
-        reached = evaluated_draws(model_of(fit.preset), raw, fit.likelihood_data).log_likelihood[0, 0]
+        unconstrained = {
+            str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()
+        }
+        reached = evaluated_draws(model_of(fit.preset), unconstrained, fit.likelihood_data).log_likelihood[0, 0]
         states = fit.tree["observed_data"]["target"].to_numpy()
         rows = zip(supports(fit, fit.fitted), fit.fitted.candidates, states, reached, strict=False)
         for support, candidates, state, own in rows:

@@ -29,13 +29,13 @@ def arrays(group: xr.DataTree) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def natural(nuts: Fit) -> list[dict[str, object]]:
-    """Return the natural parameters of every draw, worked out again from the raw ones."""
-    raw = {
+    """Return the natural parameters of every draw, worked out again from the unconstrained ones."""
+    unconstrained = {
         name: value.reshape(-1, *value.shape[2:])
         for name, value in arrays(nuts.tree["unconstrained_posterior"]).items()
     }
     agreement = nuts.tree["constant_data"]["agreement_score"].to_numpy()
-    draws = ({name: value[sample] for name, value in raw.items()} for sample in range(nuts.n_samples))
+    draws = ({name: value[sample] for name, value in unconstrained.items()} for sample in range(nuts.n_samples))
     return [brute_force.natural(draw, "bayes", agreement) for draw in draws]
 
 
@@ -196,8 +196,8 @@ def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> 
         ("recalibration", "slope"),
     ):
         assert (fits[0].tree[group][name] != fits[2].tree[group][name]).any()
-    raw = arrays(fits[0].tree["unconstrained_posterior"])
-    again = Fit.from_draws(raw, labelled, sampling=TINY_SAMPLING, seed=1).with_predictive().tree
+    unconstrained = arrays(fits[0].tree["unconstrained_posterior"])
+    again = Fit.from_draws(unconstrained, labelled, sampling=TINY_SAMPLING, seed=1).with_predictive().tree
     assert np.isnan(again["sample_stats"]["energy"]).all()
     for group in set(again.children) - {"sample_stats"}:
         assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
@@ -210,15 +210,15 @@ def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequal
     """By default of the variant with the fewest parameters, whose program is the smallest."""
     fit = fit_nuts(labelled, preset=presets.preset("release", variant), sampling=TINY_SAMPLING)
     assert fit.preset.is_weighted
-    raw = arrays(fit.tree["unconstrained_posterior"])
+    unconstrained = arrays(fit.tree["unconstrained_posterior"])
     bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
-    assert len(raw) == (3 if variant == "count" else 6)
-    for name, values in raw.items():
+    assert len(unconstrained) == (3 if variant == "count" else 6)
+    for name, values in unconstrained.items():
         low, high = bounds.get(name, (-8, 3))
         assert ((values > low) & (values < high)).all()
     weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
     assert len(set(weight)) == 2
-    priors = brute_force.log_priors(raw, "release", weight.sum())
+    priors = brute_force.log_priors(unconstrained, "release", weight.sum())
     prior = sum(own.reshape(*own.shape[:2], -1).sum(axis=2) for own in priors.values())
     expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
     np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
@@ -227,8 +227,8 @@ def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequal
 
 class TestFromDraws:
     def test_a_tree_of_arviz_and_without_a_final_calibration_probability_is_support(self, nuts, labelled) -> None:
-        raw = nuts.tree["unconstrained_posterior"].to_dataset()
-        turned = xr.Dataset({name: values.transpose(..., "draw", "chain") for name, values in raw.items()})
+        unconstrained = nuts.tree["unconstrained_posterior"].to_dataset()
+        turned = xr.Dataset({name: values.transpose(..., "draw", "chain") for name, values in unconstrained.items()})
         made = xr.DataTree.from_dict({"posterior": turned, "sample_stats": nuts.tree["sample_stats"].to_dataset()})
         expected = Fit.from_draws(arrays(nuts.tree["unconstrained_posterior"]), labelled)
         assert expected.settings.sampling.n_draws == NUTS_SAMPLING.n_draws
@@ -249,8 +249,8 @@ class TestFromDraws:
 
     @pytest.mark.parametrize("shape", [(), (30,), (2, 30), (2, 30, 4), (1, 30, 5), (2, 30, 5, 1)])
     def test_a_site_of_another_shape_is_named(self, nuts: Fit, labelled: Observations, shape: tuple[int, ...]) -> None:
-        raw = arrays(nuts.tree["unconstrained_posterior"])
-        sites = {name: np.zeros((2, 30, *values.shape[2:])) for name, values in raw.items()}
+        unconstrained = arrays(nuts.tree["unconstrained_posterior"])
+        sites = {name: np.zeros((2, 30, *values.shape[2:])) for name, values in unconstrained.items()}
         message = rf"site 'vote_decentered' has shape {re.escape(str(shape))}; expected \('chain', 'draw', 5\)"
         with pytest.raises(DirEAGError, match=message):
             Fit.from_draws(sites | {"vote_decentered": np.zeros(shape)}, labelled)

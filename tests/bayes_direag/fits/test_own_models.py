@@ -21,11 +21,11 @@ from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
-from bayes_direag.model.real_line import on_real_line
 from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.unconstrained import unconstrained
 
 
-@on_real_line(decentred=("slope_base",))  # where it is centred, the density has its mode at a spread of 0
+@unconstrained(noncentered=("slope_base",))  # where it is centred, the density has its mode at a spread of 0
 def two_slopes(data: LikelihoodData) -> None:
     """Give each level a slope of its own, around one that the levels share: what no preset has."""
     centre, spread = numpyro.sample("centre", dist.Normal(0, 1)), numpyro.sample("spread", dist.HalfNormal(0.5))
@@ -68,14 +68,14 @@ def test_it_is_cross_fitted_and_its_data_are_a_pytree(simulated: Observations) -
 
 
 def test_numpyro_has_the_log_likelihood_of_its_draws(fit: Fit, simulated: Observations) -> None:
-    some, rng, raw = simulated.select(slice(0, 100)), np.random.default_rng(0), {}
+    some, rng, unconstrained = simulated.select(slice(0, 100)), np.random.default_rng(0), {}
     for name, mode in fit.tree["unconstrained_posterior"].to_dataset().items():
-        raw[str(name)] = mode.to_numpy() + 0.1 * rng.standard_normal((2, 50, *mode.shape[2:]))
-    sampled = Fit.from_draws(raw, some, preset=two_slopes)
+        unconstrained[str(name)] = mode.to_numpy() + 0.1 * rng.standard_normal((2, 50, *mode.shape[2:]))
+    sampled = Fit.from_draws(unconstrained, some, preset=two_slopes)
     assert sampled.tree["posterior"]["slope"].dims == ("chain", "draw", "level")
     assert (sampled.tree["posterior"]["spread"] > 0).all()
     data = LikelihoodData.of(some, preset=two_slopes)
-    found = log_likelihood(model_of(preset(two_slopes)), raw, data, batch_ndims=2)["target"]
+    found = log_likelihood(model_of(preset(two_slopes)), unconstrained, data, batch_ndims=2)["target"]
     np.testing.assert_allclose(sampled.tree["log_likelihood"]["target"], found, rtol=1e-10)
 
 

@@ -8,12 +8,17 @@ from bayes_direag.fits.parameters import SCALED_TOGETHER, identified_draws
 
 
 def test_each_scale_holds_its_draws_under_their_names(nuts: Fit) -> None:
-    raw, natural, relative = (nuts.draws(scale) for scale in ("raw", "natural", "relative"))
-    groups = {"raw": nuts.tree["unconstrained_posterior"].to_dataset(), "natural": nuts.tree["posterior"].to_dataset()}
-    assert raw.index.names == ["chain", "draw"]
-    assert raw.columns.get_level_values("parameter").unique().tolist() == list(groups["raw"])
-    for name, values in groups["raw"].items():
-        np.testing.assert_array_equal(raw.loc[1, 7][str(name)], values.sel(chain=1, draw=7).to_numpy().ravel())
+    unconstrained, natural, relative = (nuts.draws(scale) for scale in ("unconstrained", "natural", "relative"))
+    groups = {
+        "unconstrained": nuts.tree["unconstrained_posterior"].to_dataset(),
+        "natural": nuts.tree["posterior"].to_dataset(),
+    }
+    assert unconstrained.index.names == ["chain", "draw"]
+    assert unconstrained.columns.get_level_values("parameter").unique().tolist() == list(groups["unconstrained"])
+    for name, values in groups["unconstrained"].items():
+        np.testing.assert_array_equal(
+            unconstrained.loc[1, 7][str(name)], values.sel(chain=1, draw=7).to_numpy().ravel()
+        )
     of_levels = natural.columns.to_frame(index=False).dropna()
     assert of_levels["parameter"].unique().tolist() == ["share", "weight", "vote"]
     assert of_levels["level"].tolist() == [*nuts.level_names] * 3

@@ -10,10 +10,10 @@ from scipy import optimize, stats
 
 from bayes_direag import PRESETS, Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import FewReportsWarning
+from bayes_direag.fits.containers import N_COPIES, thinned
 from bayes_direag.fits.fitting import fits_by
-from bayes_direag.fits.trees import N_COPIES, thinned
+from bayes_direag.inference.container import evaluated_draws
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.inference.posterior import evaluated_draws
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import FitSettings, SamplingSettings
@@ -77,10 +77,14 @@ class TestMap:
         data, n = partial.likelihood_data, questions.informative.sum()
         assert partial.n_questions == n == partial.tree["observed_data"].sizes["problem"]
         assert (data.weight.sum(), len(data.weight)) == (pytest.approx(2 * n), N_COPIES * n)
-        raw = partial.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=0)
-        found, unravel = ravel_pytree({str(name): values.to_numpy() for name, values in raw.items()})
+        unconstrained = partial.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=0)
+        found, unravel = ravel_pytree({str(name): values.to_numpy() for name, values in unconstrained.items()})
         found = np.asarray(found)
-        loss = jax.jit(jax.value_and_grad(lambda raw: penalised_loss(model_of(partial.preset), unravel(raw), data)))
+        loss = jax.jit(
+            jax.value_and_grad(
+                lambda unconstrained: penalised_loss(model_of(partial.preset), unravel(unconstrained), data)
+            )
+        )
         with jax.enable_x64(True):
             here = float(loss(found)[0])
             start = found + np.random.default_rng(0).normal(0, 0.1, len(found))
@@ -125,7 +129,7 @@ class TestMap:
 
 @pytest.mark.slow
 def test_all_copies_of_a_question_count_as_one_and_are_left_out_together(questions: Observations) -> None:
-    """Raw importance weights come near the smoothed ones, and only if they are those of all copies."""
+    """Unconstrained importance weights come near the smoothed ones, and only if they are those of all copies."""
     sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=100)
     drawn = fit_nuts(questions.select(slice(0, 60)), sampling=sampling, partial=True, seed=2)
     data, n = drawn.likelihood_data, drawn.n_questions

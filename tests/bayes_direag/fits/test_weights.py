@@ -14,7 +14,7 @@ from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import SamplingSettings
-from tests.bayes_direag.model.test_models import some_raw
+from tests.bayes_direag.model.test_models import some_unconstrained
 
 IN_SAMPLE = presets.preset("bayes", recalibration={"out_of_fold": 0})
 DOUBLED = np.arange(60) % 3 == 0
@@ -44,7 +44,7 @@ def weighted(questions: Observations) -> Observations:
     return questions.weighted(np.where(DOUBLED, 2.0, 1.0))
 
 
-def raw(fit: Fit) -> dict[str, np.ndarray]:
+def unconstrained(fit: Fit) -> dict[str, np.ndarray]:
     group = fit.tree["unconstrained_posterior"].to_dataset()
     return {str(name): values.to_numpy() for name, values in group.items()}
 
@@ -56,13 +56,13 @@ def test_weight_two_is_two_equal_questions(name: str, weighted: Observations, tw
     data = [LikelihoodData.of(each, preset=settings) for each in (weighted, twice)]
     assert len(data[0].weight) < len(data[1].weight)
     assert data[0].weight.sum() == pytest.approx(data[1].weight.sum())
-    start = some_raw(settings, data[0])
+    start = some_unconstrained(settings, data[0])
     losses = [float(jax.jit(lambda one: penalised_loss(model_of(settings), start, one))(each)) for each in data]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
     if name == "bayes":
         one, other = (fit_map(each, preset=IN_SAMPLE) for each in (weighted, twice))
-        for name, values in raw(other).items():
-            np.testing.assert_allclose(raw(one)[name], values, atol=1e-5)
+        for name, values in unconstrained(other).items():
+            np.testing.assert_allclose(unconstrained(one)[name], values, atol=1e-5)
         for name, value in other.recalibration.coefficients.items():
             np.testing.assert_allclose(one.recalibration.coefficients[name], value, atol=1e-5)
 
@@ -127,9 +127,9 @@ def test_nuts(weighted: Observations, twice: Observations) -> None:
     """Draws from the posterior of two equal questions; what is left out is a question with all its weight."""
     sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=150)
     fits = [fit_nuts(each, sampling=sampling, seed=2) for each in (weighted, twice)]
-    names = sorted(raw(fits[0]))
-    means = [np.concatenate([raw(fit)[name].mean(axis=(0, 1)).ravel() for name in names]) for fit in fits]
-    spread = np.concatenate([raw(fits[0])[name].std(axis=(0, 1)).ravel() for name in names])
+    names = sorted(unconstrained(fits[0]))
+    means = [np.concatenate([unconstrained(fit)[name].mean(axis=(0, 1)).ravel() for name in names]) for fit in fits]
+    spread = np.concatenate([unconstrained(fits[0])[name].std(axis=(0, 1)).ravel() for name in names])
     assert np.abs((means[0] - means[1]) / spread).max() < 0.5
     assert fits[0].n_questions < fits[1].n_questions
     by_row = fits[0].tree["log_likelihood"]["target"].to_numpy().reshape(300, -1)

@@ -9,18 +9,18 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from bayes_direag import LikelihoodData, Observations, bayes, paper, preset, simulate_observations
-from bayes_direag.inference.coordinates import to_raw
-from bayes_direag.model.real_line import evaluated
-from tests.bayes_direag.model.test_models import some_raw
+from bayes_direag.inference.coordinates import to_unconstrained
+from bayes_direag.model.unconstrained import evaluated
+from tests.bayes_direag.model.test_models import some_unconstrained
 
 
 @pytest.mark.parametrize("signals", [(), ("words",)])
 def test_the_map_keeps_volumes(signals: tuple[str, ...]) -> None:
     data = LikelihoodData.of(simulate_observations(40, seed=1, signals=signals))
     data = replace(data, agreement=np.linspace(0.8, -0.9, 5))
-    place = some_raw(preset("bayes"), data)
+    place = some_unconstrained(preset("bayes"), data)
     flat, unravel = ravel_pytree(place)
-    slopes = jax.jit(jax.jacfwd(lambda vector: ravel_pytree(to_raw(bayes, data)(unravel(vector)))[0]))(flat)
+    slopes = jax.jit(jax.jacfwd(lambda vector: ravel_pytree(to_unconstrained(bayes, data)(unravel(vector)))[0]))(flat)
     sign, log_determinant = np.linalg.slogdet(np.asarray(slopes))
     assert abs(sign) == 1
     np.testing.assert_allclose(log_determinant, 0.0, atol=1e-10)
@@ -31,8 +31,8 @@ def test_doubt_is_compared_with_the_base_and_answers_with_the_null() -> None:
     one = [{"level": level, "answer": "7", "confidence": 60} for level in range(3)]
     questions = [{"problem_id": f"q{n}", "gold_answer": "7", "observations": one} for n in range(4000)]
     data = LikelihoodData.of(Observations.from_records(questions, "numeric"))
-    place = some_raw(preset("bayes"), data)
-    found = jax.jit(lambda place: evaluated(bayes, to_raw(bayes, data)(place), data).natural)(place)
+    place = some_unconstrained(preset("bayes"), data)
+    found = jax.jit(lambda place: evaluated(bayes, to_unconstrained(bayes, data)(place), data).natural)(place)
     own = {name: np.asarray(value) for name, value in found.items()}
     belief = 1 / (1 + np.exp(-(own["bias"] + own["slope"] * data.logit[0, 0])))
     total, base = own["weight"].sum(), 0.5 + own["null_base"]
@@ -44,7 +44,7 @@ def test_doubt_is_compared_with_the_base_and_answers_with_the_null() -> None:
 def test_a_level_without_reports_and_another_model(labelled: Observations) -> None:
     data = LikelihoodData.of(labelled)
     nobody = replace(data, candidate=np.where(np.arange(5)[:, None] == 2, -1, data.candidate))
-    raw = to_raw(bayes, nobody)(some_raw(preset("bayes"), data))
-    assert all(np.isfinite(value).all() for value in raw.values())
+    unconstrained = to_unconstrained(bayes, nobody)(some_unconstrained(preset("bayes"), data))
+    assert all(np.isfinite(value).all() for value in unconstrained.values())
     place = {"anything": jnp.ones(3)}
-    assert to_raw(paper, data)(place) is place
+    assert to_unconstrained(paper, data)(place) is place

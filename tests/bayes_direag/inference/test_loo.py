@@ -22,9 +22,9 @@ N_CHAINS, N_DRAWS = 2, 150
 
 
 def relative_size(fit: Fit) -> float:
-    """Return the mean effective sample size of the raw parameters, relative to the number of draws."""
-    raw = fit.tree["unconstrained_posterior"].to_dataset()
-    sizes = [np.ravel(size) for size in arviz_stats.ess(raw, method="mean").values()]
+    """Return the mean effective sample size of the unconstrained parameters, relative to the number of draws."""
+    unconstrained = fit.tree["unconstrained_posterior"].to_dataset()
+    sizes = [np.ravel(size) for size in arviz_stats.ess(unconstrained, method="mean").values()]
     return float(np.concatenate(sizes).mean() / fit.n_samples)
 
 
@@ -77,22 +77,22 @@ def observations() -> Observations:
 
 
 @pytest.fixture(scope="module")
-def raw() -> dict[str, np.ndarray]:
+def unconstrained() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     return {"weight": rng.normal(size=(N_CHAINS, N_DRAWS, 3)), "slope": rng.normal(size=(N_CHAINS, N_DRAWS))}
 
 
 @pytest.fixture(scope="module")
-def parameters(raw: dict[str, np.ndarray]) -> Parameters:
+def parameters(unconstrained: dict[str, np.ndarray]) -> Parameters:
     return Parameters(
-        weight=np.exp(raw["weight"]).reshape(-1, 3),
+        weight=np.exp(unconstrained["weight"]).reshape(-1, 3),
         prior_strength=np.full(N_CHAINS * N_DRAWS, 0.4),
         null_base=np.full(N_CHAINS * N_DRAWS, 0.1),
-        bias=raw["weight"].reshape(-1, 3) / 2,
-        slope=np.repeat(raw["slope"].reshape(-1, 1, 1), 3, axis=1),
+        bias=unconstrained["weight"].reshape(-1, 3) / 2,
+        slope=np.repeat(unconstrained["slope"].reshape(-1, 1, 1), 3, axis=1),
         null_gain=np.full(N_CHAINS * N_DRAWS, 0.3),
-        sharpness=np.exp(raw["slope"].ravel() / 3),
-        vote=raw["weight"].reshape(-1, 3)[:, ::-1] / 4,
+        sharpness=np.exp(unconstrained["slope"].ravel() / 3),
+        vote=unconstrained["weight"].reshape(-1, 3)[:, ::-1] / 4,
         vote_slope=np.full((N_CHAINS * N_DRAWS, 3, 1), 0.1),
     )
 
@@ -104,23 +104,23 @@ def log_likelihood() -> np.ndarray:
 
 
 def left_out(
-    observations: Observations, raw: dict[str, np.ndarray], log_likelihood: np.ndarray, parameters: Parameters
+    observations: Observations, unconstrained: dict[str, np.ndarray], log_likelihood: np.ndarray, parameters: Parameters
 ) -> LeaveOneOut:
     dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
-    posterior = xr.Dataset({name: (dims[name], value) for name, value in raw.items()})
+    posterior = xr.Dataset({name: (dims[name], value) for name, value in unconstrained.items()})
     return leave_one_out(posterior, log_likelihood, parameters, Reports.of(observations, 0.01))
 
 
 @pytest.fixture(scope="module")
-def found(observations, raw, log_likelihood, parameters) -> LeaveOneOut:
-    return left_out(observations, raw, log_likelihood, parameters)
+def found(observations, unconstrained, log_likelihood, parameters) -> LeaveOneOut:
+    return left_out(observations, unconstrained, log_likelihood, parameters)
 
 
 @pytest.fixture(scope="module")
-def weight(raw, log_likelihood) -> np.ndarray:
+def weight(unconstrained, log_likelihood) -> np.ndarray:
     """Smoothed importance weights by ArviZ's labelled front, (sample, problem)."""
     draws = xr.DataArray(log_likelihood, dims=("chain", "draw", "problem"))
-    entries = [*np.moveaxis(raw["weight"], 2, 0), raw["slope"]]
+    entries = [*np.moveaxis(unconstrained["weight"], 2, 0), unconstrained["slope"]]
     size = np.mean([arviz_stats.ess(entry, method="mean") for entry in entries])
     log_weight, _ = draws.azstats.psislw(r_eff=size / (N_CHAINS * N_DRAWS), dim=["chain", "draw"])
     return np.exp(log_weight.transpose("chain", "draw", "problem").to_numpy().reshape(-1, 50))
@@ -187,20 +187,20 @@ def test_the_table_of_questions(found, observations, monkeypatch: pytest.MonkeyP
 
 
 def test_it_does_not_depend_on_the_pieces(
-    found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
+    found, observations, unconstrained, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
-    again = left_out(observations, raw, log_likelihood, parameters)
+    again = left_out(observations, unconstrained, log_likelihood, parameters)
     for before, after in zip(found, again, strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-12)
 
 
-def test_chains_that_stand_still_are_told_by_pareto_k(observations, raw, parameters, log_likelihood) -> None:
+def test_chains_that_stand_still_are_told_by_pareto_k(observations, unconstrained, parameters, log_likelihood) -> None:
     """A fit that has failed is still a fit, for its diagnostics to be read."""
     stuck = log_likelihood.copy()
     stuck[..., 7] = -0.3
     stuck[0, :, 8], stuck[1, :, 8] = -0.2, -1.5
-    found = left_out(observations, raw, stuck, parameters)
+    found = left_out(observations, unconstrained, stuck, parameters)
     assert np.isinf(found.pareto_k[[7, 8]]).all()
     assert np.isfinite(np.delete(found.pareto_k, [7, 8])).all()
     np.testing.assert_allclose(found.elpd[7], -0.3)

@@ -24,9 +24,9 @@ from bayes_direag.inference.newton import Found, ProjectedNewton
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import PRESETS, preset
-from bayes_direag.model.real_line import in_box, parameter_sites, start_and_bounds
 from bayes_direag.model.settings import VARIANTS, Preset, Variant
 from bayes_direag.model.simulate import simulate_observations
+from bayes_direag.model.unconstrained import parameter_sites, start_and_bounds, without_bounds
 from tests.bayes_direag.data.questions import question
 
 RECORDED_SEED = 20260517
@@ -64,14 +64,14 @@ def agrees_with_an_independent_optimiser(observations: Observations, settings: P
     theirs = lowest(np.asarray(first))
     assert float(ours.loss[0]) <= theirs + 1e-6 + SEVERAL_OPTIMA.get(settings.name, 0.0)
     if abs(theirs - float(ours.loss[0])) > 1e-6:
-        found = np.concatenate([np.ravel(ours.raw[name][0]) for name in sorted(start)])
+        found = np.concatenate([np.ravel(ours.unconstrained[name][0]) for name in sorted(start)])
         beside = found + np.random.default_rng(0).normal(size=len(found)) / 10
         theirs = lowest(np.clip(beside, *np.array(limits).T))
     np.testing.assert_allclose(float(ours.loss[0]), theirs, atol=1e-6, rtol=0)
 
 
 def recorded(row: str, variant: Variant) -> dict[str, jax.Array]:
-    """Return raw parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
+    """Return unconstrained parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
     values, found = np.array(json.loads(row)), {}
     of_level = ("weight_base", "bias")[: 1 if variant == "count" else 2]
     scalars = ("slope", "prior_strength_base", "null_base_base", "null_gain_base")
@@ -99,7 +99,7 @@ def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant
     weight = likelihood_weights(chosen, observations, release)
     np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
 
-    loss = jax.jit(lambda raw, data: penalised_loss(model_of(release), raw, data))
+    loss = jax.jit(lambda unconstrained, data: penalised_loss(model_of(release), unconstrained, data))
     for row, own, expected in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
         data = LikelihoodData.weighted(observations, own, preset=release, labels=())
         np.testing.assert_allclose(float(loss(recorded(row, variant), data)), expected, atol=1e-7, rtol=0)
@@ -141,7 +141,7 @@ def test_on_real_observations_too(name: str, settings: Preset, real_observations
 def test_the_mode_is_that_of_ones_own_svi(name: str, simulated_few: Observations) -> None:
     """With the public optimiser, which holds bounds and starts, from wherever the guide begins."""
     settings = preset(name, recalibration={"method": "none", "split": 0, "out_of_fold": 0})
-    data, model = LikelihoodData.of(simulated_few, preset=settings), in_box(model_of(settings))
+    data, model = LikelihoodData.of(simulated_few, preset=settings), without_bounds(model_of(settings))
     ours = map_estimates(simulated_few, np.asarray(data.weight)[None], preset=settings)
 
     @jax.jit  # or every operation of numpyro's preparations is compiled by itself
@@ -153,7 +153,7 @@ def test_the_mode_is_that_of_ones_own_svi(name: str, simulated_few: Observations
 
     with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
         theirs, found = run(jax.random.key(0), data)
-    for site, value in ours.raw.items():
+    for site, value in ours.unconstrained.items():
         np.testing.assert_allclose(theirs[f"{site}_auto_loc"], value[0], atol=1e-5)
     assert (int(found.n_searches), int(found.n_optima)) == (ours.n_starts[0], ours.n_optima[0])
 
@@ -166,7 +166,7 @@ def test_the_mode_is_that_of_svi_with_numpyros_own_optimiser(simulated: Observat
     guide = AutoDelta(bayes, init_loc_fn=init_to_value(values=start_and_bounds(bayes, data)[0]))
     svi = SVI(bayes, guide, Minimize(), TraceMeanField_ELBO())
     theirs = svi.run(jax.random.key(0), 4, data, progress_bar=False).params
-    for name, value in ours.raw.items():
+    for name, value in ours.unconstrained.items():
         np.testing.assert_allclose(theirs[f"{name}_auto_loc"], value[0], atol=1e-4)
 
 
@@ -207,7 +207,7 @@ def test_a_fit_that_starts_near_another_comes_to_its_own_optimum_sooner(simulate
     alone = map_estimates(simulated, most, preset=settings)
     sooner = map_estimates(simulated, most, preset=settings, near=whole)
     np.testing.assert_allclose(sooner.loss, alone.loss, rtol=1e-12)
-    np.testing.assert_allclose(sooner.raw["slope_base"], alone.raw["slope_base"], atol=1e-5)
+    np.testing.assert_allclose(sooner.unconstrained["slope_base"], alone.unconstrained["slope_base"], atol=1e-5)
     assert sooner.n_steps[0] < alone.n_steps[0]
 
 
@@ -223,8 +223,8 @@ def test_with_few_questions_the_lowest_of_several_optima_is_kept(simulated_few: 
         optimiser = ProjectedNewton.for_model(model_of(settings), data, near=near)
         svi = SVI(model_of(settings), AutoDelta(model_of(settings)), optimiser, TraceMeanField_ELBO())
         state, _ = svi.update(svi.init(jax.random.key(0), data), data)
-        raw = {name.removesuffix("_auto_loc"): value for name, value in svi.get_params(state).items()}
-        return penalised_loss(model_of(settings), raw, data)
+        unconstrained = {name.removesuffix("_auto_loc"): value for name, value in svi.get_params(state).items()}
+        return penalised_loss(model_of(settings), unconstrained, data)
 
     losses = [float(loss_from(number)) for number in range(8)]
     assert (found.n_starts[0], found.n_optima[0]) == (8, 1 + int((np.diff(np.sort(losses)) > 1e-6).sum()))

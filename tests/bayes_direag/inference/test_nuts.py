@@ -17,22 +17,22 @@ from tests.made_fits import NUTS_SAMPLING
 
 class TestStatistics:
     def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
-        """Of labels and raw parameters together, every constant included, and not its negative."""
+        """Of labels and unconstrained parameters together, every constant included, and not its negative."""
         drawn = nuts.tree["unconstrained_posterior"].to_dataset()
-        raw = {str(name): values.to_numpy() for name, values in drawn.items()}
+        unconstrained = {str(name): values.to_numpy() for name, values in drawn.items()}
         expected = nuts.tree["log_likelihood"]["target"].sum("problem")
-        for terms in brute_force.log_priors(raw, "bayes", np.nan).values():
+        for terms in brute_force.log_priors(unconstrained, "bayes", np.nan).values():
             expected = expected + (terms.sum(axis=2) if terms.ndim == 3 else terms)
         np.testing.assert_allclose(nuts.tree["sample_stats"]["lp"], expected, rtol=1e-10)
         assert (expected < 0).all()
 
     def test_energy_is_minus_lp_and_the_momentums_half_a_degree_of_freedom_each(self, one_level_nuts: Fit) -> None:
-        """A model of one's own is sampled in its raw parameters."""
+        """A model of one's own is sampled in its unconstrained parameters."""
         found = one_level_nuts.tree["sample_stats"].to_dataset()
         kinetic = (found["energy"] + found["lp"]).to_numpy()
-        n_raw = 2
+        n_unconstrained = 2
         assert (kinetic > 0).all()
-        assert abs(kinetic.mean() - n_raw / 2) < 4.5 * np.sqrt(n_raw / 2 / kinetic.size)
+        assert abs(kinetic.mean() - n_unconstrained / 2) < 4.5 * np.sqrt(n_unconstrained / 2 / kinetic.size)
 
     def test_depth_follows_from_the_steps(self, nuts: Fit) -> None:
         """A tree of depth d has taken its d doublings, the last of them perhaps in part."""
@@ -59,8 +59,8 @@ class TestDraws:
         ess = arviz_stats.ess(posterior, method="mean")
         for name in ("weight_base", "bias"):
             draws = posterior[name].to_numpy().ravel()
-            mean = probability @ exact.raw[name]
-            sd = np.sqrt(probability @ (exact.raw[name] - mean) ** 2)
+            mean = probability @ exact.unconstrained[name]
+            sd = np.sqrt(probability @ (exact.unconstrained[name] - mean) ** 2)
             assert ess[name].item() > 500
             assert error["mean"][name].item() < 0.06 * sd
             assert abs(draws.mean() - mean) < 4 * error["mean"][name].item()
@@ -103,8 +103,8 @@ from tests.bayes_direag import one_level
 
 sampling = SamplingSettings(n_chains=2, n_warmup=300, n_draws=1500)
 fit = fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
-raw = fit.tree["unconstrained_posterior"]
-np.save(sys.argv[1], np.stack([raw[name].to_numpy()[..., 0] for name in ("weight_base", "bias")]))
+unconstrained = fit.tree["unconstrained_posterior"]
+np.save(sys.argv[1], np.stack([unconstrained[name].to_numpy()[..., 0] for name in ("weight_base", "bias")]))
 groups = {path: one.to_dataset() for path, one in fit.tree.subtree_with_keys}
 floats = {str(value.dtype) for one in groups.values() for value in one.data_vars.values() if value.dtype.kind == "f"}
 print(json.dumps({"devices": jax.local_device_count(), "x64": jax.config.jax_enable_x64, "floats": sorted(floats)}))
@@ -125,8 +125,8 @@ def test_in_double_precision_and_in_parallel_it_is_the_same_posterior(tmp_path: 
     for name, mine in zip(("weight_base", "bias"), draws, strict=True):
         assert (mine[0] != mine[1]).all()
         assert arviz_stats.rhat(mine) < 1.02
-        mean = probability @ exact.raw[name]
-        sd = np.sqrt(probability @ (exact.raw[name] - mean) ** 2)
+        mean = probability @ exact.unconstrained[name]
+        sd = np.sqrt(probability @ (exact.unconstrained[name] - mean) ** 2)
         for chain in mine:
             assert abs(chain.mean() - mean) < 4 * sd / np.sqrt(arviz_stats.ess(chain[None]))
         np.testing.assert_allclose(mine.std(), sd, rtol=0.15)

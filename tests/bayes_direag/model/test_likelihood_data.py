@@ -10,16 +10,20 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
-from bayes_direag.model.real_line import evaluated
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.simulate import simulate_observations
+from bayes_direag.model.unconstrained import evaluated
 from tests.bayes_direag.data.questions import question
-from tests.bayes_direag.model.test_models import labelled_yes_no, some_raw
+from tests.bayes_direag.model.test_models import labelled_yes_no, some_unconstrained
 
 
 def log_likelihood(settings: Preset, data: LikelihoodData) -> np.ndarray:
-    raw = some_raw(settings, data, at=1)
-    return np.asarray(jax.jit(lambda raw, data: evaluated(model_of(settings), raw, data).log_likelihood)(raw, data))
+    unconstrained = some_unconstrained(settings, data, at=1)
+    return np.asarray(
+        jax.jit(lambda unconstrained, data: evaluated(model_of(settings), unconstrained, data).log_likelihood)(
+            unconstrained, data
+        )
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
 from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import preset
-from bayes_direag.model.real_line import Raw, evaluated, on_real_line, parameter_sites
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.simulate import simulate_observations
+from bayes_direag.model.unconstrained import Unconstrained, evaluated, parameter_sites, unconstrained
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.data.questions import question
 
@@ -39,10 +39,10 @@ MODELS = {
 each_model = pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
 
 
-def some_raw(model: Preset, data: LikelihoodData, at: int = 0) -> Raw:
+def some_unconstrained(model: Preset, data: LikelihoodData, at: int = 0) -> Unconstrained:
     rng = np.random.default_rng(at)
     sites = parameter_sites(model_of(model), data)
-    return {name: jnp.asarray(rng.normal(size=site.shape)) for name, site in sites.items() if site.is_raw}
+    return {name: jnp.asarray(rng.normal(size=site.shape)) for name, site in sites.items() if site.is_unconstrained}
 
 
 def some_data(observations: Observations, settings: Preset, labels: tuple[str, ...] = ()) -> LikelihoodData:
@@ -110,19 +110,19 @@ class TestDensity:
     def check(self, settings: Preset, observations: Observations, labels: tuple[str, ...] = ()) -> None:
         model, kind = model_of(settings), settings.name
         data = some_data(observations, settings, labels)
-        raw = some_raw(settings, data)
-        values = brute_force.natural(raw, kind, data.agreement if kind == "bayes" else (), labels)
+        unconstrained = some_unconstrained(settings, data)
+        values = brute_force.natural(unconstrained, kind, data.agreement if kind == "bayes" else (), labels)
         slots = observations.slots
         by_level = ("weight", "bias", "vote") if slots else ()
         values |= {name: [values[name][slot] for slot in slots or ()] for name in by_level if name in values}
         each = [log_probability(observations, i, values, settings.eps) for i in range(len(data.weight))]
-        found = jax.jit(lambda raw: evaluated(model, raw, data))(raw)
+        found = jax.jit(lambda unconstrained: evaluated(model, unconstrained, data))(unconstrained)
         np.testing.assert_allclose(found.log_likelihood, each, rtol=1e-12, atol=1e-14)
-        priors = brute_force.log_priors(raw, kind, float(data.weight.sum()))
+        priors = brute_force.log_priors(unconstrained, kind, float(data.weight.sum()))
         for name, prior in priors.items():
             np.testing.assert_allclose(found.log_prior[name], prior, rtol=1e-12, atol=1e-13)
         expected = sum(np.sum(prior) for prior in priors.values()) + data.weight @ np.array(each)
-        joint = jax.jit(lambda raw: log_density(model, (data,), {}, raw)[0])(raw)
+        joint = jax.jit(lambda unconstrained: log_density(model, (data,), {}, unconstrained)[0])(unconstrained)
         np.testing.assert_allclose(float(joint), expected, rtol=1e-12)
         share = found.natural["share"]
         np.testing.assert_allclose(share, found.natural["weight"] / np.sum(found.natural["weight"]), rtol=1e-12)
@@ -130,15 +130,15 @@ class TestDensity:
 
 @pytest.mark.parametrize("variant", ["count", "level", "confidence"])
 def test_the_loss_of_the_release_is_the_printed_one(variant, labelled: Observations) -> None:
-    """The weighted mean of -log P, plus .001 times the mean of raw^2."""
+    """The weighted mean of -log P, plus .001 times the mean of unconstrained^2."""
     settings = preset("release", variant)
     data = some_data(labelled, settings)
-    raw = some_raw(settings, data)
-    values = brute_force.natural(raw, "release")
+    unconstrained = some_unconstrained(settings, data)
+    values = brute_force.natural(unconstrained, "release")
     losses = [-log_probability(labelled, i, values, settings.eps) for i in range(len(data.weight))]
-    entries = np.concatenate([np.ravel(value) for value in raw.values()])
+    entries = np.concatenate([np.ravel(value) for value in unconstrained.values()])
     expected = data.weight @ np.array(losses) / data.weight.sum() + 0.001 * np.mean(entries**2)
-    loss = jax.jit(lambda raw: penalised_loss(model_of(settings), raw, data))(raw)
+    loss = jax.jit(lambda unconstrained: penalised_loss(model_of(settings), unconstrained, data))(unconstrained)
     np.testing.assert_allclose(float(loss), expected, rtol=1e-12)
 
 
@@ -152,10 +152,10 @@ def test_value_and_gradient_are_finite_however_far_out(settings: Preset, sign: i
 
     @jax.jit
     @jax.value_and_grad
-    def joint(raw: Raw) -> jax.Array:
-        return log_density(model_of(settings), (data,), {}, raw)[0]
+    def joint(unconstrained: Unconstrained) -> jax.Array:
+        return log_density(model_of(settings), (data,), {}, unconstrained)[0]
 
-    middle = {name: jnp.full_like(value, 0.1) for name, value in some_raw(settings, data).items()}
+    middle = {name: jnp.full_like(value, 0.1) for name, value in some_unconstrained(settings, data).items()}
     alternating = jnp.asarray([1.0, -1.0, 1.0, -1.0, 1.0])
     for name, value in middle.items():
         far = jnp.full_like(value, 2.9 if settings.name == "release" else 30.0) * sign
@@ -166,20 +166,20 @@ def test_value_and_gradient_are_finite_however_far_out(settings: Preset, sign: i
 
 def test_single_precision_changes_the_density_by_little(labelled: Observations) -> None:
     """As NUTS works: with parameters and the work of each question in single precision, and sums in double."""
-    from bayes_direag.model.real_line import in_single_precision
+    from bayes_direag.model.unconstrained import in_single_precision
 
     data = some_data(labelled, MODELS["bayes"])
-    raw = some_raw(MODELS["bayes"], data)
-    whole = log_density(bayes, (data,), {}, raw)[0]
-    rounded = log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, raw)[0]
+    unconstrained = some_unconstrained(MODELS["bayes"], data)
+    whole = log_density(bayes, (data,), {}, unconstrained)[0]
+    rounded = log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, unconstrained)[0]
     assert rounded.dtype == jnp.float64
     assert 0 < abs(float(whole - rounded)) < 1e-3
 
     @jax.grad
-    def slope(raw: Raw) -> jax.Array:
-        return log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, raw)[0]
+    def slope(unconstrained: Unconstrained) -> jax.Array:
+        return log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, unconstrained)[0]
 
-    operations, (n_reports, n) = str(jax.make_jaxpr(slope)(raw)), data.candidate.shape
+    operations, (n_reports, n) = str(jax.make_jaxpr(slope)(unconstrained)), data.candidate.shape
     assert f"f32[{n_reports},{n}] = exp" in operations
     assert f"f64[{n_reports},{n}]" not in operations
     assert f"f64[{n_reports + 1},{n}]" not in operations
@@ -254,10 +254,12 @@ def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> 
     n, said = 4000, (("a", 80), ("b", 80), ("a", 80))
     one = Observations.from_questions([question("q", *said, gold_answer="a")], answers="text")
     data = some_data(one, settings)
-    raw = some_raw(settings, data)
+    unconstrained = some_unconstrained(settings, data)
     many = data.select(np.zeros(n, int)).unlabelled
-    drawn = np.asarray(Predictive(model_of(settings), raw, batch_ndims=0)(jax.random.key(4), many)["target"]).ravel()
-    values = brute_force.natural(raw, settings.name, data.agreement if settings.name == "bayes" else ())
+    drawn = np.asarray(
+        Predictive(model_of(settings), unconstrained, batch_ndims=0)(jax.random.key(4), many)["target"]
+    ).ravel()
+    values = brute_force.natural(unconstrained, settings.name, data.agreement if settings.name == "bayes" else ())
     support = brute_force.support(brute_force.scores(brute_force.reports_of(one, 0), values, settings.eps))
     for state, name in ((0, "a"), (1, "b"), (-1, brute_force.NULL)):
         p, count = support[name], np.sum(drawn == state)
@@ -267,7 +269,7 @@ def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> 
 def test_sites_of_any_support_are_put_on_the_real_line(labelled: Observations) -> None:
     """The mode there is that of the density with its Jacobian: log Gamma(3, 2) has it at log(3 / 2)."""
 
-    @on_real_line()
+    @unconstrained()
     def program(_: LikelihoodData) -> None:
         numpyro.sample("rate", dist.Gamma(3.0, 2.0))
         numpyro.sample("share", dist.Beta(2.0, 5.0))
@@ -278,8 +280,8 @@ def test_sites_of_any_support_are_put_on_the_real_line(labelled: Observations) -
     data = LikelihoodData.of(labelled)
 
     def density(at: float) -> jax.Array:
-        raw = {"rate_base": at, "share_base": 0.0, "scale_base": 0.0, "bound": 0.0}
-        return log_density(program, (data,), {}, raw)[0]
+        unconstrained = {"rate_base": at, "share_base": 0.0, "scale_base": 0.0, "bound": 0.0}
+        return log_density(program, (data,), {}, unconstrained)[0]
 
     assert abs(float(jax.grad(density)(math.log(1.5)))) < 1e-6
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.posterior import prior_draws
+from bayes_direag.inference.container import prior_draws
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import bayes

@@ -4,7 +4,7 @@
 group                        content
 ===========================  =======================================================================================
 ``posterior``                natural parameters, as the model names them; dims chain, draw (, level)
-``unconstrained_posterior``  raw parameters, as they are searched and sampled (:mod:`bayes_direag.model.real_line`)
+``unconstrained_posterior``  parameters as they are searched and sampled (:mod:`bayes_direag.model.unconstrained`)
 ``sample_stats``             MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts``, the
                              number of searches, and ``n_optima``, how many optima they found. NUTS: ``lp``, ``energy``,
                              ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
@@ -18,7 +18,7 @@ group                        content
                              (:mod:`bayes_direag.data.agreement`): ``agreement_share``, ``agreement_by_chance``, and x,
                              ``agreement_score``. If levels are groups, reports have their own dimension ``report``,
                              with the ``group`` of each
-``log_prior``                NUTS only: log prior density of each raw parameter
+``log_prior``                NUTS only: log prior density of each unconstrained parameter
 ``prior``                    on demand: parameters drawn from the prior, as in ``posterior``
 ``prior_predictive``         on demand: a ``target`` for every problem and draw of the prior
 ``posterior_predictive``     on demand: a ``target`` for every problem and draw of the posterior
@@ -48,8 +48,16 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
-from bayes_direag.model.real_line import Evaluated, Model, Raw, RawDraws, Site, evaluated, parameter_sites
 from bayes_direag.model.settings import FitSettings
+from bayes_direag.model.unconstrained import (
+    Evaluated,
+    Model,
+    Site,
+    Unconstrained,
+    UnconstrainedDraws,
+    evaluated,
+    parameter_sites,
+)
 
 _AGREEMENT = tuple(f"agreement_{name}" for name in Agreement._fields)
 #: The dimensions of the arrays of questions, beyond chain and draw.
@@ -80,7 +88,7 @@ def map_posterior(
     """Put one member of a batch of MAP fits into the container; the data are of the observations."""
     drawn = {
         group: {name: np.asarray(value)[member][None, None] for name, value in values.items()}
-        for group, values in (("unconstrained_posterior", optimum.raw), ("posterior", optimum.natural))
+        for group, values in (("unconstrained_posterior", optimum.unconstrained), ("posterior", optimum.natural))
     }
     found = {"loss": optimum.loss, "projected_gradient": optimum.gradient}
     found |= {"n_steps": optimum.n_steps, "n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
@@ -114,7 +122,7 @@ def nuts_posterior(
     log_joint += sum(value.sum(axis=(*range(2, value.ndim),)) for value in of_draws.log_prior.values())
     drawn: dict[str, dict[str, Any]] = {
         "posterior": of_draws.natural,
-        "unconstrained_posterior": draws.raw,
+        "unconstrained_posterior": draws.unconstrained,
         "sample_stats": draws.stats | {"lp": log_joint},
         "log_prior": of_draws.log_prior,
         "log_likelihood": {"target": of_draws.log_likelihood[..., :n]},
@@ -127,9 +135,9 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
     prior_key, key = jax.random.split(jax.random.fold_in(jax.random.key(int(tree.attrs["seed"])), 1))
     drawn = prior_draws(model, data, n_draws=_PRIOR_DRAWS, key=prior_key)
     prior = _with_share({name: value[None] for name, value in drawn.items()})
-    raw = {str(name): value.to_numpy() for name, value in tree["unconstrained_posterior"].items()}
+    unconstrained = {str(name): value.to_numpy() for name, value in tree["unconstrained_posterior"].items()}
     with jax.enable_x64(True):
-        replicated = np.asarray(_replicated(key, raw, data.unlabelled, model=model))
+        replicated = np.asarray(_replicated(key, unconstrained, data.unlabelled, model=model))
     groups = {
         "prior": {str(name): prior[str(name)] for name in tree["posterior"].data_vars},
         "prior_predictive": {"target": prior["target"].astype(_STATE)},
@@ -141,7 +149,7 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
 def prior_draws(
     model: Model, data: LikelihoodData, *, n_draws: int, key: Key[Array, ""]
 ) -> dict[str, Shaped[np.ndarray, "draw ..."]]:
-    """Draw raw and natural parameters from the prior, and a ``target`` for every question."""
+    """Draw unconstrained and natural parameters from the prior, and a ``target`` for every question."""
     with jax.enable_x64(True):
         drawn = _prior(key, data.unlabelled, model=model, n_draws=n_draws)
         return {name: np.asarray(value) for name, value in drawn.items()}
@@ -155,27 +163,27 @@ def _prior(key: Key[Array, ""], data: LikelihoodData, *, model: Model, n_draws: 
 
 @partial(jax.jit, static_argnames="model")
 def _replicated(
-    key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData, *, model: Model
+    key: Key[Array, ""], unconstrained: dict[str, Array], data: LikelihoodData, *, model: Model
 ) -> Int[Array, "chain draw problem"]:
-    drawn: Array = Predictive(model, raw, batch_ndims=2, return_sites=["target"])(key, data)["target"]
+    drawn: Array = Predictive(model, unconstrained, batch_ndims=2, return_sites=["target"])(key, data)["target"]
     return drawn
 
 
-def evaluated_draws(model: Model, raw: RawDraws, data: LikelihoodData) -> Evaluated:
+def evaluated_draws(model: Model, unconstrained: UnconstrainedDraws, data: LikelihoodData) -> Evaluated:
     """Return what a model says of its data in every draw, in double precision, with leading axes chain and draw."""
     n = len(data.weight)
     with jax.enable_x64(True):
-        found = _evaluated_draws(raw, data.padded(padded_size(n, per_octave=8)), model=model)
+        found = _evaluated_draws(unconstrained, data.padded(padded_size(n, per_octave=8)), model=model)
     whole: Evaluated = jax.tree.map(np.asarray, found)
     return whole._replace(log_likelihood=whole.log_likelihood[..., :n])
 
 
 @partial(jax.jit, static_argnames="model")
-def _evaluated_draws(raw: RawDraws, data: LikelihoodData, *, model: Model) -> Evaluated:
-    def of_draw(raw: Raw) -> Evaluated:
-        return evaluated(model, raw, data)
+def _evaluated_draws(unconstrained: UnconstrainedDraws, data: LikelihoodData, *, model: Model) -> Evaluated:
+    def of_draw(unconstrained: Unconstrained) -> Evaluated:
+        return evaluated(model, unconstrained, data)
 
-    found: Evaluated = jax.lax.map(lambda chain: jax.lax.map(of_draw, chain), raw)
+    found: Evaluated = jax.lax.map(lambda chain: jax.lax.map(of_draw, chain), unconstrained)
     return found
 
 

@@ -1,8 +1,8 @@
 """Models on the real line: where they are searched and sampled, and what they say of given parameters.
 
 A positive parameter is sampled as its inverse exponential or softplus, and what levels have around a centre as a
-standard normal offset (:mod:`numpyro.infer.reparam`). The sites that are left are *raw*: all of them are on the real
-line, but for bounded ones. A natural parameter is a deterministic function of them, or raw itself.
+standard normal offset (:mod:`numpyro.infer.reparam`). The sites that are left are *unconstrained*: all of them
+are on the real line, but for bounded ones. A natural parameter is a deterministic function of them, or is one itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,13 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
 
 type Model = Callable[[LikelihoodData], None]
-type Raw = dict[str, Float[Array, "..."]]
-type RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
+type Unconstrained = dict[str, Float[Array, "..."]]
+type UnconstrainedDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
 
 _RAW_SUFFIXES = ("_base", "_decentered")
 
 
-def on_real_line(
+def unconstrained(
     *, decentred: Sequence[str] = (), start: Mapping[str, float] | None = None, n_searches: int = 1
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Put the latent sites of a program on the real line.
@@ -41,7 +41,7 @@ def on_real_line(
     decentred
         Sites that become standard normal offsets from their location, in units of their scale.
     start
-        Where the search for the mode starts, by raw site; by default at the means of the priors.
+        Where the search for the mode starts, by unconstrained site; by default at the means of the priors.
     n_searches
         How many searches find the mode; all but the first start at random.
     """
@@ -80,8 +80,8 @@ def n_searches(model: Model) -> int:
     return int(getattr(model, "n_searches", 1))
 
 
-class in_box(Messenger):  # type: ignore[misc]  # noqa: N801 - as numpyro names its handlers
-    """Take the bounds off a model's normal priors, for an optimiser that holds them: ``in_box(model)``.
+class without_bounds(Messenger):  # type: ignore[misc]  # noqa: N801 - as numpyro names its handlers
+    """Take the bounds off a model's normal priors, for an optimiser that holds them: ``without_bounds(model)``.
 
     The density within the bounds is the same, up to a constant.
     """
@@ -105,19 +105,19 @@ class in_single_precision(Messenger):  # type: ignore[misc]  # noqa: N801
 
 
 class Site(NamedTuple):
-    """A site of a model: a raw parameter, if it is latent; a natural one, if it is not only raw."""
+    """A site of a model: an unconstrained parameter, if it is latent; perhaps a natural one."""
 
     shape: tuple[int, ...]
     #: The names of its axes.
     dims: tuple[str, ...]
-    is_raw: bool
+    is_unconstrained: bool
     is_natural: bool
-    #: Bounds of a raw parameter; infinite where there is none.
+    #: Bounds of an unconstrained parameter; infinite where there is none.
     bounds: tuple[float, float]
 
     @property
     def transform(self) -> dist.transforms.Transform:
-        """The map from the whole line to the values of a raw parameter."""
+        """The map from the whole line to the values of an unconstrained parameter."""
         return biject_to(constraints.real if np.isinf(self.bounds[0]) else constraints.interval(*self.bounds))
 
 
@@ -138,49 +138,51 @@ def _sites(traced: Mapping[str, Any]) -> dict[str, Site]:
         if site["type"] not in ("sample", "deterministic") or name == "target":
             continue
         plates = sorted(site["cond_indep_stack"], key=lambda frame: frame.dim)
-        is_raw, bounds = site["type"] == "sample", (-np.inf, np.inf)
-        if is_raw and isinstance(prior := _unwrapped(site["fn"]), dist.TwoSidedTruncatedDistribution):
+        is_unconstrained, bounds = site["type"] == "sample", (-np.inf, np.inf)
+        if is_unconstrained and isinstance(prior := _unwrapped(site["fn"]), dist.TwoSidedTruncatedDistribution):
             bounds = float(prior.low), float(prior.high)
         is_natural = not any(name.endswith(suffix) and name.removesuffix(suffix) in traced for suffix in _RAW_SUFFIXES)
-        found[name] = Site(np.shape(site["value"]), tuple(frame.name for frame in plates), is_raw, is_natural, bounds)
+        found[name] = Site(
+            np.shape(site["value"]), tuple(frame.name for frame in plates), is_unconstrained, is_natural, bounds
+        )
     return found
 
 
 class Evaluated(NamedTuple):
-    """What a model says of given raw parameters."""
+    """What a model says of given unconstrained parameters."""
 
     #: The natural parameters, and whatever else the program names.
-    natural: Raw
-    #: The log prior density of each raw parameter.
-    log_prior: Raw
+    natural: Unconstrained
+    #: The log prior density of each unconstrained parameter.
+    log_prior: Unconstrained
     #: The log probability of each question's state, without weights.
     log_likelihood: Float[Array, " problem"]
 
 
-def evaluated(model: Model, raw: Raw, data: LikelihoodData) -> Evaluated:
+def evaluated(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Evaluated:
     """Return natural parameters, prior densities and likelihoods; pure, to be compiled."""
-    traced = trace(seed(substitute(model, data=raw), 0)).get_trace(data)
+    traced = trace(seed(substitute(model, data=unconstrained), 0)).get_trace(data)
     natural = {name: jnp.asarray(traced[name]["value"]) for name, site in _sites(traced).items() if site.is_natural}
-    log_prior = {name: traced[name]["fn"].log_prob(value) for name, value in raw.items()}
+    log_prior = {name: traced[name]["fn"].log_prob(value) for name, value in unconstrained.items()}
     target = traced["target"]
     return Evaluated(natural, log_prior, target["fn"].log_prob(jnp.asarray(target["value"])))
 
 
-def log_joint(model: Model, raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
-    """Return the log joint density of raw parameters and observed states, in which a question has its weight."""
-    density: Float[Array, ""] = log_density(model, (data,), {}, raw)[0]
+def log_joint(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
+    """Return the log joint density of parameters and observed states, in which a question has its weight."""
+    density: Float[Array, ""] = log_density(model, (data,), {}, unconstrained)[0]
     return density
 
 
-def prior_at_mode(model: Model, raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+def prior_at_mode(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
     """Return the log prior density with every normal at its mode; other priors, which have no such constant, add 0."""
-    traced = trace(seed(substitute(model, data=raw), 0)).get_trace(data)
-    normals = [traced[name]["fn"] for name in raw if isinstance(_unwrapped(traced[name]["fn"]), dist.Normal)]
+    traced = trace(seed(substitute(model, data=unconstrained), 0)).get_trace(data)
+    normals = [traced[name]["fn"] for name in unconstrained if isinstance(_unwrapped(traced[name]["fn"]), dist.Normal)]
     return sum((jnp.sum(prior.log_prob(prior.mean)) for prior in normals), jnp.zeros(()))
 
 
-def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Raw, dict[str, tuple[float, float]]]:
-    """Return where the search for the mode starts, and the bounds of the raw parameters."""
+def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Unconstrained, dict[str, tuple[float, float]]]:
+    """Return where the search for the mode starts, and the bounds of the unconstrained parameters."""
     known: Mapping[str, float] = getattr(model, "start", {})
 
     def initial(site: dict[str, Any]) -> Array | None:
@@ -190,8 +192,10 @@ def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Raw, dict[str,
         return value
 
     traced = trace(substitute(seed(model, 0), substitute_fn=initial)).get_trace(data)
-    raw = {name: site for name, site in _sites(traced).items() if site.is_raw}
-    return {name: traced[name]["value"] for name in raw}, {name: site.bounds for name, site in raw.items()}
+    unconstrained = {name: site for name, site in _sites(traced).items() if site.is_unconstrained}
+    return {name: traced[name]["value"] for name in unconstrained}, {
+        name: site.bounds for name, site in unconstrained.items()
+    }
 
 
 def _unwrapped(prior: Any) -> Any:

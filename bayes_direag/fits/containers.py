@@ -20,24 +20,24 @@ from numpyro.infer import MCMC
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.folds import hashed_folds, kept_apart
-from bayes_direag.inference.loo import leave_one_out
-from bayes_direag.inference.map import Optimum, map_estimates
-from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import (
+from bayes_direag.inference.container import (
     evaluated_draws,
     map_posterior,
     nuts_posterior,
     record_apart,
     sampled_parameters,
 )
+from bayes_direag.inference.loo import leave_one_out
+from bayes_direag.inference.map import Optimum, map_estimates
+from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from, likelihood_weights
 from bayes_direag.model.models import model_of
-from bayes_direag.model.real_line import parameter_sites
 from bayes_direag.model.selection import Recalibration, distribution
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
+from bayes_direag.model.unconstrained import parameter_sites
 
 N_COPIES = 8
 #: What a copy counts of its question's weight. Under NUTS the copies of a question count as one question.
@@ -78,7 +78,7 @@ def thinned(observations: Observations, method: FitMethod, seed: int) -> Observa
     return copies.without(missing.reshape(-1, n_columns))
 
 
-def map_trees(
+def map_fits(
     observations: Observations, chosen: Bool[np.ndarray, "batch problem"], settings: FitSettings
 ) -> list[xr.DataTree]:
     """Fit to each row of ``chosen``, and return its container with the final calibration.
@@ -168,13 +168,13 @@ def drawn_tree(
     fitted = learned_from(observations.select(~kept), preset)
     rows, data = fitted_rows(fitted, settings, labels)
     sites = parameter_sites(model_of(preset), data)
-    drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_raw})
-    n_chains, n_draws = next(iter(drawn.raw.values())).shape[:2]
+    drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_unconstrained})
+    n_chains, n_draws = next(iter(drawn.unconstrained.values())).shape[:2]
     shape = n_chains, n_draws
     if settings.sampling is None:
         sampling = SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
         settings = replace(settings, sampling=sampling)
-    of_draws = evaluated_draws(model_of(preset), drawn.raw, data)
+    of_draws = evaluated_draws(model_of(preset), drawn.unconstrained, data)
     tree = nuts_posterior(drawn, fitted, data, of_draws, labels=labels, settings=settings)
     of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
     removed = (of_rows * rows.weight).reshape(*shape, -1, len(fitted)).sum(axis=2)
