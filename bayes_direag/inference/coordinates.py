@@ -1,8 +1,8 @@
 r"""The coordinates of NUTS under ``bayes``, in which the posterior is closer to a normal than in its sites.
 
 Labels determine how the evidence for answers compares with that for the null, but hardly how the null's comes from its
-base :math:`B` and how much from doubt :math:`D`. In the sites this is a curved ridge: a small bias with small weights, or a
-large one with large weights, or no doubt at all. With
+base :math:`B` and how much from doubt :math:`D`. In the sites this is a curved ridge: a small bias with
+small weights, or a large one with large weights, or no doubt at all. With
 
 .. math:: A = \sum_l u_l w_l \bar q, \qquad D = \sum_l u_l w_l (1 - \bar q), \qquad B = \frac{1}{K + 1} + \beta_0
 

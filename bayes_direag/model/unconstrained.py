@@ -32,13 +32,13 @@ _RAW_SUFFIXES = ("_base", "_decentered")
 
 
 def unconstrained(
-    *, decentred: Sequence[str] = (), start: Mapping[str, float] | None = None, n_searches: int = 1
+    *, noncentered: Sequence[str] = (), start: Mapping[str, float] | None = None, n_searches: int = 1
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Put the latent sites of a program on the real line.
 
     Parameters
     ----------
-    decentred
+    noncentered
         Sites that become standard normal offsets from their location, in units of their scale.
     start
         Where the search for the mode starts, by unconstrained site; by default at the means of the priors.
@@ -47,7 +47,7 @@ def unconstrained(
     """
 
     def rule(site: dict[str, Any]) -> Reparam | None:
-        if site["name"] in decentred:
+        if site["name"] in noncentered:
             return LocScaleReparam(0)
         prior = _unwrapped(site["fn"])
         is_bounded = isinstance(prior, dist.TwoSidedTruncatedDistribution)

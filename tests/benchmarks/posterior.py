@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.posterior svamp.jsonl judges.jsonl simulate:7473 --seeds 3 --warmup 250
 
-R-hat is the largest, the effective sample size (bulk or tail) the smallest of all parameters. The processor time is that of warm-up and draws; for the first seed of a file compilation comes on top.
+R-hat is the largest, the effective sample size (bulk or tail) the smallest of all parameters. The processor time is
+that of warm-up and draws; for the first seed of a file compilation comes on top.
 """
 
 import time

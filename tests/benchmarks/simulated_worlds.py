@@ -7,8 +7,8 @@ learns from these answers and predicts 1000 other questions.
 
 *Ranks.* The true value of any quantity ranks uniformly among independent draws from its posterior (Talts et al. 2018,
 arXiv:1804.06788). The quantities are every unconstrained parameter, the log-likelihood, the log joint density, and the
-support of the answer selected for a new question. The last three depend on the data, and find a posterior equal to the prior,
-which parameters alone cannot show (Modrak et al. 2023, doi:10.1214/23-BA1404).
+support of the answer selected for a new question. The last three depend on the data, and find a posterior equal to the
+prior, which parameters alone cannot show (Modrak et al. 2023, doi:10.1214/23-BA1404).
 
 *Coverage.* A 90 % interval should hold the true probability that the selected answer is right in 90 of 100 cases, for
 single questions and for the mean over a bin of questions with similar probability.
