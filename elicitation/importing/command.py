@@ -21,9 +21,7 @@ FEWEST = 5
 def import_command(
     form: Annotated[
         LogFormat,
-        typer.Argument(
-            metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, promptfoo, evals, transcripts or observations."
-        ),
+        typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, transcripts or observations."),
     ],
     files: Annotated[
         list[str],
@@ -39,7 +37,7 @@ def import_command(
     ] = None,
     scorer: Annotated[
         list[str] | None,
-        typer.Option(help="The filter (lm-eval), scorer (inspect) or score (uqlm) to use; repeatable."),
+        typer.Option(help="The filter (lm-eval) or scorer (inspect) to use; repeatable."),
     ] = None,
     answers: AnswersOption = None,
     scale: Annotated[

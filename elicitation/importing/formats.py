@@ -8,25 +8,22 @@ from typing import Literal
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from elicitation.fields import Scale
-from elicitation.importing import batch, evals, inspect_log, lm_eval, own_forms, promptfoo, uqlm
+from elicitation.importing import batch, inspect_log, lm_eval, own_forms
 from elicitation.importing.naming import named
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
 
-LogFormat = Literal["lm-eval", "inspect", "batch", "uqlm", "promptfoo", "evals", "transcripts", "observations"]
+LogFormat = Literal["lm-eval", "inspect", "batch", "transcripts", "observations"]
 
 #: The function that reads a log of each format.
 LOG_FORMATS: Mapping[LogFormat, Callable[[Log], Iterator[Reply]]] = {
     "lm-eval": lm_eval.replies,
     "inspect": inspect_log.replies,
     "batch": batch.replies,
-    "uqlm": uqlm.replies,
-    "promptfoo": promptfoo.replies,
-    "evals": evals.replies,
     "transcripts": own_forms.transcripts,
     "observations": own_forms.observations,
 }
-_WITH_SCORERS = ("lm-eval", "inspect", "uqlm")
+_WITH_SCORERS = ("lm-eval", "inspect")
 
 
 def import_logs(
@@ -51,7 +48,7 @@ def import_logs(
     questions : QuestionSet, optional
         The questions that were asked, for logs without gold answers.
     scorers : sequence of str
-        The filters of lm-eval, scorers of Inspect or score columns of uqlm to use.
+        The filters of lm-eval or scorers of Inspect to use.
     kind : {"numeric", "choice", "choices", "text"}, optional
         How answers are compared; by default inferred from the gold answers.
     pattern : str, optional

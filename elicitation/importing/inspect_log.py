@@ -1,23 +1,12 @@
 """Logs of Inspect, ``.eval`` and JSON, read by its own reader."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.replies import Log, Reply
 
 _VERDICTS = {"c": 1, "yes": 1, "true": 1, "i": 0, "p": 0, "no": 0, "false": 0, "n": None}
-
-
-def inspect_module(name: str, needs: str) -> Any:
-    """Return a module of inspect_ai; raise DirEAGError, in which the subject ``needs`` it, if it is not installed."""
-    try:
-        return import_module(f"inspect_ai.{name}")
-    except ImportError as error:
-        raise DirEAGError(
-            f'{needs} inspect_ai, which is not installed. Run: pip install ".[inspect]" in the checkout of bayes-direag'
-        ) from error
 
 
 def replies(log: Log) -> Iterator[Reply]:
@@ -29,7 +18,13 @@ def replies(log: Log) -> Iterator[Reply]:
     grade out of 10, says nothing of the answer. Raises DirEAGError if inspect_ai is not installed, or the log cannot
     be read or has no samples.
     """
-    read_eval_log = inspect_module("log", "reading a log of Inspect needs").read_eval_log
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError as error:
+        raise DirEAGError(
+            "reading a log of Inspect needs inspect_ai, which is not installed. "
+            'Run: pip install ".[inspect]" in the checkout of bayes-direag'
+        ) from error
     try:
         evaluation = read_eval_log(str(log.path), resolve_attachments=True)
     except Exception as error:

@@ -32,8 +32,8 @@ class Log(NamedTuple):
 
     path: Path
     level: str | None = None  # None for the name that the format gives
-    scorers: tuple[str, ...] = ()  # the filters, scorers or scores to use; each makes a level
-    names: tuple[str, ...] = ()  # of the questions that were asked, in order, for logs without them
+    scorers: tuple[str, ...] = ()  # the filters or scorers to use; each makes a level
+    names: tuple[str, ...] = ()  # of the questions that were asked, in order
 
     def error(
         self, problem: str, *, expected: str, remedy: str, line: int | None = None, seen: object = ...
@@ -229,22 +229,17 @@ def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tu
     if not lines:
         raise log.error("the file is empty", expected="one JSON object a line", remedy="Check the path.")
     for number, line in lines:
-        yield number, read_record(log, form, line, number)
-
-
-def read_record[Record: BaseModel](log: Log, form: type[Record], record: object, line: int | None = None) -> Record:
-    """Return a record, given as JSON or as its fields; raise ObservationError if it is not of this form."""
-    try:
-        return form.model_validate_json(record) if isinstance(record, str) else form.model_validate(record)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        needed = [about.alias or name for name, about in form.model_fields.items() if about.is_required()]
-        raise ObservationError(
-            first["msg"],
-            path=log.path,
-            line=line,
-            field=".".join(map(str, first["loc"])) or None,
-            seen=record if first["type"] in ("json_invalid", "missing") else first["input"],
-            expected=f"an object with {', '.join(needed)}",
-            remedy="Check that the file has this format and is complete.",
-        ) from error
+        try:
+            yield number, form.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            needed = [about.alias or name for name, about in form.model_fields.items() if about.is_required()]
+            raise ObservationError(
+                first["msg"],
+                path=log.path,
+                line=number,
+                field=".".join(map(str, first["loc"])) or None,
+                seen=line if first["type"] in ("json_invalid", "missing") else first["input"],
+                expected=f"an object with {', '.join(needed)}",
+                remedy="Check that the file has this format and is complete.",
+            ) from error

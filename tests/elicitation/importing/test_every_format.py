@@ -35,25 +35,6 @@ def batch(n: int, text: str) -> list[Any]:
     return [{"custom_id": f"{name}/{text[:5]}", "response": response} for name in range(n)]
 
 
-def uqlm(n: int, text: str) -> list[Any]:
-    return [{"data": {"responses": [text] * n, "prompts": [text] * n, "sampled_responses": [[text] * 3] * n}}]
-
-
-def promptfoo(n: int, text: str) -> list[Any]:
-    def result(name: int) -> dict[str, Any]:
-        test = {"vars": {"question": "2 + 3?"}, "assert": [{"type": "equals", "value": "5"}]}
-        asked = {"promptIdx": 0, "provider": {"id": "m", "label": ""}, "prompt": {"raw": "{{question}}", "label": "p"}}
-        return asked | {"testIdx": name, "testCase": test, "response": {"output": text}, "success": True}
-
-    return [{"results": {"results": [result(name) for name in range(n)]}}]
-
-
-def evals(n: int, text: str) -> list[Any]:
-    event = {"run_id": "r", "event_id": 0, "type": "sampling"}
-    said = [{"prompt": [{"content": text}], "sampled": [text]} for _ in range(n)]
-    return [event | {"sample_id": str(name), "data": data} for name, data in enumerate(said)]
-
-
 def observations(n: int, text: str) -> list[Any]:
     reports = [{"level": level, "answer": text, "confidence": 80, "raw_output": text} for level in range(3)]
     told = {"question": text, "gold_answer": "5", "observations": reports}
@@ -65,9 +46,6 @@ LOG_OF: dict[LogFormat, Callable[[int, str], list[Any]]] = {
     "lm-eval": lm_eval,
     "inspect": inspect,
     "batch": batch,
-    "uqlm": uqlm,
-    "promptfoo": promptfoo,
-    "evals": evals,
     "transcripts": lambda n, text: [
         {"id": str(name), "text": text, "question": text, "gold_answer": "5", "model": text} for name in range(n)
     ],

@@ -57,8 +57,6 @@ def asked_of(asked: Any) -> QuestionSet | None:
             return None
         case str():
             return load_questions(LOGS / asked)
-        case {"log": log, "limit": limit}:
-            return load_questions(LOGS / log, limit=limit)
     return QuestionSet("q", tuple(Problem(name, "q", text, gold) for name, text, gold in asked), "numeric")
 
 
@@ -99,7 +97,7 @@ def values(report: Observation) -> list[Any]:
 
 def test_every_format_has_a_log_of_its_tool() -> None:
     provenance = json.loads((LOGS / "provenance.json").read_text())
-    assert {*LOG_FORMATS} - {"transcripts", "observations", "promptfoo", "evals"} == {*provenance}
+    assert {*LOG_FORMATS} - {"transcripts", "observations"} == {*provenance}
     for name, about in provenance.items():
         assert about["version"]
         assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]
@@ -110,8 +108,6 @@ def test_every_format_has_a_log_of_its_tool() -> None:
     [
         ("lm-eval", LM_EVAL["choice"]),
         ("batch", LOGS / "batch" / "output.jsonl"),
-        ("uqlm", LOGS / "uqlm" / "frame.jsonl"),
-        ("uqlm", LOGS / "uqlm" / "result.json"),
     ],
 )
 def test_compressed_logs_are_read_and_workbooks_named(tmp_path: Path, form: LogFormat, log: Path) -> None:
@@ -210,9 +206,6 @@ REPORTED: list[tuple[LogFormat, str, dict[str, Any], list[Any]]] = [
     ("batch", "responses_and_chat", {}, [[FIVE], [SEVEN]]),
     ("batch", "completions", {}, [[FIVE], [SEVEN]]),
     ("batch", "n_is_2_and_a_failure", {}, [[FIVE, ["6", 40]], [NOBODY, NOBODY]]),
-    ("uqlm", "nan_score", {"scorers": ["score"]}, [[FIVE, FIVE, ["5", None]], [SEVEN, SEVEN, ["7", 50]]]),
-    ("uqlm", "score_above_1", {"scorers": ["score"]}, [[FIVE, FIVE, ["5", 100]], [SEVEN, SEVEN, ["7", 50]]]),
-    ("uqlm", "no_samples", {"scorers": ["score"]}, [[FIVE, FIVE], [SEVEN, SEVEN]]),
     ("transcripts", "fractions", {"scale": "fraction"}, [[["51", 90]], [["51", 85]], [["51", 100]]]),
 ]
 
@@ -224,7 +217,7 @@ def test_reported_logs_are_read_rightly(
     folder = real_cases / form
     files = [next(folder.glob(f"{name}.json*")) for name in names.split()]
     asked = load_questions(folder / "questions.jsonl") if form == "batch" else None
-    imported = import_logs(form, files, questions=asked, kind="numeric" if form == "uqlm" else None, **options)
+    imported = import_logs(form, files, questions=asked, **options)
     said = [
         [
             [one.answer, one.confidence and round(one.confidence), *([] if one.correct is None else [one.correct])]
