@@ -4,7 +4,6 @@ from .data.observations import Observations as Observations
 from .decisions.policy import Policy as Policy
 from .errors import DirEAGError as DirEAGError
 from .fits.abstention import answer as answer
-from .fits.estimator import DirEAG as DirEAG
 from .fits.fit import Fit as Fit
 from .fits.fitting import cross_fit as cross_fit
 from .fits.fitting import fit_map as fit_map
@@ -26,7 +25,6 @@ from .predictor import Predictor as Predictor
 
 __all__ = [
     "PRESETS",
-    "DirEAG",
     "DirEAGError",
     "Fit",
     "LikelihoodData",

@@ -28,7 +28,7 @@ GROUP = "direag.commands"
 PANELS = {
     "Start": ("quickstart", "simulate"),
     "Fit and predict": ("label", "fit", "show", "predict"),
-    "Decide": ("policy", "drift", "explain"),
+    "Decide": ("policy", "explain"),
     "Look": ("evaluate", "report", "compare", "diagnose"),
     "Ask a model": ("elicit", "import"),
     "Paper": ("paper",),

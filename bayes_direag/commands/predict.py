@@ -62,8 +62,8 @@ def predict_command(
     Parquet with one row a question, a file or a folder of them, may have any size: it is read in batches. With --engine
     ray a cluster reads it, and --out is a new folder.
 
-    At the end stands about how many of the answers to new questions are right; before that, whether their reports are
-    unlike the labelled ones. Of more than 10,000 questions, 10,000 at random say so: docs/estimate.md.
+    At the end stands about how many of the answers to new questions are right. Of more than 10,000 questions, 10,000 at
+    random say so: docs/estimate.md.
 
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.

@@ -12,14 +12,13 @@ No probability that :math:`m` labels teach is surer than by Laplace's rule, so i
 :math:`1 / (m + 2)` and :math:`(m + 1) / (m + 2)`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri, stdtrit
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.drift import Drift
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select, tails
 
@@ -45,8 +44,6 @@ class Estimate:
     n_answers: int
     #: How many labels of new questions would, by themselves, say as much of the accuracy.
     worth: float
-    #: Whether the reports have changed; None if that was not tested.
-    drift: Drift | None = field(repr=False)
 
     @classmethod
     def of(
@@ -59,7 +56,6 @@ class Estimate:
         *,
         interval_level: float,
         rng: np.random.Generator,
-        drift: Drift | None,
     ) -> "Estimate":
         """Estimate from the reports on new questions, and the numbers of both kinds of questions and their clusters.
 
@@ -94,17 +90,16 @@ class Estimate:
             ends = np.quantile(accuracies.clip(0, 1), quantiles), np.quantile(benefits, quantiles)
         (low, high), (benefit_low, benefit_high) = (pair.tolist() for pair in ends)
         figures = float(accuracy), low, high, float(benefit), benefit_low, benefit_high
-        return cls(*figures, interval_level, n_labels, n_answers, float(worth), drift)
+        return cls(*figures, interval_level, n_labels, n_answers, float(worth))
 
     def record(self) -> dict[str, object]:
         """Return the estimate as plain values."""
-        return {**vars(self), "drift": None if self.drift is None else self.drift.record()}
+        return dict(vars(self))
 
     def text(self) -> str:
-        """Return the accuracy in one sentence, after that on the reports if these have changed."""
-        changed = f"{self.drift.text()}\n" if self.drift is not None and self.drift.differs else ""
+        """Return the accuracy in one sentence."""
         return (
-            f"{changed}About {self.accuracy:.0%} of these {self.n_answers:,} answers are right "
+            f"About {self.accuracy:.0%} of these {self.n_answers:,} answers are right "
             f"[{self.accuracy_low:.0%}, {self.accuracy_high:.0%}; probability {self.interval_level:g}], if these "
             f"questions are like the {self.n_labels:,} labelled ones."
         )

@@ -20,7 +20,6 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.drift import Drift
 from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
@@ -324,9 +323,7 @@ class Fit:
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.
 
-        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used. With at least 50 new
-        questions it is tested whether their reports have changed, unless they have fewer reports, or some given
-        questions were fitted to: then the labelled ones are of the same batch, and perhaps not chosen at random.
+        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
 
         Raises
         ------
@@ -338,9 +335,7 @@ class Fit:
                 "the fit has no final calibration, so its probabilities need not be right on average; expected one. "
                 "Fit with a final calibration, such as platt."
             )
-        given = self.aligned(observations)
-        new, is_apart = self._new(given), not self.has_seen(given).any()
-        n_calibrated = len(self.calibrated_on)
+        new, n_calibrated = self._new(observations), len(self.calibrated_on)
         return Estimate.of(
             self.reports(new),
             sampled_parameters(self.tree, new.slots),
@@ -349,27 +344,7 @@ class Fit:
             sizes(new),
             interval_level=interval_level,
             rng=np.random.default_rng([self.settings.seed, 3]),
-            drift=Drift.unasked(self.fitted, new) if is_apart else None,
         )
-
-    def drift(self, observations: Source, *, alarm_rate: float = 0.05, seed: int = 0) -> Drift:
-        """Test whether reports on new questions differ from the fitted ones: see :mod:`bayes_direag.decisions.drift`.
-
-        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
-
-        Parameters
-        ----------
-        alarm_rate
-            How often questions that are alike are said to differ; divide it by the number of batches that are tested.
-        seed
-            Seed of the random divisions.
-
-        Raises
-        ------
-        LevelError, DirEAGError
-            As :meth:`predict` does; if no question is new and answered; or if the alarm rate is out of range.
-        """
-        return Drift.between(self.fitted, self._new(observations), alarm_rate=alarm_rate, seed=seed)
 
     def policy(
         self,

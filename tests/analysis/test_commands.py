@@ -51,9 +51,6 @@ def files(tmp_path_factory, home: Path, nuts: Fit, point: Fit, simulated: Observ
         others = simulated.select(slice(80, 180))
         others.write(folder / "new.jsonl")
         without_gold(folder / "new.jsonl", folder / "unlabelled.jsonl")
-        table = others.to_frame().drop(columns="level")
-        table["level_name"] = table["level_name"].replace({"cautious": "confident", "confident": "cautious"})
-        Observations.from_frame(table, level="level_name", answers="numeric").write(folder / "exchanged.csv")
         theirs = others.to_frame().drop(columns="level").rename(columns={"problem_id": "id", "level_name": "prompt"})
         theirs.to_csv(folder / "theirs.csv", index=False)
         rng = np.random.default_rng(0)
@@ -83,8 +80,6 @@ DIAGNOSED = {"diagnosis.json", "parameters.csv", "ranks.png", "pareto_k.png", "l
         ("compare {f}/plain {f}/changed --out {o}", 0, RUN, "changed (second) minus plain (first), 30 labelled"),
         ("diagnose {f}/nuts.nc --json", 0, set(), '"believable": true,'),
         ("diagnose {f}/spoilt.nc --out {o}", 1, DIAGNOSED, "NOT converged: R-hat"),
-        ("drift {f}/nuts.nc {f}/new.jsonl", 0, set(), "No difference was found"),
-        ("drift {f}/nuts.nc {f}/exchanged.csv", 1, set(), "confident"),
         ("evaluate {f}/new.jsonl --methods majority --resamples 5 --out {o}", 0, EVALUATED, "simulated: 100 questions"),
         (
             "evaluate {f}/seen.jsonl --test {f}/new.jsonl --methods vanilla,majority_platt --resamples 5 --out {o}",
@@ -126,8 +121,6 @@ def test_a_command(files: Path, tmp_path: Path, monkeypatch, command, code, writ
         ("diagnose {f}/map.nc", "expected a NUTS fit"),
         ("diagnose {f}/nuts.nc --out {o}/no/out", "there is no folder"),
         ("diagnose {f}/nuts.nc --out {f}/home", "saw evaluation"),
-        ("drift {f}/nuts.nc {f}/new.jsonl --alarm-rate 2", "alarm rate 2.0: expected a share"),
-        ("drift {f}/nuts.nc {f}/seen.jsonl", "none of 80 questions is both answered and new"),
         ("evaluate {f}/new.jsonl --methods majorty --out {o}", "unknown method 'majorty'"),
         ("evaluate {f}/new.jsonl --methods , --out {o}", "unknown method ''"),
         ("evaluate {f}/new.jsonl --folds 101 --out {o}", "cannot deal 100 usable questions into 101 folds"),
@@ -139,7 +132,7 @@ def test_a_command(files: Path, tmp_path: Path, monkeypatch, command, code, writ
         ("evaluate {f}/new.jsonl --methods topk --topk {f}/seen.jsonl --out {o}", "--topk: saw none of the 100"),
         ("explain {f}/nuts.nc {f}/new.jsonl simulated-5-000080 --out {o}.gif", "no figure can be written as '.gif'"),
         ("explain {f}/nuts.nc {f}/new.jsonl simulated-5-000000", "new.jsonl: saw 0 questions 'simulated-5-000000'"),
-        ("label {f}/exchanged.csv --out {f}/exchanged.csv", "exchanged.csv: saw a file that is read here"),
+        ("label {f}/theirs.csv --out {f}/theirs.csv", "theirs.csv: saw a file that is read here"),
         ("label {f}/seen.jsonl --out {o}.csv", "seen.jsonl: saw no question with a usable report and without a label"),
         ("label {f}/new.jsonl --out {o}.xlsx", "saw the suffix '.xlsx'; expected .csv"),
         ("label {f}/new.jsonl --out {o}.csv --page label", "--page label: saw the suffix ''; expected .html"),
@@ -174,16 +167,6 @@ def test_a_comparison_is_that_of_the_library(files: Path) -> None:
     assert (record["interval_level"], record["seed"], record["observations_sha256"]) == (0.9, 0, new.fingerprint)
     assert record["paths"] == {path.stem: str(path) for path in paths}
     assert record["versions"].keys() >= {"bayes-direag", "scipy"}
-
-
-def test_drift_as_json_is_that_of_the_library(files: Path) -> None:
-    done = direag("drift", files / "nuts.nc", files / "exchanged.csv", "--json", "--alarm-rate", 0.001)
-    found = json.loads(done.output)
-    assert (done.exit_code, found["differs"], found["alarm_rate"]) == (1, True, 0.001)
-    assert found["levels"][0]["p_value"] == found["p_value"] <= 0.001
-    assert set(found["changed"][:2]) == {"cautious", "confident"}
-    said = succeed("drift", files / "nuts.nc", files / "new.jsonl")
-    assert one_line(Fit.load(files / "nuts.nc").drift(files / "new.jsonl").text()) == one_line(said)
 
 
 def test_tables_under_other_names_are_read_as_one_s_own(files: Path, tmp_path: Path) -> None:

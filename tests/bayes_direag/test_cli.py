@@ -25,7 +25,7 @@ def test_the_commands():
         {"elicit", "import", "label", "paper", "simulate"},
         {"fit", "policy", "predict", "show", "quickstart"},
     )
-    judging = {"evaluate", "diagnose", "compare", "drift", "explain", "report"}
+    judging = {"evaluate", "diagnose", "compare", "explain", "report"}
     assert set(COMMANDS) == asking | learning | judging
     front = typer.main.get_command(app)
     options = [one for name in COMMANDS for one in front.get_command(None, name).params if one.name != "help"]

@@ -40,9 +40,7 @@ def constant(fit: Fit, new: Observations, probability: float, *sizes: tuple[int,
     final = Recalibration("platt", {"intercept": intercept, "slope": np.zeros((1, 1))}, 1e-6)
     parameters = sampled_parameters(fit.tree)
     rng = np.random.default_rng(0)
-    return Estimate.of(
-        fit.reports(fit.aligned(new)), parameters, final, *sizes, interval_level=0.9, rng=rng, drift=None
-    )
+    return Estimate.of(fit.reports(fit.aligned(new)), parameters, final, *sizes, interval_level=0.9, rng=rng)
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.72, 1.0])
@@ -101,12 +99,10 @@ def test_questions_of_a_cluster_count_as_one(fit, nuts, new):
 def test_seen_and_unanswered_questions_do_not_count(fit, new, questions):
     silent = new.without(np.arange(len(new))[:, None] < 20)
     assert fit.estimate(silent).n_answers == silent.answered.sum() == 280
-    among = fit.estimate(questions.select(slice(80, 400)))
-    assert among.record() == {**fit.estimate(new).record(), "drift": None}
+    assert fit.estimate(questions.select(slice(80, 400))).record() == fit.estimate(new).record()
     for given, said in ((questions.select(slice(80)), "80 questions .* 80 are"), (silent.select(slice(20)), "20 ques")):
-        for asked in (fit.estimate, fit.drift):
-            with pytest.raises(DirEAGError, match=f"none of {said}"):
-                asked(given)
+        with pytest.raises(DirEAGError, match=f"none of {said}"):
+            fit.estimate(given)
 
 
 def test_what_cannot_be_estimated_is_refused(questions, fit, new):
@@ -116,15 +112,6 @@ def test_what_cannot_be_estimated_is_refused(questions, fit, new):
     for level in (0.0, 1.0, np.nan):
         with pytest.raises(DirEAGError, match="expected a probability between 0 and 1"):
             fit.estimate(new, interval_level=level)
-
-
-def test_changed_reports_are_told_first(fit, new):
-    assert not fit.estimate(new).drift.differs
-    assert fit.estimate(new.select(slice(49))).drift is None
-    back = {name: getattr(new, name)[:, ::-1] for name in ("candidate", "status")}
-    warned = fit.estimate(replace(new, **back, signals={"number": new.confidence[:, ::-1]}))
-    assert warned.text().startswith(f"{warned.drift.text()}\nAbout ")
-    assert warned.record()["drift"]["differs"] is True
 
 
 @pytest.mark.slow

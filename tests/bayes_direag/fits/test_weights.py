@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import DirEAG, Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset, simulate_observations
-from bayes_direag.errors import DirEAGError
+from bayes_direag import Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset, simulate_observations
 from bayes_direag.fits.fitting import cross_fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
@@ -110,16 +109,10 @@ def test_older_labels_are_rows_with_a_weight(tmp_path) -> None:
     assert (estimate.n_labels, estimate.n_answers) == (round(30 + 90 * 0.25), 50)
 
 
-def test_folds_leave_weight_zero_out_and_the_estimator_takes_weights(questions, weighted) -> None:
+def test_folds_leave_weight_zero_out(questions) -> None:
     held_out = cross_fit(questions.weighted(np.where(DOUBLED, 0.0, 1.0)), preset=IN_SAMPLE)
     index = np.concatenate([fold.index for fold in held_out])
     np.testing.assert_array_equal(np.sort(index), np.flatnonzero(~DOUBLED & questions.answered))
-    model = DirEAG(preset=IN_SAMPLE).fit(questions, sample_weight=weighted.weight)
-    expected = fit_map(weighted, preset=IN_SAMPLE).predict(questions)["probability"]
-    np.testing.assert_array_equal(model.predict_proba(questions)[:, 1], expected)
-    for weight, said in (([1.0, -1.0], "expected a finite number from 0 for each"), ([0.0] * 60, "saw zero for every")):
-        with pytest.raises(DirEAGError, match=said):
-            DirEAG().fit(questions, sample_weight=weight)
 
 
 @pytest.mark.slow
