@@ -1,7 +1,6 @@
 """Numbers and lists as text."""
 
 import math
-import re
 from collections.abc import Sequence
 
 UNDEFINED = "\N{EN DASH}"
@@ -107,27 +106,6 @@ def counted(n: int, noun: str) -> str:
 def listed(texts: Sequence[str]) -> str:
     """Join texts as a sentence does: ``a, b and c``."""
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-
-
-def name_parts(name: str) -> list[str]:
-    """Return the parts of a name that are kept whole, each with the hyphens, slashes or spaces behind it."""
-    return re.findall(r"[^-_/\s]+[-_/\s]*|^[-_/\s]+", name) or [""]
-
-
-def broken(name: str, width: int) -> list[str]:
-    """Break a name between its parts into lines of a width; a part that is longer stays whole.
-
-    Examples
-    --------
-    >>> broken("google/gemini-2.5-flash", 12)
-    ['google/', 'gemini-2.5-', 'flash']
-    """
-    lines = [""]
-    for part in name_parts(name):
-        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
-            lines.append("")
-        lines[-1] += part
-    return [line.strip() for line in lines]
 
 
 def shortened(text: str, width: int) -> str:

@@ -1,4 +1,4 @@
-"""Results in Python: what a notebook shows of them, what they draw, and their numbers by name."""
+"""Results in Python: what a notebook shows of them, and what they draw."""
 
 import pytest
 from matplotlib import pyplot as plt
@@ -18,7 +18,7 @@ def result(request, evaluation: Evaluation, nuts: Fit) -> Result:
     return evaluation if request.param == "evaluation" else analysis.compare(two, method="majority", n_resamples=20)
 
 
-def test_a_result_is_seen_and_drawn_and_every_number_has_one_name(result: Result) -> None:
+def test_result_is_seen_and_drawn(result: Result) -> None:
     assert len(repr(result)) < 300
     assert result._repr_html_().count("<tr") == len(result.table) + 1
     ax = Figure().subplots()
@@ -27,12 +27,3 @@ def test_a_result_is_seen_and_drawn_and_every_number_has_one_name(result: Result
     plt.switch_backend("agg")
     assert result.plot().figure is plt.gcf() is not ax.figure
     plt.close("all")
-    assert len(result.numbers()) == result.table.select_dtypes("number").notna().to_numpy().sum() > 0
-
-
-def test_a_number_is_named_by_its_row_and_column(evaluation: Evaluation) -> None:
-    assert repr(evaluation).startswith("Evaluation(6 methods, 82 questions, 2-fold cross-fit, MAP")
-    table = evaluation.table.set_index("method")
-    expected = {f"{method}.{column}" for method, column in table.stack().dropna().index}
-    assert set(evaluation.numbers()) == expected
-    assert evaluation.numbers()["majority.ece"] == table.loc["majority", "ece"]
