@@ -12,7 +12,7 @@ from analysis.methods.method import Answers, Learner
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
+from bayes_direag.fits.fitting import check_disjoint, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
 from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
@@ -133,7 +133,7 @@ def deal(observations: Observations, test: Observations | None, n_folds: int | N
             for number in range(n_folds or 0)
         )
     else:
-        check_apart(observations, test)
+        check_disjoint(observations, test)
         folds = (Fold("test", observations.select(usable), np.flatnonzero(test.answered)),)
     if not all(len(fold.labelled) for fold in folds):
         raise DirEAGError(

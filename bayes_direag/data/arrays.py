@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
-from bayes_direag.data.long_table import Coded, LongTable
+from bayes_direag.data.long_table import DictionaryColumn, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import ObservationError
 
@@ -214,7 +214,9 @@ def _candidates(answer: PerReport, texts: Sequence[str]) -> tuple[tuple[str, ...
     return tuple(tuple(said[start:end]) for start, end in zip([0, *ends], ends, strict=False))
 
 
-def _canonical(columns: Sequence[Coded], kind: AnswerKind) -> tuple[tuple[str, ...], list[Int[np.ndarray, " _"]]]:
+def _canonical(
+    columns: Sequence[DictionaryColumn], kind: AnswerKind
+) -> tuple[tuple[str, ...], list[Int[np.ndarray, " _"]]]:
     """Return the distinct canonical answers in string order, and for each row of a column the place of its answer."""
     spelled = [[canonical(text, kind) for text in column.values] for column in columns]
     texts = sorted({text for column in spelled for text in column if text is not None})

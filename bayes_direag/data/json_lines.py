@@ -12,7 +12,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.long_table import Coded, FileRecord, LongTable
+from bayes_direag.data.long_table import DictionaryColumn, FileRecord, LongTable
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
@@ -62,8 +62,8 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
         signals = signal_columns(records)
         header = [*dict.fromkeys([*(str(name) for row in records for name in row), *signals])]
 
-        def coded(name: str, _: str) -> Coded:
-            return signals[name] if name in signals else Coded.of([row.get(name) for row in records])
+        def coded(name: str, _: str) -> DictionaryColumn:
+            return signals[name] if name in signals else DictionaryColumn.of([row.get(name) for row in records])
 
         return LongTable.of_rows(names.layout(header, path), coded, path, line, names)
     file_records = [_under_our_names(record, names) for record in records]
@@ -71,8 +71,9 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     reports_of_each = [reports_of(record) for record, _ in file_records]
     reports = [*chain.from_iterable(filter(None, reports_of_each))]
     return LongTable.of_questions(
-        {name: Coded.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
-        {name: Coded.of([report.get(name) for report in reports]) for name in OF_OBSERVATION} | signal_columns(reports),
+        {name: DictionaryColumn.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
+        {name: DictionaryColumn.of([report.get(name) for report in reports]) for name in OF_OBSERVATION}
+        | signal_columns(reports),
         np.array([-1 if each is None else len(each) for each in reports_of_each], int),
         path,
         line,
@@ -133,11 +134,11 @@ def _renamed_item(item: object, form: str, place: int) -> object:
     return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}
 
 
-def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, Coded]:
+def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, DictionaryColumn]:
     """Return the columns of the signals that reports have in one field; what is no signals at all has the name ""."""
     if not any("confidences" in report for report in reports):
         return {}
     given = [plain(report.get("confidences", {})) for report in reports]
     named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in given]
     names = dict.fromkeys(chain.from_iterable(named))
-    return {signal_column(name): Coded.of([signals.get(name) for signals in named]) for name in names}
+    return {signal_column(name): DictionaryColumn.of([signals.get(name) for signals in named]) for name in names}

@@ -15,7 +15,7 @@ import numpy as np
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
-from bayes_direag.data.long_table import Coded, LongTable, whole
+from bayes_direag.data.long_table import DictionaryColumn, LongTable, whole
 from bayes_direag.data.plain import flag, is_missing, plain
 from bayes_direag.errors import ObservationError
 
@@ -213,7 +213,7 @@ def labelled_table(table: LongTable, known: Mapping[int, Known], kind: AnswerKin
         for row in range(rows.start, rows.stop):
             answer = canonical(answers.value(row), kind)
             flags[row] = None if answer is None else answer in right
-    columns = {**table.columns, "gold_answer": Coded.of(golds), "correct": Coded.of(flags)}
+    columns = {**table.columns, "gold_answer": DictionaryColumn.of(golds), "correct": DictionaryColumn.of(flags)}
     return replace(table, columns=columns)
 
 

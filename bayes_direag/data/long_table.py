@@ -41,14 +41,14 @@ type FileRecord = tuple[object, Mapping[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class DictionaryColumn:
     """A column: its distinct values, none of them missing, and the place of each row's value, -1 if it is missing."""
 
     values: Sequence[Any]
     code: Int[np.ndarray, " row"]
 
     @classmethod
-    def of(cls, values: Iterable[object]) -> "Coded":
+    def of(cls, values: Iterable[object]) -> "DictionaryColumn":
         """Code the values of the rows, in the order in which they occur first."""
         values = list(values)
         keys: list[object] = values
@@ -60,7 +60,7 @@ class Coded:
         return cls.without_missing(distinct.values(), np.fromiter(map(place.__getitem__, keys), np.int64, len(keys)))
 
     @classmethod
-    def without_missing(cls, values: Iterable[object], code: Int[np.ndarray, " row"]) -> "Coded":
+    def without_missing(cls, values: Iterable[object], code: Int[np.ndarray, " row"]) -> "DictionaryColumn":
         """Make a column of coded values, some of which may be missing."""
         found = [plain(value) for value in values]
         kept = [place for place, value in enumerate(found) if value is not None]
@@ -69,7 +69,7 @@ class Coded:
         return cls([found[place] for place in kept], code_of[code])
 
     @classmethod
-    def missing(cls, n: int) -> "Coded":
+    def missing(cls, n: int) -> "DictionaryColumn":
         """Return a column without values."""
         return cls((), np.full(n, -1))
 
@@ -89,13 +89,13 @@ class Coded:
         values[:-1] = self.values
         return np.asarray(values[self.code])
 
-    def changed(self, change: Callable[[Any], Any]) -> "Coded":
+    def changed(self, change: Callable[[Any], Any]) -> "DictionaryColumn":
         """Return the column with other values; where they are missing, rows have none."""
-        return Coded.without_missing(map(change, self.values), self.code)
+        return DictionaryColumn.without_missing(map(change, self.values), self.code)
 
-    def take(self, rows: Int[np.ndarray, " taken"]) -> "Coded":
+    def take(self, rows: Int[np.ndarray, " taken"]) -> "DictionaryColumn":
         """Return the column of some rows; -1 stands for a row without a value."""
-        return Coded(self.values, np.append(self.code, -1)[rows])
+        return DictionaryColumn(self.values, np.append(self.code, -1)[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class LongTable:
 
     Attributes
     ----------
-    columns : dict of Coded
+    columns : dict of DictionaryColumn
         The columns of :data:`~bayes_direag.data.records.COLUMNS` that there are, and those of further signals.
     start : (problem,) array
         The first row of each question.
@@ -120,7 +120,7 @@ class LongTable:
         The records of the questions, if they were records already.
     """
 
-    columns: Mapping[str, Coded]
+    columns: Mapping[str, DictionaryColumn]
     start: Int[np.ndarray, " problem"]
     is_report: Bool[np.ndarray, " row"]
     path: Path | None
@@ -133,7 +133,7 @@ class LongTable:
     def of_rows(
         cls,
         layout: Layout,
-        coded: Callable[[str, str], Coded],
+        coded: Callable[[str, str], DictionaryColumn],
         path: Path | None,
         line: Int[np.ndarray, " row"],
         names: Columns | None,
@@ -143,7 +143,7 @@ class LongTable:
         Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
         disagree about their question.
         """
-        missing, n, once = Coded.missing(len(line)), len(layout), cache(coded)
+        missing, n, once = DictionaryColumn.missing(len(line)), len(layout), cache(coded)
         of_each = [_of_reports(of_row, once, level, len(line)) for level, of_row in layout.items()]
         ours = {
             our: _alternating([each.get(our, missing) for each in of_each])
@@ -174,8 +174,8 @@ class LongTable:
     @classmethod
     def of_questions(
         cls,
-        about: Mapping[str, Coded],
-        reports: Mapping[str, Coded],
+        about: Mapping[str, DictionaryColumn],
+        reports: Mapping[str, DictionaryColumn],
         n_reports: Int[np.ndarray, " problem"],
         path: Path | None,
         line: Int[np.ndarray, " problem"],
@@ -218,17 +218,19 @@ class LongTable:
         return np.bincount(self.question[self.is_report], minlength=len(self))
 
     @cached_property
-    def _columns(self) -> dict[str, tuple[Coded, Bool[np.ndarray, " row"]]]:
+    def _columns(self) -> dict[str, tuple[DictionaryColumn, Bool[np.ndarray, " row"]]]:
         return {name: _checked(name, column) for name, column in self.columns.items()}
 
-    def texts(self, name: str) -> Coded:
+    def texts(self, name: str) -> DictionaryColumn:
         """Return a column of texts; blank ones are missing."""
-        return self._columns[name][0] if name in self.columns else Coded.missing(len(self.line))
+        return self._columns[name][0] if name in self.columns else DictionaryColumn.missing(len(self.line))
 
-    def texts_of_questions(self, name: str) -> Coded:
+    def texts_of_questions(self, name: str) -> DictionaryColumn:
         """Return a column with a row for each question."""
         column = self.texts(name)
-        return Coded(column.values, np.maximum.reduceat(column.code, self.start) if len(self) else column.code)
+        return DictionaryColumn(
+            column.values, np.maximum.reduceat(column.code, self.start) if len(self) else column.code
+        )
 
     def numbers(self, name: str) -> Float[np.ndarray, " row"]:
         """Return a column of numbers or flags; NaN if missing."""
@@ -272,12 +274,12 @@ class LongTable:
                     problem = f"this confidence is not on the scale {names.scale}"
                     remedy = "Correct it, or declare another scale, such as percent."
                     raise refusal(name, code, problem, f"a number from {low} to {high}", remedy)
-            columns[name] = Coded.without_missing(percents, columns[name].code)
+            columns[name] = DictionaryColumn.without_missing(percents, columns[name].code)
         return replace(self, columns=columns)
 
-    def _numbered_in_groups(self) -> Coded:
+    def _numbered_in_groups(self) -> DictionaryColumn:
         """Return the levels; a report with a group alone is called by it and its number in the question."""
-        missing = Coded.missing(len(self.line))
+        missing = DictionaryColumn.missing(len(self.line))
         level, group = self.columns.get("level", missing), self.columns.get("group", missing)
         lacking = group.given & ~level.given
         if not lacking.any():
@@ -287,7 +289,7 @@ class LongTable:
             key = int(self.question[row]), int(group.code[row])
             n_of_group[key] += 1
             names[row] = f"{group.value(row)} {n_of_group[key]}"
-        return Coded.of(names)
+        return DictionaryColumn.of(names)
 
     def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
         """Check every question, and return the table; ObservationError names the first bad one."""
@@ -432,7 +434,7 @@ def _rules(name: str) -> Callable[[list[Any]], list[Any]]:
     return TypeAdapter(values, config=ConfigDict(coerce_numbers_to_str=True)).validate_python
 
 
-def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]:
+def _checked(name: str, column: DictionaryColumn) -> tuple[DictionaryColumn, Bool[np.ndarray, " row"]]:
     """Convert a column to its field's type; also return the rows that cannot be converted."""
     check, values = _rules("confidence" if is_signal(name) else name), list(column.values)
     is_bad = np.zeros(len(values) + 1, bool)
@@ -444,7 +446,7 @@ def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]
     kept = (value for value in dict.fromkeys(found) if value is not None)
     place = {value: number for number, value in enumerate(kept)}
     code = np.array([*(place.get(value, -1) for value in found), -1])
-    return Coded([*place], code[column.code]), is_bad[column.code]
+    return DictionaryColumn([*place], code[column.code]), is_bad[column.code]
 
 
 def _merged(report: Fields, converted: Fields) -> Fields:
@@ -456,21 +458,23 @@ def _merged(report: Fields, converted: Fields) -> Fields:
 
 
 def _of_reports(
-    theirs: Mapping[str, Sequence[str]], coded: Callable[[str, str], Coded], level: str | None, n: int
-) -> dict[str, Coded]:
+    theirs: Mapping[str, Sequence[str]], coded: Callable[[str, str], DictionaryColumn], level: str | None, n: int
+) -> dict[str, DictionaryColumn]:
     """Return the columns of one report of each row, under our names; ``level`` is its name, if no column has it."""
     ours = {our: coded(name, our) for our, (name, *others) in theirs.items() if not others}
     if len(of_level := theirs.get("level", ())) > 1:
         parts = zip(*(coded(name, "level").objects() for name in of_level), strict=True)
-        ours["level"] = Coded.of(
+        ours["level"] = DictionaryColumn.of(
             [None if None in given else "/".join(str(whole(part)) for part in given) for given in parts]
         )
-    return ours | ({} if level is None else {"level": Coded([level], np.zeros(n, int))})
+    return ours | ({} if level is None else {"level": DictionaryColumn([level], np.zeros(n, int))})
 
 
-def _runs_apart(columns: Mapping[str, Coded], run: Coded, question: Int[np.ndarray, " row"]) -> dict[str, Coded]:
+def _runs_apart(
+    columns: Mapping[str, DictionaryColumn], run: DictionaryColumn, question: Int[np.ndarray, " row"]
+) -> dict[str, DictionaryColumn]:
     """Return the levels and groups of reports whose runs have a column, if that alone tells some of them apart."""
-    level, group = columns["level"], columns.get("group", Coded.missing(len(question)))
+    level, group = columns["level"], columns.get("group", DictionaryColumn.missing(len(question)))
     rows = np.flatnonzero(level.given & run.given)
     pairs = np.column_stack([question, level.code, run.code])[rows]
     is_told = len(np.unique(pairs[:, :2], axis=0)) < len(rows) == len(np.unique(pairs, axis=0))
@@ -478,14 +482,19 @@ def _runs_apart(columns: Mapping[str, Coded], run: Coded, question: Int[np.ndarr
         return {}
     parts = zip(level.objects(), run.objects(), strict=True)
     names = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
-    return {"level": Coded.of(names), "group": Coded(level.values, np.where(run.given, level.code, -1))}
+    return {
+        "level": DictionaryColumn.of(names),
+        "group": DictionaryColumn(level.values, np.where(run.given, level.code, -1)),
+    }
 
 
-def _alternating(columns: Sequence[Coded]) -> Coded:
+def _alternating(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:
     """Return the values of several columns row by row."""
     if len(columns) == 1:
         return columns[0]
-    return Coded.of(value for row in zip(*(column.objects() for column in columns), strict=True) for value in row)
+    return DictionaryColumn.of(
+        value for row in zip(*(column.objects() for column in columns), strict=True) for value in row
+    )
 
 
 def whole(value: object) -> object:
@@ -493,10 +502,10 @@ def whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) -> Coded:
+def _grouped(columns: Mapping[str, DictionaryColumn], names: Columns, path: Path | None) -> DictionaryColumn:
     """Return the group of each report: that which it states, or else that of its level's name."""
     if names.groups == NO_GROUPS:
-        return Coded.missing(len(columns["level"].code))
+        return DictionaryColumn.missing(len(columns["level"].code))
     name = names_of_levels(columns)
     of_name, stated = name.changed(lambda level: group_of(names.groups, level)), columns.get("group")
     if names.needs_labels and not of_name.values:
@@ -507,12 +516,14 @@ def _grouped(columns: Mapping[str, Coded], names: Columns, path: Path | None) ->
             expected=f"names such as {names.groups}, where {{n}} is a number",
             remedy="Correct the form: groups='{group}_run{n}' (on the command line --groups '{group}_run{n}').",
         )
-    return of_name if stated is None else Coded.of(np.where(stated.given, stated.objects(), of_name.objects()))
+    return (
+        of_name if stated is None else DictionaryColumn.of(np.where(stated.given, stated.objects(), of_name.objects()))
+    )
 
 
-def names_of_levels(columns: Mapping[str, Coded]) -> Coded:
+def names_of_levels(columns: Mapping[str, DictionaryColumn]) -> DictionaryColumn:
     """Return the names by which levels are known: that of each report, or else its number's, such as ``level_3``."""
-    missing = Coded.missing(len(columns["level"].code))
+    missing = DictionaryColumn.missing(len(columns["level"].code))
     called = columns["level"].changed(lambda level: f"level_{level}")
     named = columns.get("level_name", missing).changed(str)
-    return Coded.of(np.where(named.given, named.objects(), called.objects()))
+    return DictionaryColumn.of(np.where(named.given, named.objects(), called.objects()))

@@ -20,7 +20,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import check_percentages, groups_of, kind_of, levels_of, question_arrays, ranks
 from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
-from bayes_direag.data.long_table import Coded, LongTable
+from bayes_direag.data.long_table import DictionaryColumn, LongTable
 from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import Question, Status
 from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations
@@ -462,7 +462,7 @@ class Observations:
                 f"{len(self)} questions; expected a finite number from 0 for each. Correct them."
             )
         table = self.table.take(self.row)
-        columns = {**table.columns, "weight": Coded.of(given.tolist()).take(table.question)}
+        columns = {**table.columns, "weight": DictionaryColumn.of(given.tolist()).take(table.question)}
         return replace(self, weight=given, table=replace(table, columns=columns), row=np.arange(len(self)))
 
     def as_fitted(

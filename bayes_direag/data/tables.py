@@ -23,7 +23,7 @@ from pyarrow import parquet, types
 
 from bayes_direag.data.columns import RUN, Columns
 from bayes_direag.data.json_lines import signal_columns, table_of_records
-from bayes_direag.data.long_table import Coded, LongTable, whole
+from bayes_direag.data.long_table import DictionaryColumn, LongTable, whole
 from bayes_direag.data.plain import flag
 from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, signal_of, type_of
 from bayes_direag.errors import ObservationError
@@ -38,20 +38,20 @@ def table_of_frame(frame: Any, names: Columns) -> LongTable:
         return table_of_arrow(pyarrow.table(frame), None, names)
     header = [str(name) for name in frame.columns]
 
-    def coded(name: str, _: str) -> Coded:
-        return _coded(frame.iloc[:, header.index(name)])
+    def coded(name: str, _: str) -> DictionaryColumn:
+        return _frame_column(frame.iloc[:, header.index(name)])
 
     return LongTable.of_rows(names.layout(header, None), coded, None, np.arange(len(frame)) + 1, names)
 
 
-def _coded(column: "pandas.Series[Any]") -> Coded:
+def _frame_column(column: "pandas.Series[Any]") -> DictionaryColumn:
     if column.dtype != object:
         with suppress(pyarrow.ArrowException, TypeError):  # for types that Arrow lacks, such as complex numbers
-            return _coded_arrow(pyarrow.Table.from_pandas(column.to_frame("column"), preserve_index=False)["column"])
-    return Coded.of(column.tolist())
+            return _arrow_column(pyarrow.Table.from_pandas(column.to_frame("column"), preserve_index=False)["column"])
+    return DictionaryColumn.of(column.tolist())
 
 
-def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Coded:
+def _arrow_column(column: pyarrow.ChunkedArray, path: Path | None = None) -> DictionaryColumn:
     if types.is_dictionary(column.type):
         values = column.type.value_type
         if types.is_string_view(values):  # as categories of polars are; Arrow has no cast of such a dictionary
@@ -59,15 +59,15 @@ def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Code
             column = column.cast(pyarrow.dictionary(pyarrow.int32(), values))
         column = column.cast(values)
     if types.is_nested(column.type):
-        return Coded.of(column.to_pylist())
+        return DictionaryColumn.of(column.to_pylist())
     encoded = column.dictionary_encode()
     if not encoded.num_chunks:
-        return Coded.missing(0)
+        return DictionaryColumn.missing(0)
     values = encoded.chunk(0).dictionary
     is_short = types.is_float16(values.type) or types.is_float32(values.type)
     code = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in encoded.chunks])
     try:
-        return Coded.without_missing(values.to_numpy() if is_short else values.to_pylist(), code)
+        return DictionaryColumn.without_missing(values.to_numpy() if is_short else values.to_pylist(), code)
     except UnicodeDecodeError as error:
         raise ObservationError(
             "texts are not UTF-8",
@@ -84,7 +84,7 @@ def table_of_arrow(table: pyarrow.Table, path: Path | None, names: Columns | Non
     if "observations" in table.column_names:
         return _of_nested(table, path, names, line)
     layout = (names or Columns()).layout(table.column_names, path)
-    return LongTable.of_rows(layout, lambda name, _: _coded_arrow(table[name], path), path, line, names)
+    return LongTable.of_rows(layout, lambda name, _: _arrow_column(table[name], path), path, line, names)
 
 
 def unlabelled_columns(header: Sequence[str], names: Columns) -> list[str]:
@@ -116,13 +116,13 @@ def _of_nested(
     if types.is_struct(signals.type):
         fields |= dict(zip(map(signal_column, signals.type.names), signals.flatten(), strict=True))
     own, of_reports = chosen.known(table.column_names), chosen.known(fields)
-    reports = {our: _coded_arrow(pyarrow.chunked_array([fields[name]]), path) for our, name in of_reports.items()}
+    reports = {our: _arrow_column(pyarrow.chunked_array([fields[name]]), path) for our, name in of_reports.items()}
     if types.is_map(signals.type):
         reports |= signal_columns([{"confidences": dict(pairs or ())} for pairs in signals.to_pylist()])
     if "level" in reports:
         reports["level"] = reports["level"].changed(whole)
     return LongTable.of_questions(
-        {our: _coded_arrow(table[name], path) for our, name in own.items() if our not in OF_OBSERVATION},
+        {our: _arrow_column(table[name], path) for our, name in own.items() if our not in OF_OBSERVATION},
         reports,
         pc.list_value_length(lists).fill_null(0).to_numpy().astype(int),
         path,
@@ -180,13 +180,13 @@ def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTa
     number = partial(_number, decimal="." if delimiter == "," else ",")
     meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: flag}
     answers = [name for each in layout.values() for our in _ANSWERS for name in each.get(our, ())]
-    said = [text for name in answers for text in _coded_arrow(cells[header.index(name)]).values]
+    said = [text for name in answers for text in _arrow_column(cells[header.index(name)]).values]
     has_commas = delimiter == ";" and any(map(_DECIMAL_COMMA.fullmatch, said))
     has_commas &= not any(map(_DECIMAL_POINT.fullmatch, said))
 
-    def coded(name: str, our: str) -> Coded:
+    def coded(name: str, our: str) -> DictionaryColumn:
         change = _with_point if has_commas and our in _ANSWERS else meaning[str if our == RUN else type_of(our)]
-        return _coded_arrow(cells[header.index(name)]).changed(change)
+        return _arrow_column(cells[header.index(name)]).changed(change)
 
     return LongTable.of_rows(layout, coded, path, cells[-1].to_numpy(), names)
 

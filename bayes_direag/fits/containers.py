@@ -19,12 +19,12 @@ from jaxtyping import Bool, Float
 from numpyro.infer import MCMC
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.folds import hashed_folds, kept_apart
+from bayes_direag.fits.folds import hashed_folds, holdout_of
 from bayes_direag.inference.container import (
     evaluated_draws,
     map_posterior,
     nuts_posterior,
-    record_apart,
+    record_holdout,
     sampled_parameters,
 )
 from bayes_direag.inference.loo import leave_one_out
@@ -89,8 +89,8 @@ def map_fits(
     final, labels, seed = preset.recalibration, preset.labels(whole), settings.seed
     rows = thinned(whole, "map", seed) if settings.partial else whole
     question = np.tile(np.arange(len(whole)), len(rows) // max(len(whole), 1))
-    apart = np.stack([kept_apart(whole, row, preset, seed) for row in chosen])
-    weight = likelihood_weights((chosen & ~apart)[:, question], rows, preset)
+    holdout = np.stack([holdout_of(whole, row, preset, seed) for row in chosen])
+    weight = likelihood_weights((chosen & ~holdout)[:, question], rows, preset)
     optimum = map_estimates(rows, weight, preset=preset, labels=labels)
     used = weight > 0
     supports = _supports(optimum, rows, preset, labels)
@@ -98,7 +98,7 @@ def map_fits(
     if final.out_of_fold:
         supports = _out_of_fold(rows, used, optimum, preset, labels, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = rows.weight * (apart[:, question] if final.split else used)
+    calibrated_on = rows.weight * (holdout[:, question] if final.split else used)
     n_reports = rows.usable.sum(axis=1) if settings.partial else None
     outcomes = Outcomes.of_selected(supports, rows.right_state, calibrated_on, *selections, n_reports=n_reports)
     trees = []
@@ -108,8 +108,8 @@ def map_fits(
         data = LikelihoodData.weighted(fitted, own[own > 0], preset=preset, labels=labels)
         tree = map_posterior(optimum, member, fitted, data, labels=labels, settings=settings)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-        if apart[member].any():
-            record_apart(tree, whole.select((own > 0) | apart[member]), whole.select(apart[member]))
+        if holdout[member].any():
+            record_holdout(tree, whole.select((own > 0) | holdout[member]), whole.select(holdout[member]))
         trees.append(tree)
     return trees
 
@@ -159,12 +159,12 @@ def drawn_tree(
     draws: "MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]",
     observations: Observations,
     settings: FitSettings,
-    apart: Bool[np.ndarray, " problem"] | None,
+    holdout: Bool[np.ndarray, " problem"] | None,
 ) -> xr.DataTree:
     """Return the container of posterior draws: see :meth:`Fit.from_draws <bayes_direag.fits.fit.Fit.from_draws>`."""
     observations, preset = fitted_to(observations, settings.preset)
     final, labels = preset.recalibration, preset.labels(observations)
-    kept = np.zeros(len(observations), bool) if apart is None else apart
+    kept = np.zeros(len(observations), bool) if holdout is None else holdout
     fitted = learned_from(observations.select(~kept), preset)
     rows, data = fitted_rows(fitted, settings, labels)
     sites = parameter_sites(model_of(preset), data)
@@ -185,16 +185,16 @@ def drawn_tree(
         n_reports = rows.usable.sum(axis=1) if settings.partial else None
         outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
         if kept.any():
-            outcomes = _outcomes_apart(observations.select(kept), parameters, settings, labels)
+            outcomes = _outcomes_of_holdout(observations.select(kept), parameters, settings, labels)
         calibration = draw_recalibration(outcomes, final, shape, np.random.default_rng([settings.seed, 2]))
     tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
     tree["recalibration"] = xr.DataTree(calibration.to_dataset())
     if kept.any():
-        record_apart(tree, observations.select(observations.informative), observations.select(kept))
+        record_holdout(tree, observations.select(observations.informative), observations.select(kept))
     return tree
 
 
-def _outcomes_apart(
+def _outcomes_of_holdout(
     questions: Observations, parameters: Parameters, settings: FitSettings, labels: Sequence[str]
 ) -> Outcomes:
     """Return the data of the final calibration of draws that have not seen these questions."""

@@ -475,7 +475,7 @@ class Fit:
         *,
         preset: PresetLike = "bayes",
         sampling: SamplingSettings | None = None,
-        apart: Bool[np.ndarray, " problem"] | None = None,
+        holdout: Bool[np.ndarray, " problem"] | None = None,
         partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
@@ -494,7 +494,7 @@ class Fit:
             That of the :class:`~bayes_direag.LikelihoodData`, or the model itself.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
-        apart
+        holdout
             Labelled questions that the model was not conditioned on, for the final calibration alone. By default it
             learns from the leave-one-out support of all.
         partial
@@ -509,7 +509,7 @@ class Fit:
             If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
         """
         settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
-        return cls(drawn_tree(draws, observations, settings, apart), settings.preset.program)
+        return cls(drawn_tree(draws, observations, settings, holdout), settings.preset.program)
 
     @classmethod
     def load(cls, path: str | Path) -> "Fit":

@@ -11,7 +11,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.folds import dealt_folds, kept_apart
+from bayes_direag.fits.folds import dealt_folds, holdout_of
 from bayes_direag.fits.sources import takes_observations
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model import presets
@@ -105,11 +105,11 @@ def fit_nuts(
 def _sampled(observations: Observations, settings: FitSettings, *, progress: bool = False) -> Fit:
     runs = settings.sampling or SamplingSettings()
     observations, preset = fitted_to(observations, settings.preset)
-    apart = kept_apart(observations, np.ones(len(observations), bool), preset, settings.seed)
-    learned, labels = learned_from(observations.select(~apart), preset), preset.labels(observations)
+    holdout = holdout_of(observations, np.ones(len(observations), bool), preset, settings.seed)
+    learned, labels = learned_from(observations.select(~holdout), preset), preset.labels(observations)
     _, data = fitted_rows(learned, settings, labels)
     draws = nuts_draws(model_of(preset), data.counted(), sampling=runs, seed=settings.seed, progress=progress)
-    return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), apart), preset.program)
+    return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), holdout), preset.program)
 
 
 def _with_unlabelled(
@@ -170,15 +170,15 @@ def train_test(
     Raises
     ------
     DirEAGError
-        As :func:`check_apart` and the fit do.
+        As :func:`check_disjoint` and the fit do.
     """
-    check_apart(train, test)
+    check_disjoint(train, test)
     settings = FitSettings(presets.preset(preset), method, sampling, partial, seed)
     fit, index = fit_by(settings, train), np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
 
 
-def check_apart(train: Observations, test: Observations) -> None:
+def check_disjoint(train: Observations, test: Observations) -> None:
     """Raise DirEAGError if both sets have a question (a ``problem_id``) or a cluster in common."""
     both = set(train.problem_id) & set(test.problem_id)
     if both:

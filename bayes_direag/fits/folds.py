@@ -54,7 +54,7 @@ def dealt_folds(observations: Observations, chosen: Chosen, n_folds: int, seed: 
     return fold
 
 
-def kept_apart(observations: Observations, chosen: Chosen, preset: Preset, seed: int) -> Chosen:
+def holdout_of(observations: Observations, chosen: Chosen, preset: Preset, seed: int) -> Chosen:
     """Return which of the chosen questions a preset with a split keeps for the final calibration alone."""
     n_parts, learned = preset.recalibration.split, chosen & observations.informative
     return dealt_folds(observations, learned, n_parts, seed) == 0 if n_parts else np.zeros_like(chosen)

@@ -12,7 +12,7 @@ group                        content
 ``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 if none is right
 ``labels``                   ``correct``: whether each candidate is right, by problem and candidate
 ``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: the data of the
-                             fit; ``said``, the label that each report gives (-1 for none), if answers are labels;
+                             fit; ``label_code``, the label that each report gives (-1 for none), if answers are labels;
                              ``cluster`` ("" for none), if there are clusters; ``question_weight``, unless all are 1;
                              if the model uses it, the agreement of each level with the others
                              (:mod:`bayes_direag.data.agreement`): ``agreement_share``, ``agreement_by_chance``, and x,
@@ -73,7 +73,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
 }
 
 #: The version of this layout. Before version 3 a preset's links and priors were settings.
-FORMAT = 3
+FORMAT = 4
 
 
 def map_posterior(
@@ -96,10 +96,10 @@ def map_posterior(
     return _container(drawn | {"sample_stats": stats}, observations, data, labels=labels, settings=settings)
 
 
-def record_apart(tree: xr.DataTree, learned: Observations, apart: Observations) -> None:
+def record_holdout(tree: xr.DataTree, learned: Observations, holdout: Observations) -> None:
     """Record which of the questions that a fit has learned from are for its final calibration alone."""
     tree.attrs["observations_sha256"] = learned.fingerprint
-    tree.attrs["calibrated_on"] = json.dumps(list(apart.problem_id))
+    tree.attrs["calibrated_on"] = json.dumps(list(holdout.problem_id))
 
 
 def nuts_posterior(
@@ -195,9 +195,11 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     names, (first, *further) = tuple(str(name) for name in data["problem"].to_numpy()), signal_names(tree)
     sizes = data["n_candidates"].to_numpy()  # no number twice, as answers that recur would be labels
     candidates = tuple(tuple(map(str, range(end - n, end))) for n, end in zip(sizes, sizes.cumsum(), strict=True))
-    if "said" in data:
+    if "label_code" in data:
         labels = label_names(tree)
-        candidates = tuple(tuple(labels[k] for k in sorted({*row} - {-1})) for row in data["said"].to_numpy().tolist())
+        candidates = tuple(
+            tuple(labels[k] for k in sorted({*row} - {-1})) for row in data["label_code"].to_numpy().tolist()
+        )
     return Observations(
         problem_id=names,
         level_names=tuple(str(name) for name in data["report" if "group" in data else "level"].to_numpy()),
@@ -328,7 +330,7 @@ def _columns(
     if (observations.weight != 1).any():
         columns["question_weight"] = observations.weight
     if labels:
-        columns["said"] = observations.label(labels)
+        columns["label_code"] = observations.label(labels)
     if observations.groups is not None:
         columns["group"] = np.array(observations.groups, dtype=object)
     return columns
@@ -353,7 +355,7 @@ def _datasets(
 
     def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
         column = "level" if observations.groups is None else "report"
-        of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "said")
+        of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "label_code")
         of_questions = _DIMS | dict.fromkeys(of_reports, ("problem", column))
         leading = () if group in _DATA else ("chain", "draw")
         dims = of_parameters | {"target": ("problem",)} if leading else of_questions
