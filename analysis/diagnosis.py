@@ -16,7 +16,7 @@ from analysis.display.results import Result
 from analysis.display.style import RIGHT, reliability_figure, row_labels
 from analysis.display.text import number
 from analysis.scores.calibration import Calibration, binned_reliability, judge_calibration
-from bayes_direag.data.remarks import level_remarks
+from bayes_direag.data.remarks import level_remark
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_PER_CHAIN,
@@ -83,7 +83,8 @@ class Diagnosis(Result):
         else:
             yield "failure", f"{said} Do not believe the draws: take more, after more warm-up (--draws, --warmup)."
         yield from (("warning", f"Intervals mean little: {why}.") for why in self._cautions())
-        yield from (("warning", remark) for remark in level_remarks(self.fit.fitted))
+        if remark := level_remark(self.fit.fitted):
+            yield "warning", remark
         weak = self.parameters.query(f"likelihood < {_STILL} < prior").index
         if len(weak):
             more = f" and {len(weak) - _NAMED} more" if len(weak) > _NAMED else ""

@@ -26,7 +26,7 @@ from analysis.display.text import number, probability, shortened
 from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
-from bayes_direag.data.remarks import level_remarks
+from bayes_direag.data.remarks import level_remark
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
@@ -230,8 +230,8 @@ class Explanation:
         yield "the fit", f"of {fit.n_questions} questions{', this one among them' if name in fit.learned_from else ''}"
         if remark := None if fit.partial else fit.enough_reports.remark(self.question.usable.sum(axis=1)):
             yield "few reports", remark
-        if remarks := level_remarks(fit.fitted, self.reports["level"].tolist()):
-            yield "its levels", "\n".join(remarks)
+        if remark := level_remark(fit.fitted, self.reports["level"].tolist()):
+            yield "its levels", remark
         if self.question.labelled[0]:
             right = self.states.loc[self.states["right"], "answer"]
             yield "right answer", ", ".join(_answer_or_null(answer, 60) for answer in right)

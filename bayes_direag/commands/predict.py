@@ -43,8 +43,7 @@ def predict_command(
         Path | None,
         typer.Option(
             metavar="OBS",
-            help="Labelled questions that the fit has not seen, for the threshold. By default those of the file "
-            "itself, else those fitted to.",
+            help="Labelled questions that the fit has not seen, for the threshold. By default those fitted to.",
         ),
     ] = None,
     as_json: options.JsonOption = False,

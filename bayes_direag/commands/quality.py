@@ -1,6 +1,7 @@
 """What commands say of observations: how many are usable, and what stands out."""
 
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,9 +63,9 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool, by
 
 def show_remarks(observations: "Observations", labels: Path | None = None) -> None:
     """Print what stands out in observations, and in labels that were read beside them."""
-    from bayes_direag.data.remarks import level_remarks
+    from bayes_direag.data.remarks import level_remark
 
-    notes = [voting_note(observations), *level_remarks(observations)]
+    notes = [runs_note(observations), voting_note(observations), level_remark(observations)]
     notes += [] if labels is None else [_labels_note(observations, labels)]
     if len(observations.signals) > 1:
         names = observations.signal_names
@@ -82,6 +83,18 @@ def _labels_note(observations: "Observations", labels: Path) -> str:
     return (
         f"{labels.name}: to {n} of {known.sum()} labelled questions no report gives the right answer. If that is more "
         "than you expect, look at how the right answers are written."
+    )
+
+
+def runs_note(observations: "Observations") -> str:
+    """Say which levels are taken for runs because of their names, and how they become levels of their own."""
+    names, groups = observations.table.names, observations.groups
+    if names is None or not names.are_runs or groups is None:
+        return ""
+    runs = ", ".join(f"{group} ({n})" for group, n in Counter(groups).items() if n > 1)
+    return (
+        f"These are taken for runs, each group as one level: {runs}. With --groups none (groups='none') every run is a "
+        "level of its own."
     )
 
 

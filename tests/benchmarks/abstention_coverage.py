@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag import Observations, simulate_observations
-from bayes_direag.fits.abstention import choose_threshold
+from bayes_direag.fits.abstention import lowest_threshold
 from bayes_direag.fits.fitting import cross_fit, fit_map
 from tests.benchmarks.common import parser, stated
 
@@ -48,8 +48,8 @@ def runs(name: str, n_splits: int, right: np.ndarray, probability: np.ndarray) -
         known, new = order[:n], order[n:]
         for target in TARGETS:
             given = probability[known], right[known], probability[new]
-            found = choose_threshold(*given, target=target, assurance=ASSURANCE)
-            answered = right[new][probability[new] >= found.threshold]
+            found = lowest_threshold(*given, target=target, assurance=ASSURANCE)
+            answered = right[new][probability[new] >= found]
             missed = bool(len(answered)) and bool(answered.mean() < target - 1e-12)
             row = {"file": name, "labels": n, "new": m, "target": target, "runs": 1, "answered": len(answered) / m}
             yield row | {"answering": bool(len(answered)), "missed": missed}

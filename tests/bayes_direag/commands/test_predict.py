@@ -22,10 +22,10 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     n = int(table["answered"].sum())
     assert 0 < n < 60
     assert f"{n} of 60 new questions are answered" in printed
-    assert "for an accuracy of 0.6, with assurance 0.8" in printed
+    assert "for an accuracy of 0.6 with assurance 0.8" in printed
     assert table.loc[table["answered"], "probability"].min() > table.loc[~table["answered"], "probability"].max()
     found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
-    assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "given")
+    assert (found["abstention"]["n_answered"], found["abstention"]["is_approximate"]) == (n, False)
 
 
 def test_a_row_a_question_in_order(tmp_path, fitted, questions):

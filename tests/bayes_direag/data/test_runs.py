@@ -1,7 +1,5 @@
 """Levels that names say are runs: one group, by every door, unless told otherwise."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from bayes_direag import Fit, Observations, fit_map
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.plain import form_of_runs, group_of
-from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.doors import assert_every_door_says_the_same
 from tests.command_line import one_line, succeed
@@ -133,27 +130,6 @@ def test_fit_says_it_in_a_line(tmp_path):
     ask = ("fit", tmp_path / "runs.csv", "--out", tmp_path / "fit.nc", "--column", "confidence=")
     pd.DataFrame(rows()).to_csv(tmp_path / "runs.csv", index=False)
     said = one_line(succeed(*ask))
-    assert "taken for runs, each group as one level: run0, run1, run2 (run). With --groups none (groups='none')" in said
+    assert "taken for runs, each group as one level: run (3). With --groups none (groups='none')" in said
     pd.DataFrame(FIVE).to_csv(tmp_path / "runs.csv", index=False)
     assert "taken for runs" not in one_line(succeed(*ask, "--groups", "none"))
-
-
-@pytest.mark.parametrize("names", [("p1", "p2", "p3"), (0, 1, 2), ("small/1", "small/2", "small/3")])
-def test_numbered_levels_that_cannot_be_told_apart_get_an_option_that_works(names):
-    given = rows(names)
-    (remark,) = level_remarks(Observations.from_records(given, "choice", VOTES))
-    (option,) = re.findall(r"groups='(.*)' \(--groups\)", remark)
-    grouped = Observations.from_records(given, "choice", Columns(confidence=None, groups=option))
-    assert len({*grouped.groups}) == 1
-    assert level_remarks(grouped) == ()
-
-
-def test_numbered_levels_that_differ_are_not_remarked_on():
-    confidences = dict(zip(("p1", "p2", "p3"), (50, 60, 70), strict=True))
-    rng = np.random.default_rng(1)
-    given = rows((*confidences,))
-    stated = [row | {"confidence": confidences[str(row["level"])] + rng.integers(-9, 10)} for row in given]
-    assert level_remarks(Observations.from_records(stated, "choice")) == ()
-    assert level_remarks(Observations.from_records(given[:90], "choice", VOTES)) == ()
-    three = Observations.from_records(rows(("a", "b", "c")), "choice", VOTES)
-    assert level_remarks(three) == ()
