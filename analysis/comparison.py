@@ -1,6 +1,6 @@
 """Fits or evaluations against each other: what ``direag compare`` does, as a function."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,24 +10,18 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
-from analysis.display.document import Block, Cell, Column, Picture, Statements, Table, Terms
+from analysis.display.document import Block, Column, Picture, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.results import Result
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
-from analysis.display.text import UNDEFINED, difference_in_words, interval, number, shortened
+from analysis.display.text import UNDEFINED, difference_in_words, interval, number
 from analysis.evaluation import Evaluation
 from analysis.fit_comparison import check_comparable, common_questions, draw_shifts, out_of_sample
 from analysis.learned import describe_fit
 from analysis.methods.direag import after_calibration
-from analysis.parameters import (
-    INTERVAL_LEVEL,
-    compared_parameters,
-    parameter_tables,
-    parameters_in_words,
-    parameters_picture,
-)
-from analysis.scores.paired import control_false_discoveries, paired_table
+from analysis.parameters import INTERVAL_LEVEL, compared_parameters, parameter_tables, parameters_picture
+from analysis.scores.paired import paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import as_records
@@ -53,14 +47,13 @@ _SHOWN = 10
 _LOO_NOTE = (
     "elpd: log probability of the state that occurred, each question left out, before recalibration, summed; more is "
     f"better. A difference below {FEWEST_STANDARD_ERRORS:g} standard errors, or below {LEAST_DIFFERENCE:g}, tells "
-    f"nothing apart. p_loo: effective parameters. k > {LARGEST_PARETO_K}: questions whose leave-one-out figure is "
-    "unreliable. weight: in the stacked mixture, no probability of the model. weighted: the likelihood is no "
-    "probability model's; its figures have no meaning of their own."
+    "nothing apart. p: effective parameters. weight: in the stacked mixture, no probability of the model. care: what "
+    "ArviZ warns of."
 )
 _METRICS_NOTE = (
-    "With its paired bootstrap interval over questions. p: permutation test, for metrics that are means, adjusted for "
-    "their number (Benjamini and Hochberg). Benefit (accuracy minus Brier score of the selected answers) says which is "
-    "better. From Brier score on, metrics are of own answers, on questions that both have answered."
+    "With its paired bootstrap interval over questions; an interval that contains 0 shows no clear difference. Benefit "
+    "(accuracy minus Brier score of the selected answers) says which is better. From Brier score on, metrics are of "
+    "own answers, on questions that both have answered."
 )
 #: The metrics that a table shows: of calibration errors the one in which verdicts are.
 _SHOWN_METRICS = (*FIRST_METRICS, "brier", "nll", "smece", "auroc")
@@ -98,7 +91,6 @@ class Comparison(Result):
         return next(iter(self.tables.values()))
 
     def _draw(self, axes: "Axes") -> None:
-        """Draw the first table that has a picture."""
         name = next(name for name in self.tables if name in _PICTURES)
         _PICTURES[name][-1](axes, self.tables[name])
 
@@ -119,7 +111,7 @@ class Comparison(Result):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the verdict, what is compared, and the tables."""
-        reference = next(iter(self.described))
+        reference, question = next(iter(self.described)), (self.columns or Columns()).question
         tables, parts = self.tables, []
         if "loo" in tables:
             parts.append(_loo_table(tables["loo"]))
@@ -127,10 +119,8 @@ class Comparison(Result):
             parts += parameter_tables(tables["parameters"])
         if "metrics" in tables:
             parts += [_metrics_table(rows, str(name), reference) for name, rows in tables["metrics"].groupby("model")]
-        if "predictions" in tables:
-            parts.append(_moved_table(tables["moved"], reference))
-            if tables["moved"]["changed"].any():
-                parts.append(_changed_table(tables["predictions"], reference))
+        if "moved" in tables and tables["moved"]["changed"].any():
+            parts.append(_changed_table(tables["predictions"], reference, question))
         yield Statements(tuple(_verdict(tables, reference)))
         yield Terms("", tuple(self.described.items()))
         yield from parts
@@ -147,7 +137,6 @@ def compare(
     observations: Observations | None = None,
     *,
     method: str | None = None,
-    allow_weighted: bool = False,
     seed: int = 0,
     n_resamples: int = 1000,
     on_step: Callable[[str], None] = lambda _: None,
@@ -162,10 +151,8 @@ def compare(
         Questions that fits predict. Without them, fits to the same questions predict these, each without its own label.
     method
         The method to compare between evaluations; by default, ``direag``.
-    allow_weighted
-        Compare fits by leave-one-out although their preset weighs questions unequally.
     seed, n_resamples
-        Seed and number of bootstrap resamples, and of permutations.
+        Seed and number of bootstrap resamples.
     on_step
         Called with the name of each step.
 
@@ -189,7 +176,7 @@ def compare(
         check_comparable(fits, same_questions=observations is None)
         tables["parameters"] = compared_parameters(fits)
     if len({fit.fingerprint for fit in fits.values()}) == 1 and all(fit.method == "nuts" for fit in fits.values()):
-        tables["loo"] = compare_leave_one_out(fits, allow_weighted=allow_weighted)
+        tables["loo"] = compare_leave_one_out(fits)
     if evaluations:
         on_step("comparing evaluations")
         frames = held_out(evaluations, method or "direag")
@@ -202,7 +189,8 @@ def compare(
     if frames:
         if any(frame["correct"].notna().any() for frame in frames.values()):
             tables["metrics"] = paired_metrics(frames, seed=seed, n_resamples=n_resamples)
-        tables |= {"predictions": side_by_side(frames), "moved": moved(frames)}
+        tables["predictions"] = side_by_side(frames)
+        tables["moved"] = moved(tables["predictions"])
     tables = {name: tables[name] for name in (*TABLES, "moved") if name in tables}
     described = {name: f"{one.how}; {one.design}" for name, one in evaluations.items()}
     described |= {name: describe_fit(fit) for name, fit in fits.items()}
@@ -271,8 +259,7 @@ def paired_metrics(frames: Mapping[str, pd.DataFrame], *, seed: int, n_resamples
         for name in others
     }
     metrics = pd.concat(tables, names=["model", None]).reset_index(level="model").reset_index(drop=True)
-    adjusted = control_false_discoveries(metrics["p_value"].to_numpy(float))
-    return metrics.assign(n=int(kept.sum()), left_out=int((~kept).sum()), p_adjusted=adjusted)
+    return metrics.assign(n=int(kept.sum()), left_out=int((~kept).sum()))
 
 
 def side_by_side(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -287,29 +274,29 @@ def side_by_side(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(tables, names=["model", "problem_id"]).reset_index()
 
 
-def moved(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def moved(predictions: pd.DataFrame) -> pd.DataFrame:
     """Summarise how far predictions are from those of the first frame; ``fitted``: how many it has learned from."""
     rows = []
-    for name, table in side_by_side(frames).groupby("model", sort=False):
-        answered = table[table["shift"].notna()]
-        shift = answered.set_index("problem_id")["shift"]
+    for name, table in predictions.groupby("model", sort=False):
+        answered = table[table["shift"].notna()].set_index("problem_id")
+        shift, fitted = answered["shift"], answered.get("fitted", pd.Series(dtype=bool))
         largest: Any = shift.abs().idxmax() if len(shift) else None
         row: dict[str, object] = {"model": name, "n": len(answered), "unanswered": len(table) - len(answered)}
-        row |= {"fitted": int(answered["fitted"].sum()) if "fitted" in answered else 0}
-        row |= {"changed": int(answered["changed"].sum()), "mean_shift": shift.mean()}
+        row |= {"fitted": int(fitted.sum()), "changed": int(answered["changed"].sum()), "mean_shift": shift.mean()}
         row |= {"mean_absolute_shift": shift.abs().mean(), "largest_at": largest}
         rows.append(row | {"largest_shift": np.nan if largest is None else shift[largest]})
     return pd.DataFrame(rows)
 
 
-def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> pd.DataFrame:
+def compare_leave_one_out(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """Compare NUTS fits to the same questions by ``arviz_stats.compare``, the best first.
 
-    ``difference``, with its standard error, is that to the best fit, question by question (or cluster by cluster), so
-    that what is hard for both cancels. ``weight`` is that in the mixture of all that predicts left-out questions best
-    (stacking, Yao et al. 2018, doi:10.1214/17-BA1091); it is not the probability of a fit.
+    Its columns, of which ``elpd_diff``, with its standard error ``dse``, is the difference to the best fit, question by
+    question (or cluster by cluster), so that what is hard for both cancels. ``weight`` is that in the mixture of all
+    that predicts left-out questions best (stacking, Yao et al. 2018, doi:10.1214/17-BA1091). Besides, the ``n``
+    questions, and whether a fit is ``distinguishable`` from the best.
 
-    Questions that a fit keeps for its final calibration count for none.
+    Questions that a fit keeps for its final calibration count for none. Raises DirEAGError for a weighted likelihood.
 
     Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on
     when a difference can be trusted.
@@ -318,41 +305,36 @@ def compare_leave_one_out(fits: Mapping[str, Fit], *, allow_weighted: bool) -> p
     from arviz_stats import compare as compare_elpd
 
     weighted = next((name for name, fit in fits.items() if fit.preset.is_weighted), None)
-    if weighted is not None and not allow_weighted:
+    if weighted is not None:
         raise DirEAGError(
             f"{weighted} weighs questions unequally (null_target_weight {fits[weighted].preset.null_target_weight}), "
             "which is not a probability model, so its leave-one-out density is none either; expected weight 1. Take "
-            "preset paper, or say allow_weighted=True to see the figures all the same."
+            "preset paper."
         )
     common = _common(fits.values())
     pointwise = pd.DataFrame({name: _by_cluster(fit, common) for name, fit in fits.items()})
     n, shared = len(pointwise), pointwise.max(axis=1)  # dividing a question's densities by one number changes nothing
-    rest = {"n_data_points": n, "scale": "log", "warning": False, "good_k": LARGEST_PARETO_K}
     models = {
         name: ELPDDataLOO(
             elpd=elpd.sum(),
             se=np.sqrt(n * elpd.var()),
             p=_effective_parameters(fits[str(name)], common),
             n_samples=fits[str(name)].n_samples,
+            n_data_points=n,
+            scale="log",
+            warning=False,
+            good_k=LARGEST_PARETO_K,
             elpd_i=xr.DataArray(elpd - shared),
-            **rest,
+            pareto_k=fits[str(name)].left_out["pareto_k"].sel(problem=common),
         )
         for name, elpd in pointwise.items()
     }
-    found = compare_elpd(models, method="stacking", round_to="none")
-    table: pd.DataFrame = found[["elpd", "se", "p", "weight"]].rename(columns={"p": "p_loo"}).rename_axis("model")
-    table = table.reset_index()
-    ordered = [fits[name] for name in table["model"]]
-    apart = pointwise[table["model"]].sub(pointwise[table["model"][0]], axis=0)
-    table["difference"], table["difference_se"] = apart.sum().to_numpy(), np.sqrt(n * apart.var().to_numpy())
-    size = table["difference"].abs()
-    told = (size >= FEWEST_STANDARD_ERRORS * table["difference_se"]) & (size >= LEAST_DIFFERENCE)
+    table: pd.DataFrame = compare_elpd(models, method="stacking", round_to="none").rename_axis("model").reset_index()
+    size = table["elpd_diff"].abs()
+    told = (n > 1) & (size >= FEWEST_STANDARD_ERRORS * table["dse"]) & (size >= LEAST_DIFFERENCE)
     return table.assign(
         n=len(common),
         distinguishable=told.astype("boolean").mask(table.index == 0),
-        n_bad_k=[int((fit.left_out["pareto_k"].sel(problem=common) > LARGEST_PARETO_K).sum()) for fit in ordered],
-        weight=table["weight"].clip(0, 1),
-        is_weighted=[fit.preset.is_weighted for fit in ordered],
     )
 
 
@@ -363,14 +345,13 @@ def _common(fits: Iterable[Fit]) -> list[str]:
     return [name for name in first if name in shared]
 
 
-def _effective_parameters(fit: Fit, common: Sequence[str]) -> float:
-    """Return p_loo, by how much the log density falls if each question's own label is left out."""
+def _effective_parameters(fit: Fit, common: list[str]) -> float:
+    """Return by how much the log density falls if each question's own label is left out."""
     density = fit.tree["log_likelihood"]["target"].reduce(logsumexp, ("chain", "draw")) - np.log(fit.n_samples)
     return float((density - fit.left_out["elpd"]).sel(problem=common).sum())
 
 
-def _by_cluster(fit: Fit, common: Sequence[str]) -> np.ndarray:
-    """Return the log predictive densities, summed over the questions of a cluster."""
+def _by_cluster(fit: Fit, common: list[str]) -> np.ndarray:
     elpd, cluster = fit.left_out["elpd"].sel(problem=common).to_numpy(), fit.fitted.cluster_number
     if cluster is None:
         return elpd
@@ -381,45 +362,37 @@ def _by_cluster(fit: Fit, common: Sequence[str]) -> np.ndarray:
 def _verdict(tables: Mapping[str, pd.DataFrame], reference: str) -> Iterator[str]:
     if "loo" in tables:
         rows = tables["loo"]
-        n_told = int(rows["distinguishable"].sum())
         yield (
-            f"{rows['model'][0]} predicts left-out questions best; of the other {len(rows) - 1}, {n_told} can be told "
-            f"apart from it on {rows['n'][0]} questions."
+            f"{rows['model'][0]} predicts left-out questions best; of the other {len(rows) - 1}, "
+            f"{int(rows['distinguishable'].sum())} can be told apart from it on {rows['n'][0]} questions."
         )
-    if "metrics" in tables:
-        for row in tables["metrics"].query("metric == 'benefit'").to_dict("records"):
-            ends = row["difference"], row["low"], row["high"]
-            if tables["moved"]["fitted"].any():
-                yield (
-                    f"In sample, where fits look too good, {row['model']} has a benefit of {number(row['second'])} and "
-                    f"{reference} of {number(row['first'])}: no verdict. Leave --obs out, or give new questions."
-                )
-                continue
-            told = difference_in_words(row["model"], *ends, p=row["p_adjusted"], n=row["n"], level=BOOTSTRAP_LEVEL)
+    for row in tables["metrics"].query("metric == 'benefit'").to_dict("records") if "metrics" in tables else ():
+        if tables["moved"]["fitted"].any():
             yield (
-                f"{row['model']} has a benefit of {number(row['second'])}, {reference} of {number(row['first'])}. "
-                f"{told}"
+                f"In sample, where fits look too good, {row['model']} has a benefit of {number(row['second'])} and "
+                f"{reference} of {number(row['first'])}: no verdict. Leave --obs out, or give new questions."
             )
-    if "moved" in tables:
-        for row in tables["moved"][1:].to_dict("records"):
-            yield (
-                f"{row['changed']} of {row['n']:,} answers change from {reference} to {row['model']}, and "
-                f"probabilities move by {number(row['mean_absolute_shift'])} on average."
-            )
-    if "parameters" in tables:
-        yield from parameters_in_words(tables["parameters"])
+            continue
+        ends = row["difference"], row["low"], row["high"]
+        told = difference_in_words(row["model"], *ends, n=row["n"], level=BOOTSTRAP_LEVEL)
+        yield f"{row['model']} has a benefit of {number(row['second'])}, {reference} of {number(row['first'])}. {told}"
+    for row in tables["moved"][1:].to_dict("records") if "moved" in tables else ():
+        yield (
+            f"{row['changed']} of {row['n']:,} answers change from {reference} to {row['model']}, and probabilities "
+            f"move by {number(row['mean_absolute_shift'])} on average, most at {row['largest_at']} "
+            f"({number(row['largest_shift'], signed=True)})."
+        )
 
 
 def _loo_table(table: pd.DataFrame) -> Table:
     columns = {
         Column("model", holds="name"): lambda row: row["model"],
         Column("elpd ± se"): lambda row: f"{number(row['elpd'], 1)} ± {number(row['se'], 1)}",
-        Column("difference ± se"): lambda row: f"{number(row['difference'], 1)} ± {number(row['difference_se'], 1)}",
+        Column("difference ± se"): lambda row: f"{number(row['elpd_diff'], 1)} ± {number(row['dse'], 1)}",
         Column("told apart"): lambda row: {True: "yes", False: "no"}.get(row["distinguishable"], "best"),
-        Column("p_loo"): lambda row: number(row["p_loo"], 1),
-        Column(f"k > {LARGEST_PARETO_K}"): lambda row: str(row["n_bad_k"]),
+        Column("p"): lambda row: number(row["p"], 1),
         Column("weight"): lambda row: number(row["weight"], 2),
-        Column("weighted"): lambda row: "yes" if row["is_weighted"] else "no",
+        Column("care", holds="prose"): lambda row: "; ".join(filter(None, (row["diag_diff"], row["diag_elpd"]))),
     }
     return Table.of(f"Leave-one-out on {table['n'][0]} questions", table.to_dict("records"), columns, _LOO_NOTE)
 
@@ -427,67 +400,53 @@ def _loo_table(table: pd.DataFrame) -> Table:
 def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
     columns = {
         Column("metric", holds="name"): lambda row: METRIC_WORDS[row["metric"]].header,
-        Column("first"): lambda row: number(row["first"]),
-        Column("second"): lambda row: number(row["second"]),
+        Column(reference): lambda row: number(row["first"]),
+        Column(name): lambda row: number(row["second"]),
         Column("difference"): lambda row: number(row["difference"], signed=True),
         Column("95% interval"): lambda row: interval(row["low"], row["high"], signed=True, undefined=UNDEFINED),
-        Column("p"): lambda row: number(row["p_adjusted"]),
     }
     n, left_out = table[["n", "left_out"]].iloc[0]
-    caption = f"{name} (second) minus {reference} (first), {n} labelled questions, {left_out} others left out"
+    caption = f"{name} minus {reference}, {n} labelled questions, {left_out} others left out"
     rows = table.set_index("metric", drop=False).reindex(_SHOWN_METRICS).dropna(subset="second")
     return Table.of(caption, rows.to_dict("records"), columns, _METRICS_NOTE, "metrics.csv, with more")
 
 
-def _moved_table(table: pd.DataFrame, reference: str) -> Table:
-    columns = {
-        Column("model", holds="name"): lambda row: row["model"],
-        Column("answered"): lambda row: f"{row['n']:,}",
-        Column("learned from"): lambda row: f"{row['fitted']:,}",
-        Column("answers changed"): lambda row: f"{row['changed']:,}",
-        Column("mean shift"): lambda row: number(row["mean_shift"], signed=True),
-        Column("largest", "question"): lambda row: Cell(number(row["largest_shift"], signed=True), row["largest_at"]),
-    }
-    note = "Learned from: how many of the questions the fit has seen; 0 is held out."
-    return Table.of(f"How far predictions are from those of {reference}", table[1:].to_dict("records"), columns, note)
-
-
-def _changed_table(table: pd.DataFrame, reference: str) -> Table:
+def _changed_table(table: pd.DataFrame, reference: str, question: str) -> Table:
     """Tabulate the questions whose answer changes, by the smaller of the two probabilities, the greatest first."""
     first = table[table["model"] == reference].set_index("problem_id")["answer"]
     changed = table[table["changed"].fillna(value=False).astype(bool)]
     least = changed[["probability", "reference"]].min(axis=1)
-    shown = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
+    rows = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
     columns = {
-        Column("question", holds="name"): lambda row: row["problem_id"],
-        Column(f"answer of\n{shortened(reference, 12)}"): lambda row: shortened(first[row["problem_id"]], 12),
-        Column("probability"): lambda row: number(row["reference"]),
+        Column(question, holds="name"): lambda row: row["problem_id"],
+        Column(f"answer of {reference}", holds="name"): lambda row: first[row["problem_id"]],
+        Column("probability"): lambda row: number(row["reference"], 2),
         Column("model", holds="name"): lambda row: row["model"],
-        Column("answer"): lambda row: shortened(row["answer"], 12),
-        Column("its probability"): lambda row: number(row["probability"]),
+        Column("answer", holds="name"): lambda row: row["answer"],
+        Column("its probability"): lambda row: number(row["probability"], 2),
         Column("right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
     }
     caption, note = f"Answers that change: {len(changed)}", f"The surest {_SHOWN}; all are in predictions.csv (--out)."
-    return Table.of(caption, shown.to_dict("records"), columns, note)
+    return Table.of(caption, rows.to_dict("records"), columns, note)
 
 
 def _draw_loo(axes: "Axes", table: pd.DataFrame) -> None:
-    """Draw every model's difference to the best, with two standard errors either way."""
-    reach = FEWEST_STANDARD_ERRORS * table["difference_se"]
-    ends = {"low": table["difference"] - reach, "high": table["difference"] + reach}
+    reach = FEWEST_STANDARD_ERRORS * table["dse"]
+    ends = {"low": table["elpd_diff"] - reach, "high": table["elpd_diff"] + reach}
     axes.axvline(0, color=REFERENCE, linewidth=1)
-    forest(axes, table[["difference"]].assign(**ends), colour=RIGHT)
+    forest(axes, table[["elpd_diff"]].assign(**ends), colour=RIGHT)
     row_labels(axes, table["model"].tolist())
     axes.set_xlabel("log predictive density minus that of the best (nats; more is better)")
 
 
 def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
     shown = table[table["metric"].isin(_SHOWN_METRICS)].dropna(subset="difference")
+    towards_better = shown["metric"].map(lambda name: 1 if METRIC_WORDS[name].more_is_better else -1)
     axes.axvline(0, color=REFERENCE, linewidth=1)
-    forest(axes, shown[["difference", "low", "high"]], colour=RIGHT)
-    names = [f"{METRIC_WORDS[name].header} {METRIC_WORDS[name].arrow}" for name in shown["metric"]]
-    row_labels(axes, [f"{model} · {name}" for model, name in zip(shown["model"], names, strict=True)])
-    axes.set_xlabel("difference")
+    forest(axes, shown[["difference", "low", "high"]].mul(towards_better, axis=0), colour=RIGHT)
+    names = shown["metric"].map(lambda name: METRIC_WORDS[name].header)
+    row_labels(axes, (shown["model"] + " · " + names if len(set(shown["model"])) > 1 else names).tolist())
+    axes.set_xlabel("worse  ←  difference  →  better")
 
 
 #: Title, caption and drawing of each picture.
@@ -498,15 +457,15 @@ _PICTURES = {
         _draw_loo,
     ),
     "metrics": (
-        "Metrics minus those of {first}",
-        "{n} questions, the same in all. Bars: 95% bootstrap interval of the paired difference. ↑ more is better, "
-        "↓ less.",
+        "Is {others} better than {first}?",
+        "{n} questions, the same in all. Bars: 95% bootstrap interval of the paired difference; one that reaches over "
+        "the line shows no clear difference. Right of the line is better, also where the metric is an error.",
         _draw_differences,
     ),
     "predictions": (
         "How far do probabilities move, from {first} to {others}?",
         "A point for each of {n} questions; above 0, {others} is surer of its answer than {first}. Lines: 90% interval "
-        "of the draws; one that holds 0 holds the probability of {first}.",
+        "of the draws; one that contains 0 contains the probability of {first}.",
         draw_shifts,
     ),
 }

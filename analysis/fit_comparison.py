@@ -8,6 +8,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from analysis.display.style import REFERENCE, RIGHT, WRONG, without_formulas
+from analysis.display.text import listed
 from analysis.parameters import INTERVAL_LEVEL
 from analysis.scores.scoring import cluster_column
 from bayes_direag.errors import DirEAGError
@@ -51,8 +52,8 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
 
     A MAP is fitted again to five folds, each question predicted by the fit that has not seen it. NUTS draws are
     reweighted (leave-one-out), and ``low`` and ``high`` are the interval of the reweighted draws. A final calibration
-    that is learned from questions kept apart has seen none of these, and stays. Answers are numbered in the order of
-    the levels.
+    that is learned from questions kept apart has seen none of these, and stays. An answer is named by the levels
+    that gave it.
     """
     questions = fit.fitted
     columns: dict[str, object] = {"cluster": cluster_column(questions), "fitted": False}
@@ -77,7 +78,9 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
         columns |= {"correct": questions.right_state[np.arange(len(questions)), answer]}
     index = pd.Index(questions.problem_id, dtype="str", name="problem_id")
     table = pd.DataFrame(columns, index=range(len(questions))).set_axis(index)
-    named = [f"no. {number_of + 1}" for number_of in table["answer"]]  # a fit does not hold the text of answers
+    gave = questions.candidate == table["answer"].to_numpy()[:, None]
+    levels = np.array(questions.level_names)  # they name an answer, as a fit does not hold its text
+    named = [listed([*levels[own][:2], *([f"{own.sum() - 2} more"] if own.sum() > 2 else [])]) for own in gave]
     return table.assign(answer=named, correct=table["correct"].astype("boolean"), state_probability=np.nan)
 
 
@@ -124,7 +127,7 @@ def draw_shifts(axes: "Axes", table: pd.DataFrame) -> None:
         axes.plot(x, part["shift"], marker, color=colour, markersize=size, mec="white", mew=0.5, label=label)
     if "low" in rows and rows["low"].notna().any():
         holds = ((rows["low"] <= rows["reference"]) & (rows["reference"] <= rows["high"])).sum()
-        label = f"90% interval; {holds} of {len(rows)} hold 0"
+        label = f"90% interval; {holds} of {len(rows)} contain 0"
         axes.plot([], [], color=RIGHT, linewidth=0.9, alpha=0.5, label=label)
     axes.set_xlim(0, 1)
     axes.margins(y=0.12)

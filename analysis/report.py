@@ -23,13 +23,12 @@ from analysis.display.document import (
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import write_page
-from analysis.display.text import counted, difference_in_words, interval, is_clear, number, percent
+from analysis.display.text import counted, difference_in_words, interval, number, percent
 from analysis.evaluation import MANIFEST, Evaluation
 from analysis.learned import convergence_block, fit_pictures, fit_terms, learned_blocks
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words, spoken
 from analysis.pictures import benefit_picture, reliability_picture, risk_coverage_picture
-from analysis.scores.paired import control_false_discoveries
 from bayes_direag.fits.convergence import convergence_summary
 from bayes_direag.fits.fit import Fit
 
@@ -135,19 +134,18 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
             f"questions: {percent(accepted['right'])} of these are right [{percent(level, 0)}: "
             f"{percent(accepted['low'])} to {percent(accepted['high'])}]."
         )
-    rows = {(row["method"], row["metric"]): row for row in _differences(evaluation).to_dict("records")}
+    rows = {(row["method"], row["metric"]): row for row in evaluation.differences.to_dict("records")}
     row = rows.get((evaluation.rival, "benefit"))
     if row is None:
         yield "No other method was evaluated on the same questions."
         return
-    ends = row["difference"], row["low"], row["high"]
-    found = difference_in_words(name, *ends, p=row["p_adjusted"], n=row["n"], level=level)
+    found = difference_in_words(name, row["difference"], row["low"], row["high"], n=row["n"], level=level)
     yield (
         f"Benefit (accuracy minus Brier score; 1 is perfect, 0 is never answering): {number(row['second'])}, and "
         f"{number(row['first'])} of the strongest rival, {spoken(evaluation.rival)}. {found}"
     )
     vote = rows.get(("majority", "accuracy_of_all"))
-    if vote and vote["is_clear"] and vote["high"] < 0:
+    if vote and vote["high"] < 0:
         gap, within = number(vote["difference"], signed=True), interval(vote["low"], vote["high"], signed=True)
         yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({gap} {within})."
 
@@ -160,14 +158,6 @@ def useful_thresholds(evaluation: Evaluation) -> pd.DataFrame:
     table = evaluation.thresholds.dropna(subset="right")
     best_below = table["right"].mask(table["threshold"] == 0).cummax().shift()
     return table[~(table["right"] < best_below)]
-
-
-def _differences(evaluation: Evaluation) -> pd.DataFrame:
-    """Return the differences with p-values adjusted for the number of methods, and whether each may be called one."""
-    table, level = evaluation.differences, evaluation.settings.interval_level
-    adjusted = table.groupby("metric")["p_value"].transform(control_false_discoveries)
-    ends = zip(table["low"], table["high"], adjusted, strict=True)
-    return table.assign(p_adjusted=adjusted, is_clear=[is_clear(low, high, p, level) for low, high, p in ends])
 
 
 def cautions(evaluation: Evaluation) -> Iterator[str]:
@@ -247,25 +237,23 @@ def _threshold_table(evaluation: Evaluation) -> Table:
 
 
 def _gains(evaluation: Evaluation) -> dict[str, Record]:
-    """Return how much more benefit the evaluation's method has, by the other method."""
-    differences = _differences(evaluation)
-    rows = differences[differences["metric"] == "benefit"]
+    rows = evaluation.differences.query("metric == 'benefit'")
     return {row["method"]: row for row in rows.to_dict("records")}
 
 
-def _gain(found: Record | None) -> Cell:
-    if found is None:
+def _gain(difference: Record | None) -> Cell:
+    if difference is None:
         return Cell("")
-    marks = (("fine",) if found["low"] > 0 else ("failure",)) if found["is_clear"] else ()
-    ends = interval(found["low"], found["high"], signed=True)
-    return Cell(number(found["difference"], signed=True), ends, marks)
+    low, high = difference["low"], difference["high"]
+    marks = ("fine",) if low > 0 else ("failure",) if high < 0 else ()
+    return Cell(number(difference["difference"], signed=True), interval(low, high, signed=True), marks)
 
 
 def _gain_note(evaluation: Evaluation) -> str:
     level = percent(evaluation.settings.interval_level, 0)
     return (
         f"Ranked by benefit. Gain: the benefit of {spoken(evaluation.method)} minus the method's, on the same "
-        f"questions, with its {level} interval; one that holds 0 shows no clear difference."
+        f"questions, with its {level} interval; an interval that contains 0 shows no clear difference."
     )
 
 

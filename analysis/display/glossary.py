@@ -12,11 +12,6 @@ class MetricWords(NamedTuple):
     more_is_better: bool
     meaning: str
 
-    @property
-    def arrow(self) -> str:
-        """An arrow in the direction of better values."""
-        return "↑" if self.more_is_better else "↓"
-
 
 #: The metrics to look at first, then those of a method's own answers.
 METRIC_WORDS: Mapping[str, MetricWords] = MappingProxyType(

@@ -53,8 +53,12 @@ def _grid(rows: Iterable[tuple[Text, Text]]) -> rich.table.Table:
 def _table(columns: tuple[Column, ...], rows: tuple[tuple[Cell, ...], ...]) -> rich.table.Table:
     table = plain_table()
     for column in columns:
-        justify = "right" if column.holds == "number" else "left"
-        table.add_column(column.header, justify=justify, no_wrap=column.holds == "key", overflow="fold")
+        table.add_column(
+            column.header,
+            justify="right" if column.holds == "number" else "left",
+            no_wrap=column.holds == "key",
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*(_text(cell, column) for cell, column in zip(row, columns, strict=True)))
     return table

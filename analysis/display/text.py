@@ -56,33 +56,23 @@ def _decimals_that_show_the_side(end: float, decimals: int, most: int = 9) -> in
     return decimals
 
 
-def difference_in_words(
-    name: str, difference: float, low: float, high: float, *, p: float, n: int, level: float
-) -> str:
+def difference_in_words(name: str, difference: float, low: float, high: float, *, n: int, level: float) -> str:
     """Say whether a method is better than another by this difference in benefit, as far as n questions show.
 
-    It is called better or worse if the interval leaves out 0 and ``p``, that of a permutation test, adjusted for the
-    number of tests, is at most 1 - ``level``.
+    It is called better or worse if the interval leaves out 0.
 
     Examples
     --------
-    >>> difference_in_words("DirEAG", 0.03, 0.01, 0.05, p=0.01, n=300, level=0.95)
+    >>> difference_in_words("DirEAG", 0.03, 0.01, 0.05, n=300, level=0.95)
     'DirEAG is better: +0.030 [95%: +0.010, +0.050].'
-    >>> difference_in_words("DirEAG", 0.03, 0.0, 0.07, p=0.06, n=300, level=0.95)
+    >>> difference_in_words("DirEAG", 0.03, 0.0, 0.07, n=300, level=0.95)
     'On 300 questions neither is clearly better: +0.030 [95%: 0.000, +0.070].'
-    >>> difference_in_words("DirEAG", 0.02, 0.0002, 0.05, p=0.336, n=300, level=0.95)
-    'On 300 questions neither is clearly better: +0.020 [95%: +0.0002, +0.050; p = 0.336].'
     """
-    size = f"{number(difference, signed=True)} [{percent(level, 0)}: {interval(low, high, signed=True)[1:-1]}"
-    if is_clear(low, high, p, level):
-        return f"{name} is {'better' if difference > 0 else 'worse'}: {size}]."
-    size += f"; p = {number(p)}]" if low > 0 or high < 0 else "]"
+    ends = interval(low, high, signed=True)[1:-1]
+    size = f"{number(difference, signed=True)} [{percent(level, 0)}: {ends}]"
+    if low > 0 or high < 0:
+        return f"{name} is {'better' if difference > 0 else 'worse'}: {size}."
     return f"On {counted(n, 'question')} neither is clearly better: {size}."
-
-
-def is_clear(low: float, high: float, p: float, level: float) -> bool:
-    """Whether a difference may be called one: its interval leaves out 0, and its adjusted p-value is small enough."""
-    return (low > 0 or high < 0) and p <= 1 - level + 1e-12
 
 
 def probability(value: float) -> str:

@@ -99,21 +99,19 @@ class Metric:
     or not an integer, or the shapes do not match. The caller leaves out unanswered questions, and counts them.
     """
 
-    def __init__(
-        self,
-        of_chunk: Callable[[Chunk], Replicates],
-        of_each: Callable[[Problems, Problems], Problems] | None = None,
-    ) -> None:
-        self.of_chunk = of_chunk
-        #: The score of each question, from its clipped confidence and its correctness, if the metric is their mean.
-        self.of_each = of_each
-        self.name = (of_each or of_chunk).__name__
-        functools.update_wrapper(self, of_each or of_chunk)
+    def __init__(self, of_chunk: Callable[[Chunk], Replicates]) -> None:
+        self.of_chunk, self.name = of_chunk, of_chunk.__name__
+        functools.update_wrapper(self, of_chunk)
 
     @classmethod
     def mean_of(cls, of_each: Callable[[Problems, Problems], Problems]) -> "Metric":
         """Make a metric that is the mean of a score over the questions."""
-        return cls(lambda chunk: _mean(of_each(chunk.confidence, chunk.correct), chunk.weight), of_each)
+
+        @functools.wraps(of_each)
+        def of_chunk(chunk: Chunk) -> Replicates:
+            return _mean(of_each(chunk.confidence, chunk.correct), chunk.weight)
+
+        return cls(of_chunk)
 
     def __call__(self, confidence: ArrayLike, correct: ArrayLike) -> float:
         """Return the metric of the questions as given."""

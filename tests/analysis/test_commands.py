@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.commands.evaluate import show_evaluation
-from analysis.comparison import compare, moved, predicted
+from analysis.comparison import compare, moved, predicted, side_by_side
 from analysis.evaluation import EVALUATION_FOLDER, Evaluation
 from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.report import sentences, title
@@ -77,7 +77,7 @@ DIAGNOSED = {"diagnosis.json", "parameters.csv", "ranks.png", "pareto_k.png", "l
     [
         ("compare {f}/map.nc {f}/nuts.nc --obs {f}/new.jsonl --out {o}", 0, PREDICTED | MOVED, "map Fitted to 80 que"),
         ("compare {f}/nuts.nc {f}/near.nc --out {o}", 0, LEFT_OUT, "Leave-one-out on 80 questions"),
-        ("compare {f}/plain {f}/changed --out {o}", 0, RUN, "changed (second) minus plain (first), 30 labelled"),
+        ("compare {f}/plain {f}/changed --out {o}", 0, RUN, "changed minus plain, 30 labelled"),
         ("diagnose {f}/nuts.nc --json", 0, set(), '"believable": true,'),
         ("diagnose {f}/spoilt.nc --out {o}", 1, DIAGNOSED, "NOT converged: R-hat"),
         ("evaluate {f}/new.jsonl --methods majority --resamples 5 --out {o}", 0, EVALUATED, "simulated: 100 questions"),
@@ -161,7 +161,7 @@ def test_a_comparison_is_that_of_the_library(files: Path) -> None:
     paths = [files / f"{name}.nc" for name in ("map", "nuts")]
     record = json.loads(succeed("compare", *paths, "--obs", files / "new.jsonl", "--json"))
     new = Observations.read(files / "new.jsonl", "numeric")
-    summary = moved({path.stem: predicted(Fit.load(path), new) for path in paths})
+    summary = moved(side_by_side({path.stem: predicted(Fit.load(path), new) for path in paths}))
     assert record["moved"][1]["mean_shift"] == pytest.approx(summary["mean_shift"][1])
     assert (record["moved"][1]["changed"], record["metrics"][0]["n"]) == (summary["changed"][1], 100)
     assert (record["interval_level"], record["seed"], record["observations_sha256"]) == (0.9, 0, new.fingerprint)

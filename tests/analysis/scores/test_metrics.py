@@ -139,9 +139,6 @@ def test_a_metric_is_the_same_alone_among_all_and_in_chunks(monkeypatch):
     whole = evaluate_metrics(confidence, correct, weight)
     for name, metric in METRICS.items():
         np.testing.assert_array_equal(metric.replicates(confidence, correct, weight), whole[name])
-        if metric.of_each is not None:
-            mean = metric.of_each(confidence, correct.astype(float)).mean()
-            assert mean == pytest.approx(metric(confidence, correct))
     monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 14)
     for name, value in evaluate_metrics(confidence, correct, weight).items():
         np.testing.assert_allclose(value, whole[name], atol=1e-6, err_msg=name)
