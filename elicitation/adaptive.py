@@ -11,8 +11,8 @@ from pydantic import JsonValue, TypeAdapter
 
 from bayes_direag.data.plain import group_of
 from bayes_direag.errors import DirEAGError
+from elicitation.queries import Query, Reports, Task
 from elicitation.questions import QuestionSet
-from elicitation.slots import Reports, Slot, Task
 
 if TYPE_CHECKING:
     from bayes_direag.decisions.policy import Policy, Step
@@ -57,25 +57,25 @@ class Adaptive:
         step = self._steps[problem_id]
         return {"answer": step.answer, "probability": step.probability, "hand_over": step.hand_over}
 
-    def turns(self, slots: Sequence[Slot], settled: Mapping[Slot, Reports]) -> Iterator[tuple[Slot, ...]]:
-        """Yield which slots of a question to ask, each time after the earlier ones are settled."""
-        left = {name: iter([slot for slot in slots if self._learned_as(slot) == name]) for name in self._most}
+    def turns(self, queries: Sequence[Query], settled: Mapping[Query, Reports]) -> Iterator[tuple[Query, ...]]:
+        """Yield which queries of a question to send, each time after the earlier ones are settled."""
+        left = {name: iter([query for query in queries if self._learned_as(query) == name]) for name in self._most}
         asked = [next(left[name]) for name in self._first]
         if asked:
             yield tuple(asked)
         while (step := self._policy.next(_reports(asked, settled))).ask is not None:
             asked.append(next(left[step.ask]))
             yield (asked[-1],)
-        self._steps[slots[0].problem.problem_id] = step
+        self._steps[queries[0].problem.problem_id] = step
 
-    def spending(self, settled: Mapping[Slot, Reports]) -> dict[str, JsonValue]:
+    def spending(self, settled: Mapping[Query, Reports]) -> dict[str, JsonValue]:
         """Return what has been asked and spent so far, of what all reports on these questions cost, as JSON values.
 
         The fields are ``reports`` that were asked and ``all_reports``, their ``price`` and the ``full_price``, and
         ``handed_over``, the names of the questions that are for a person.
         """
         asked = Counter(map(self._learned_as, settled))
-        n = len({slot.problem.problem_id for slot in settled} | self._steps.keys())
+        n = len({query.problem.problem_id for query in settled} | self._steps.keys())
         full = {name: n * most for name, most in self._most.items()}
         price, full_price = (sum((n * self._price[name] for name, n in each.items()), 0.0) for each in (asked, full))
         return {
@@ -86,9 +86,9 @@ class Adaptive:
             "handed_over": [*sorted(name for name, step in self._steps.items() if step.hand_over)],
         }
 
-    def _learned_as(self, slot: Slot) -> str:
-        """Return the name under which the fit has learned the slot's reports: of its group, or else of its level."""
-        level, group = self._task.level_of(slot)
+    def _learned_as(self, query: Query) -> str:
+        """Return the name under which the fit has learned the query's reports: of its group, or else of its level."""
+        level, group = self._task.level_of(query)
         return group or group_of(self._policy.predictor.groups, level) or level
 
     def _check(self, questions: QuestionSet) -> None:
@@ -100,7 +100,7 @@ class Adaptive:
                 f"--policy: saw a policy for {answers} answers, and questions with {questions.kind} ones; expected "
                 f"one kind. Give --answers {answers}, or make a policy of such questions."
             )
-        present = Counter(map(self._learned_as, self._task.slots(questions.problems[0])))
+        present = Counter(map(self._learned_as, self._task.queries(questions.problems[0])))
         for name, most in self._most.items():
             if present[name] < most:
                 raise DirEAGError(
@@ -125,5 +125,5 @@ def tell_spending(spending: Mapping[str, Any]) -> str:
     )
 
 
-def _reports(slots: Sequence[Slot], settled: Mapping[Slot, Reports]) -> list[dict[str, object]]:
-    return [report.model_dump(include=_TOLD) for slot in slots for report in settled[slot]]
+def _reports(queries: Sequence[Query], settled: Mapping[Query, Reports]) -> list[dict[str, object]]:
+    return [report.model_dump(include=_TOLD) for query in queries for report in settled[query]]

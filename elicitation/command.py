@@ -1,6 +1,6 @@
 """The command ``direag elicit``: choose questions, prompts and engine, run, and show the results."""
 
-import asyncio
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -40,16 +40,16 @@ OverridesOption = Annotated[
         metavar="FIELD=VALUE",
         help="Override a setting: temperature=0.2, top_k=none, structured=true (hold replies to the form of the last "
         "line, vLLM only), lenient=true (without a final line, take the last number, as the released code does), "
-        "reproducible=true (a server that is started here repeats its replies by --seed, which takes longer). "
-        "body.NAME=JSON adds a field to the body of each request.",
+        "send_seed=true (each request has a seed, derived from --seed). body.NAME=JSON adds a field to the body of "
+        "each request.",
     ),
 ]
 ConcurrencyOption = Annotated[
     int | None,
     _server(
         min=1,
-        help="Number of concurrent requests at each server. By default as many as a server that is started here takes, "
-        "and 64 at a running one.",
+        help="Number of concurrent requests at each server. By default 256 at one that is started here (or its "
+        "--max-num-seqs), and 64 at a running one.",
     ),
 ]
 VllmPythonOption = Annotated[
@@ -122,7 +122,7 @@ def elicit_command(
     """Ask a model, or several, every question under several prompts, and write an observation file.
 
     The model is served by vLLM, started and stopped by this command, or by running servers (--base-url, or of each
-    level in --levels). After an interruption the same command resumes the run: no reply is lost or asked for again.
+    level in --levels). After an interruption the same command resumes the run: only what was in flight is asked again.
     With --policy only those levels are asked that are worth their price: docs/ask-less.md.
 
     Files in the folder: observations.jsonl, for direag fit and evaluate; journal.jsonl, with every reply;
@@ -161,11 +161,6 @@ def elicit_command(
             "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
             "there), --replay, or models in --levels. Choose one."
         )
-    if sampling.reproducible and replay is None and (not served or of_levels):
-        raise DirEAGError(
-            "--set reproducible=true: saw a server that was not started here; expected one that is, as replies depend "
-            "on how a server was started. Leave out --base-url and the models in --levels, or leave out the setting."
-        )
     engine: Engine
     if replay is not None:
         engine = CannedEngine.replay(replay)
@@ -175,12 +170,8 @@ def elicit_command(
 
         here = None
         if served and not all(level.is_asked_elsewhere for level in prompts.levels):
-            here = ServedEngine(
-                str(model), target, vllm_args, vllm_python, timeout=timeout, reproducible=sampling.reproducible
-            )
-            if here.is_to_be_fetched:
-                err.print(f"fetching {model}")
-                asyncio.run(here.fetch())
+            here = ServedEngine(str(model), target, vllm_args, vllm_python, timeout=timeout)
+            err.print(f"The output of vLLM goes to {here.log}.")
         places = (prompts.levels, base_url or (), model)
         engine = connect(*places, served=here, key_variable=key_variable, timeout=timeout)
     run = (asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
@@ -190,9 +181,9 @@ def elicit_command(
 
 def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
     if as_json:
-        out.print_json(data={"folder": str(folder), **tally.record()}, allow_nan=False)
+        out.print_json(data={"folder": str(folder), **asdict(tally)}, allow_nan=False)
         return
-    if tally.settled:
+    if tally.levels:
         out.print(levels_table(tally.levels, title))
     replies = count_words(tally.statuses) or "none"
     seconds, hours = max(tally.seconds, 1e-9), tally.seconds / 3600

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -17,38 +16,7 @@ class EngineError(DirEAGError):
     """An engine that cannot be reached, has stopped, or refuses a request."""
 
 
-@dataclass(frozen=True)
-class EngineInfo:
-    """The description of an engine in a manifest.
-
-    Attributes
-    ----------
-    kind : str
-        ``openai``, ``vllm`` (started by the run), ``canned`` or ``panel``.
-    endpoints : tuple of str
-        Its addresses, without user names and passwords; empty for a server started by the run.
-    server_version, context
-        As the server states them: its version (vLLM only), and the model's context length in tokens.
-    model_source, arguments
-        The model's folder or name, and further arguments, of a server started by the run.
-    device : str, optional
-        The GPU of a server whose model was fetched by the run.
-    levels : dict
-        The engine of each level in a panel.
-    """
-
-    kind: str
-    endpoints: tuple[str, ...] = ()
-    server_version: str | None = None
-    context: int | None = None
-    model_source: str | None = None
-    arguments: tuple[str, ...] = ()
-    device: str | None = None
-    levels: Mapping[str, "EngineInfo"] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Engine(Protocol):
+class Engine:
     """The interface of an engine: a run enters it only if there is something to ask, and always leaves it.
 
     Attributes
@@ -73,20 +41,16 @@ class Engine(Protocol):
         """What, like the name of the model, must not change when a run is resumed; by default nothing else."""
         return {}
 
-    async def __aenter__(self) -> EngineInfo:
-        """Make the engine ready."""
-        ...
+    async def __aenter__(self) -> dict[str, object]:
+        """Make the engine ready, and return its description for the manifest."""
+        return {"kind": type(self).__name__}
 
     async def __aexit__(self, *error: Any) -> None:
         """Release the resources of the engine; by default there are none."""
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
         """Draw one reply."""
-        ...
-
-    async def watch(self) -> None:
-        """Raise EngineError as soon as the engine has stopped; by default wait for ever."""
-        await asyncio.Event().wait()
+        raise NotImplementedError
 
 
 class CannedEngine(Engine):
@@ -99,13 +63,11 @@ class CannedEngine(Engine):
     """
 
     def __init__(self, reply: Callable[[ChatRequest], str | Generation], model: str = "canned") -> None:
-        self.model = model
-        self._reply = reply
+        self.model, self._reply = model, reply
 
     @classmethod
     def replay(cls, journal: str | Path) -> "CannedEngine":
         """Return an engine that repeats the replies of a journal, and refuses other requests."""
-        model = str(read_identity(journal).get("model", "canned"))
         entries = {entry.key: entry for entry in read_journal(journal)}
 
         def reply(request: ChatRequest) -> Generation:
@@ -117,11 +79,7 @@ class CannedEngine(Engine):
                 )
             return entry.generation
 
-        return cls(reply, model)
-
-    async def __aenter__(self) -> EngineInfo:
-        """Do nothing."""
-        return EngineInfo("canned")
+        return cls(reply, str(read_identity(journal).get("model", "canned")))
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
         """Return the canned reply."""

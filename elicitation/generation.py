@@ -46,9 +46,8 @@ class Sampling(BaseModel):
         not sent by default.
     body : dict
         Further fields of the body of each request, as JSON values, unchanged (``chat_template_kwargs`` of vLLM ...).
-    reproducible : bool
-        Whether requests contain their seed (:func:`request_seed`), so that a server that does not let replies depend
-        on the other requests repeats them.
+    send_seed : bool
+        Whether requests contain their seed (:func:`request_seed`).
     repairs : int
         How often an unreadable reply is asked for again.
     structured : bool
@@ -74,7 +73,7 @@ class Sampling(BaseModel):
     add_special_tokens: bool | None = None
     logprobs: bool | None = None
     body: dict[str, JsonValue] = Field(default_factory=dict)
-    reproducible: bool = False
+    send_seed: bool = False
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
     lenient: bool = False
@@ -121,7 +120,7 @@ class Sampling(BaseModel):
 
 
 #: The settings that say how replies are asked for and read, and are no part of a request.
-NOT_SENT = frozenset({"reproducible", "repairs", "structured", "lenient"})
+NOT_SENT = frozenset({"send_seed", "repairs", "structured", "lenient"})
 #: The fields of a request that the run itself fills.
 _FILLED = frozenset({"model", "messages", "seed", "response_format", "structured_outputs", "stream", "n"})
 
@@ -182,7 +181,7 @@ class ChatRequest:
     def body(self, model: str) -> dict[str, object]:
         """Return the request in the form of the OpenAI chat protocol; only vLLM knows patterns."""
         body: dict[str, object] = {"model": model, "messages": list(self.messages), **self.sampling.parameters}
-        if self.sampling.reproducible:
+        if self.sampling.send_seed:
             body["seed"] = self.seed
         if self.pattern is not None:
             body["structured_outputs"] = {"regex": self.pattern}
@@ -318,8 +317,8 @@ REASONING = "length, in the reasoning"
 #: What servers say of a prompt that they will never take, by the finish reason of the reply without text that it gets.
 _NEVER_TAKEN = {
     "context": re.compile(
-        r"maximum context length|context_length_exceeded|exceeds the available context size"
-        r"|longer than the (?:model's context|maximum model) length"
+        r"maximum context length|context_length_exceeded|exceeds the available context size|prompt is too long"
+        r"|longer than the (?:model's context|maximum model) length|context length (?:is|of) only|model token limit"
     ),
     "content_filter": re.compile(r"content_filter"),
 }

@@ -5,11 +5,11 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import Generation, Key
@@ -54,42 +54,36 @@ class Entry(BaseModel):
 class Journal:
     """An append-only file: a header with the identity of the run, then one line for each finished generation.
 
-    Opening creates the file, or continues it. An incomplete last line is removed, as its generation did not count. The
-    identity, which is all that determines generations (model, prompts, sampling ...), must be the same, unless the
-    journal has no generations. The file is locked while open. Raises JournalError, and leaves the file unchanged, if it
-    is not a journal, is in use, has a generation twice, or was written under another identity.
+    Opening creates the file, or continues it, and locks it. An incomplete last line is removed, as its generation did
+    not count. The identity, which is all that determines generations (model, prompts, sampling ...), must be the same,
+    unless the journal has no generations. Raises JournalError, and leaves the file unchanged, if it is not a journal,
+    is in use, has a generation twice, or was written under another identity.
     """
 
     def __init__(self, path: str | Path, identity: Mapping[str, JsonValue]) -> None:
-        self.path = Path(path)
-        self.identity = dict(identity)
-        self.entries: dict[Key, Entry] = {}
+        self.path, self.identity, self.entries = Path(path), dict(identity), dict[Key, Entry]()
         self._lock = threading.Lock()
-        self._failure: OSError | None = None
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = self.path.open("ab", buffering=0)
         try:
             self._claim()
             header = json.dumps({"journal": VERSION, "identity": self.identity})
             whole = self.path.read_bytes()
-            self._size = whole.rfind(b"\n") + 1
             if not header.encode().startswith(whole):  # neither new nor with an incomplete header
-                recorded, current = _header(self.path, whole), json.loads(header)["identity"]
-                self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
-                if self.entries or not self._size:
-                    _check_identity(self.path, recorded, current)
-                elif recorded != current:  # no generation has this identity
-                    self._size = 0
-            os.truncate(self._descriptor, self._size)
+                recorded, self.entries = _read(self.path)
+                if self.entries:
+                    _check_identity(self.path, recorded, json.loads(header)["identity"])
+            self._size = whole.rfind(b"\n") + 1 if self.entries else 0
+            self._file.truncate(self._size)
             if not self._size:
                 self._write(header)
         except BaseException:
-            os.close(self._descriptor)
+            self._file.close()
             raise
 
     async def append(self, entry: Entry) -> None:
         """Write one generation to disk, waiting in a thread, and add it to the entries.
 
-        Raises JournalError if the disk is full or fails. The line is then removed, and later ones are refused.
+        Raises JournalError if the disk is full or fails; the line is then removed.
         """
         await asyncio.to_thread(self._write, entry.model_dump_json())
         self.entries[entry.key] = entry
@@ -99,29 +93,25 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            os.close(self._descriptor)
+            self._file.close()
 
     def _claim(self) -> None:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise JournalError(
                 f"{self.path}: saw another run writing here; expected none. Wait for it, or choose another folder."
             ) from error
 
     def _write(self, line: str) -> None:
-        data = line.encode() + b"\n"
+        data, written = line.encode() + b"\n", 0
         with self._lock:
             try:
-                if self._failure is not None:
-                    raise self._failure
-                written = 0
                 while written < len(data):
-                    written += os.write(self._descriptor, data[written:])
-                os.fsync(self._descriptor)
+                    written += os.write(self._file.fileno(), data[written:])
+                os.fsync(self._file)
             except OSError as error:
-                self._failure = error
-                os.truncate(self._descriptor, self._size)
+                self._file.truncate(self._size)
                 raise JournalError(
                     f"{self.path}: a generation could not be written ({error.strerror or error}); expected a disk with "
                     "space. The generations before it are safe: make room, and give the same command to continue."
@@ -134,62 +124,41 @@ def read_journal(path: str | Path) -> list[Entry]:
 
     Raises JournalError if there is no such file, or it is not a journal.
     """
-    data = _whole_lines(Path(path))
-    _header(Path(path), data)
-    return list(_entries(Path(path), data))
+    return [*_read(Path(path))[1].values()]
 
 
 def read_identity(path: str | Path) -> dict[str, JsonValue]:
     """Return the identity in a journal; raises as :func:`read_journal` does."""
-    return _header(Path(path), _whole_lines(Path(path)))
+    return _read(Path(path))[0]
 
 
-def recorded_revision(path: str | Path) -> str | None:
-    """Return the commit of the model in a journal, None if there is no commit or no journal."""
-    server = read_identity(path).get("server") if Path(path).exists() and Path(path).stat().st_size else None
-    revision = server.get("revision") if isinstance(server, dict) else None
-    return None if revision is None else str(revision)
-
-
-def _whole_lines(path: Path) -> bytes:
+def _read(path: Path) -> tuple[dict[str, JsonValue], dict[Key, Entry]]:
+    """Return the identity and the generations of a journal, which may lack a whole line."""
     if not path.is_file():
         raise JournalError(f"{path}: saw no such file; expected the journal of a run. Check the path.")
-    data = path.read_bytes()
-    return data[: data.rfind(b"\n") + 1]
-
-
-def _header(path: Path, data: bytes) -> dict[str, JsonValue]:
-    first = data.split(b"\n", 1)[0]
+    first, *lines = path.read_bytes().split(b"\n")
     try:
         header = json.loads(first)
         if header["journal"] != VERSION:
             raise ValueError
-        identity = header["identity"]
-        return {str(name): value for name, value in identity.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        identity = dict(header["identity"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise JournalError(
             f"{path}, line 1: saw {first[:60]!r}; expected the header of a journal of version {VERSION}. Choose "
             "another folder."
         ) from error
-
-
-def _entries(path: Path, data: bytes) -> Iterator[Entry]:
-    lines: dict[Key, int] = {}
-    for number, line in enumerate(data.split(b"\n")[1:-1], 2):
+    entries: dict[Key, Entry] = {}
+    for number, line in enumerate(lines[:-1], 2):
         try:
             entry = Entry.model_validate_json(line)
-        except ValidationError as error:
+            if entries.setdefault(entry.key, entry) is not entry:
+                raise ValueError
+        except ValueError as error:
             raise JournalError(
-                f"{path}, line {number}: saw {line[:60]!r}; expected one finished generation. Remove the line; its "
-                "generation will be asked for again."
+                f"{path}, line {number}: saw {line[:60]!r}; expected one finished generation, and each once. Remove "
+                "the line."
             ) from error
-        if entry.key in lines:
-            raise JournalError(
-                f"{path}, line {number}: saw the generation of line {lines[entry.key]} again; expected each once. "
-                "Remove one of the two lines."
-            )
-        lines[entry.key] = number
-        yield entry
+    return identity, entries
 
 
 def _check_identity(path: Path, recorded: Mapping[str, JsonValue], current: Mapping[str, JsonValue]) -> None:

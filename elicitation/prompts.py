@@ -57,7 +57,7 @@ def _that_can_be_read_back(name: str) -> str:
     return name
 
 
-def _that_compiles(pattern: str) -> str:
+def _check_regex(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
@@ -65,7 +65,7 @@ def _that_compiles(pattern: str) -> str:
     return pattern
 
 
-def _several(given: object) -> object:
+def _as_tuple(given: object) -> object:
     return (given,) if isinstance(given, str) else given
 
 
@@ -79,7 +79,7 @@ def _that_can_be_set(settings: Mapping[str, object]) -> Mapping[str, object]:
 
 _Text = Annotated[str, AfterValidator(_without_blank_ends)]
 _Name = Annotated[str, AfterValidator(_that_can_be_read_back)]
-_Pattern = Annotated[str, AfterValidator(_that_compiles)]
+_Pattern = Annotated[str, AfterValidator(_check_regex)]
 _CONFIG = ConfigDict(extra="forbid")
 
 
@@ -107,7 +107,7 @@ class Level:
     name: _Name
     note: _Text = ""
     model: _Name | None = None
-    base_url: Annotated[tuple[str, ...], BeforeValidator(_several), Field(exclude=True)] = ()  # may hold a password
+    base_url: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(exclude=True)] = ()  # may hold a password
     key_variable: _Name | None = None
     sampling: Annotated[dict[str, JsonValue], AfterValidator(_that_can_be_set)] = field(default_factory=dict)
     group: _Name | None = None

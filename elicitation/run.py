@@ -4,12 +4,12 @@ import asyncio
 import json
 import platform
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,17 @@ from pydantic import JsonValue, TypeAdapter
 
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_questions
-from bayes_direag.data.records import Observation, Question
+from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from elicitation.adaptive import Adaptive
 from elicitation.engines import Engine
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
-from elicitation.progress import LiveView, Tally
+from elicitation.parsing import READABLE
+from elicitation.progress import LiveView, Tally, count
 from elicitation.prompts import Protocol, prompt_hash
+from elicitation.queries import Query, Reports, Task
 from elicitation.questions import QuestionSet
-from elicitation.slots import Reports, Slot, Task
 
 if TYPE_CHECKING:
     from bayes_direag.decisions.policy import Policy
@@ -89,30 +90,61 @@ def elicit(
     sampling = sampling or Sampling()
     if protocol.repairs is not None:
         sampling = sampling.model_copy(update={"repairs": min(sampling.repairs, protocol.repairs)})
-    task = Task(protocol, sampling, seed, questions.kind)
+    task, folder = Task(protocol, sampling, seed, questions.kind), Path(folder)
     adaptive = None if policy is None else Adaptive(policy, task, questions, ask_at_once)
-    folder, identity = Path(folder), _identity(questions, task, engine, adaptive)
     written, recorded = (folder / name for name in ("observations.jsonl", "journal.jsonl"))
     if written.exists() and not (recorded.exists() and recorded.stat().st_size):
         raise DirEAGError(
             f"{folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without either. "
             "Choose another folder."
         )
+    earlier = _earlier_manifest(folder / "manifest.json")
     folder.mkdir(parents=True, exist_ok=True)
-    with Journal(recorded, identity) as journal, view or nullcontext():
-        run = _Run(questions, task, engine, folder, adaptive, journal, view)
-        run.write_manifest()
-        try:
-            if any(course.open_slots for course in run.courses.values()):
-                asyncio.run(run.fill(concurrency))
-            write_questions(run.records(), written)
-            run.session["outcome"], run.manifest["complete"] = "complete", True
-        except BaseException as error:
-            run.session["outcome"] = type(error).__name__
-            raise
-        finally:
-            run.close()
-    return run.tally
+    with Journal(recorded, _identity(questions, task, engine, adaptive)) as journal, view or nullcontext():
+        manifest: dict[str, Any] = {
+            "format": 1,
+            "identity": journal.identity,  # what must not change when the run is resumed
+            "protocol": protocol,  # the full prompts
+            "policy": None if adaptive is None else adaptive.content,
+            "questions": {
+                "name": questions.name,
+                "kind": questions.kind,
+                "n": len(questions.problems),
+                "sha256": questions.digest,
+                "odd_rows": questions.odd_rows,
+            },
+            "complete": False,
+            "engine": earlier.get("engine"),  # the last that was asked
+            "counts": None,
+            "versions": {"python": platform.python_version()}
+            | {name: version(name) for name in ("bayes-direag", "httpx2", "pydantic")},
+        }
+
+        def record(**changes: object) -> None:
+            """Write everything needed to repeat the run, without any API key, beside the journal."""
+            manifest.update(changes, written=datetime.now(UTC).isoformat(timespec="seconds"))
+            with atomic_path(folder / "manifest.json") as partial:
+                partial.write_bytes(TypeAdapter(object).dump_json(manifest, indent=2) + b"\n")
+
+        run, n_resumed = _Run(questions, task, engine, journal, adaptive, view), len(journal.entries)
+        record()
+        if run.waiting:
+            asyncio.run(run.ask(concurrency, lambda about: record(engine=about)))
+        records = run.records()
+        write_questions(records, written)
+        fresh = [*journal.entries.values()][n_resumed:]
+        tally = count(
+            records,
+            run.settled,
+            questions.kind,
+            generations=len(journal.entries),
+            asked=len(fresh),
+            tokens=sum(entry.completion_tokens for entry in fresh),
+            seconds=run.seconds,
+            spending=None if adaptive is None else adaptive.spending(run.settled),
+        )
+        record(complete=True, counts=tally)
+    return tally
 
 
 def _identity(questions: QuestionSet, task: Task, engine: Engine, adaptive: Adaptive | None) -> dict[str, JsonValue]:
@@ -133,121 +165,63 @@ def _identity(questions: QuestionSet, task: Task, engine: Engine, adaptive: Adap
     }
 
 
-@dataclass
-class _Course:
-    """How far a question has come: the turns in which its slots are asked, and the open slots of the present one."""
-
-    slots: tuple[Slot, ...]
-    turns: Iterator[tuple[Slot, ...]]
-    open_slots: list[Slot] = field(default_factory=list)
-
-
 class _Run:
-    """A run: its journal and manifest, the observations of settled slots, and the course of each question."""
+    """The queries of a run: those that the journal settles, and those that are still to be asked."""
 
     def __init__(
         self,
         questions: QuestionSet,
         task: Task,
         engine: Engine,
-        folder: Path,
-        adaptive: Adaptive | None,
         journal: Journal,
+        adaptive: Adaptive | None,
         view: LiveView | None,
     ) -> None:
-        self.questions, self.task, self.engine, self.folder = questions, task, engine, folder
-        self.adaptive, self.journal, self.view = adaptive, journal, view
-        self.settled: dict[Slot, Reports] = {}
-        self.courses: dict[str, _Course] = {}
+        self.questions, self.task, self.engine, self.journal = questions, task, engine, journal
+        self.adaptive, self.view = adaptive, view
+        self.settled: dict[Query, Reports] = {}
+        self.seconds, self.n_done, self.n_unreadable = 0.0, 0, 0
+        self._n_open = Counter[str]()  # queries of each question that are being asked
+        self._turns: dict[str, Iterator[tuple[Query, ...]]] = {}
         for problem in questions.problems:
-            slots = task.slots(problem)
-            turns = iter([slots]) if adaptive is None else adaptive.turns(slots, self.settled)
-            self.courses[problem.problem_id] = _Course(slots, turns)
-        n_slots = sum(len(course.slots) for course in self.courses.values())
-        self.tally = Tally(n_slots, len(self.courses), questions.kind)
-        for course in self.courses.values():
-            self._go_on(course)
-        self.tally.resumed = len(journal.entries)
-        self.tally.begin()
-        self.session: dict[str, Any] = {
-            "started": _now(),
-            "ended": None,  # if it was killed
-            "engine": None,  # if nothing was asked
-            "generations": None,
-            "models": [],  # that replies named
-            "outcome": "running",  # complete, killed, or the type of the error
-            "versions": _versions(),
-        }
-        self.manifest: dict[str, Any] = {
-            "format": 1,
-            "identity": journal.identity,  # what must not change when the run is resumed
-            "protocol": task.protocol,  # the full prompts
-            "policy": None if adaptive is None else adaptive.content,
-            "questions": {
-                "name": questions.name,
-                "kind": questions.kind,
-                "n": len(questions.problems),
-                "sha256": questions.digest,
-                "odd_rows": questions.odd_rows,
-            },
-            "complete": False,  # whether there are no open slots
-            "counts": {},  # of generations, and of settled replies by status
-            "levels": [],
-            "sessions": [*_earlier_sessions(folder / "manifest.json"), self.session],
-        }
+            queries = task.queries(problem)
+            turns = iter([queries]) if adaptive is None else adaptive.turns(queries, self.settled)
+            self._turns[problem.problem_id] = turns
+        self.waiting = [*filter(None, map(self._next_turn, self._turns))]
 
-    def write_manifest(self) -> None:
-        """Write everything needed to repeat the run, without any API key, beside the journal."""
-        with atomic_path(self.folder / "manifest.json") as partial:
-            partial.write_bytes(TypeAdapter(object).dump_json(self.manifest, indent=2) + b"\n")
-
-    def _advance(self, slot: Slot) -> ChatRequest | None:
-        """Return the next request of a slot; once it is settled, record its observations and return None."""
-        next_step = self.task.advance(slot, self.journal.entries)
-        if isinstance(next_step, ChatRequest):
-            return next_step
-        self.settled[slot] = next_step
-        self.tally.add_reply(next_step, slot.problem.gold_answer)
-        return None
-
-    def _go_on(self, course: _Course) -> list[Slot]:
-        """Begin the first turn of a question that the journal does not settle, and return its open slots."""
-        for turn in course.turns:
-            course.open_slots = [slot for slot in turn if self._advance(slot) is not None]
-            if course.open_slots:
-                return [*course.open_slots]
-        n_spared = sum(slot not in self.settled for slot in course.slots)
-        self.tally.finish_question(self._observations(course), n_spared)
-        return []
-
-    async def fill(self, concurrency: int | None) -> None:
-        """Settle the open slots."""
-        if self.view is not None:
-            self.view.say("making the engine ready")
-        async with self.engine as info:
-            self.session["engine"] = info
-            self.write_manifest()
-            self.tally.begin()
-            waiting = iter([course.open_slots[:] for course in self.courses.values() if course.open_slots])
+    async def ask(self, concurrency: int | None, record: Callable[[dict[str, object]], None]) -> None:
+        """Settle all queries; ``record`` gets the description of the engine, at last with the models it has named."""
+        async with self.engine as about:
+            record(about)
+            began, waiting = time.monotonic(), iter(self.waiting)
             try:
-                async with asyncio.TaskGroup() as group:
-                    watch = group.create_task(self.engine.watch())
-                    async with asyncio.TaskGroup() as workers:
-                        for lane in range(self.engine.lanes):
-                            ready = deque[Slot]()
-                            for _ in range(concurrency or self.engine.takes):
-                                workers.create_task(self._work(lane, ready, waiting))
-                    watch.cancel()
+                async with asyncio.TaskGroup() as workers:
+                    for lane in range(self.engine.lanes):
+                        ready = deque[Query]()
+                        for _ in range(concurrency or self.engine.takes):
+                            workers.create_task(self._work(lane, ready, waiting))
             except BaseExceptionGroup as errors:
                 raise _first(errors) from None
+            self.seconds = time.monotonic() - began
+        record(about | {"models": sorted(self.engine.replied_by)})
 
-    async def _work(self, lane: int, ready: deque[Slot], waiting: Iterator[list[Slot]]) -> None:
-        """Settle one slot after another of those that are ready in the lane, or of the next question for all lanes."""
-        while ready or (slots := next(waiting, [])):
+    def records(self) -> list[Question]:
+        """Return the questions with their observations, and with what a policy has decided."""
+        records = []
+        for problem in self.questions.problems:
+            reports = (self.settled.get(query, ()) for query in self.task.queries(problem))
+            record = Question(**vars(problem), model=self.engine.model, observations=tuple(chain(*reports)))
+            decided = {} if self.adaptive is None else {"decision": self.adaptive.decision(problem.problem_id)}
+            records.append(record.model_copy(update=decided))
+        return records
+
+    async def _work(self, lane: int, ready: deque[Query], waiting: Iterator[list[Query]]) -> None:
+        """Settle one query after another of those that are ready in the lane, or of the next question for all lanes."""
+        while ready or (turn := next(waiting, [])):
             if not ready:
-                ready.extend(slots)
-            slot = ready.popleft()
-            while (request := self._advance(slot)) is not None:
+                ready.extend(turn)
+            query = ready.popleft()
+            while (request := self._advance(query)) is not None:
                 began = time.monotonic()
                 reply = await self.engine.generate(request, lane)
                 entry = Entry(
@@ -258,71 +232,40 @@ class _Run:
                     seconds=round(time.monotonic() - began, 3),
                 )
                 await self.journal.append(entry)
-                self.tally.add_generation(entry)
-                if self.view is not None:
-                    self.view.show(self.tally)
-            course = self.courses[slot.problem.problem_id]
-            course.open_slots.remove(slot)
-            if not course.open_slots:
-                ready.extendleft(self._go_on(course))
+            self._n_open[query.problem.problem_id] -= 1
+            if not self._n_open[query.problem.problem_id]:
+                ready.extendleft(self._next_turn(query.problem.problem_id))
+            if self.view is not None:
+                self.view.show(self.n_done, len(self._turns), self.n_unreadable)
 
-    def _observations(self, course: _Course) -> tuple[Observation, ...]:
-        """Return the observations of a question so far, in the order of the levels."""
-        settled = (self.settled[slot] for slot in course.slots if slot in self.settled)
-        return tuple(chain.from_iterable(settled))
-
-    def records(self) -> list[Question]:
-        """Return the questions with their observations, and with what a policy has decided."""
-        records = []
-        for problem in self.questions.problems:
-            reports = self._observations(self.courses[problem.problem_id])
-            record = Question(**vars(problem), model=self.engine.model, observations=reports)
-            decided = {} if self.adaptive is None else {"decision": self.adaptive.decision(problem.problem_id)}
-            records.append(record.model_copy(update=decided))
-        return records
-
-    def close(self) -> None:
-        """Record the results of the session in the manifest; a full disk does not replace an error of the session."""
-        tally = self.tally
-        tally.end()
-        tally.spending = None if self.adaptive is None else self.adaptive.spending(self.settled)
-        self.manifest["counts"] = {"generations": tally.generations, "settled": tally.settled, **tally.statuses}
-        self.manifest["levels"] = tally.levels
-        self.session |= {"ended": _now(), "generations": tally.asked, "models": sorted(self.engine.replied_by)}
-        with suppress(OSError) if self.session["outcome"] != "complete" else nullcontext():
-            self.write_manifest()
-
-
-def _earlier_sessions(path: Path) -> list[dict[str, Any]]:
-    """Return the sessions in a manifest, none if there is no manifest; DirEAGError if the file is not one.
-
-    A session whose outcome is still ``running`` was killed.
-    """
-    if not path.exists():
+    def _next_turn(self, problem_id: str) -> list[Query]:
+        """Return the next queries of a question that the journal does not settle; none if the question is done."""
+        for turn in self._turns[problem_id]:
+            if queries := [query for query in turn if self._advance(query) is not None]:
+                self._n_open[problem_id] = len(queries)
+                return queries
+        self.n_done += 1
         return []
-    try:
+
+    def _advance(self, query: Query) -> ChatRequest | None:
+        """Return the next request of a query; once it is settled, keep its reports and return None."""
+        step = self.task.advance(query, self.journal.entries)
+        if isinstance(step, ChatRequest):
+            return step
+        self.settled[query] = step
+        self.n_unreadable += (step[0].model_extra or {})["parse_status"] not in READABLE
+        return None
+
+
+def _earlier_manifest(path: Path) -> dict[str, Any]:
+    """Return the manifest that a run goes on with, empty if there is none; DirEAGError if the file is no manifest."""
+    if not path.exists():
+        return {}
+    with suppress(ValueError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        content = None
-    match content:
-        case {"format": 1, "sessions": [*sessions]} if all(isinstance(session, dict) for session in sessions):
-            return [one | ({"outcome": "killed"} if one.get("outcome") == "running" else {}) for one in sessions]
-    raise DirEAGError(
-        f"{path}: saw no manifest of this version; expected one. Move it away; the run needs only the journal."
-    )
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed packages that a run depends on."""
-    numbers = {"python": platform.python_version()}
-    for name in ("bayes-direag", "httpx2", "pydantic"):
-        with suppress(PackageNotFoundError):
-            numbers[name] = version(name)
-    return numbers
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+        if isinstance(content, dict) and content.get("format") == 1:
+            return content
+    raise DirEAGError(f"{path}: saw no manifest; expected that of a run. Move it away; the run needs only the journal.")
 
 
 def _first(error: BaseException) -> BaseException:

@@ -1,53 +1,50 @@
-"""A vLLM server for a run: started before it, watched during it, and ended with all its processes after it."""
+"""A vLLM server for a run: started before it, and ended with all its processes after it, or if its client dies."""
 
-import asyncio
-import json
+import ctypes
 import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
-from itertools import count
+from math import inf
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import JsonValue
 
-from elicitation import fetch, guard
-from elicitation.chat_engine import ChatEngine, RequestError
-from elicitation.engines import EngineError, EngineInfo
-from elicitation.fetch import Fetched
-from elicitation.generation import ChatRequest, Generation
-from elicitation.journal import recorded_revision
+from elicitation.chat_engine import ChatEngine
+from elicitation.engines import EngineError
 from elicitation.models import find_preset
 
 GRACE = 15.0
 """The number of seconds that a server has to shut down before it is killed."""
-READY_WITHIN = 1800.0
-"""The number of seconds to wait for the server after the download; loading a large model takes minutes."""
 
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = frozenset({"--api-key", "--hf-token"})
 _FIXED = frozenset({"--model", "--served-model-name", "--host", "--port"})
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-_MOST_SEQUENCES = 1024  # of vLLM's own limits the largest
-_FIRST_SEQUENCES, _FURTHER_SEQUENCES = 128, 64  # at first, and whenever none waits
-_LOOK_EVERY = 0.1  # seconds
-_WAITING = re.compile(r"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.]+)", re.MULTILINE)
-_SHORT = {"-q": "--quantization", "-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size"}
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 # Arguments that affect the speed and memory of a server, but not its replies.
 _OF_SPEED = frozenset(
     {
         *("--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--download-dir"),
         *("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--cpu-offload-gb"),
         *("--enforce-eager", "--enable-prefix-caching", "--enable-chunked-prefill", "--no-enable-chunked-prefill"),
+        *("-tp", "-pp", "-dp"),
     }
 )
+#: Run a command, and end it with all that it has started on SIGTERM; of what it leaves behind nothing stays.
+_GUARD = """
+trap 'trap : TERM; kill 0; (sleep "$0"; kill -9 0) & wait $server; kill -9 0' TERM
+"$@" & server=$!
+wait $server
+echo "ended with status $?"
+kill -9 0
+"""
+_PR_SET_PDEATHSIG = 1
 
 
 def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
@@ -77,15 +74,15 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> parsed(["--dtype", "bfloat16", "--max_model_len=4096", "-q", "fp8", "--enforce-eager"])
-    {'--dtype': 'bfloat16', '--max-model-len': '4096', '--quantization': 'fp8', '--enforce-eager': ''}
+    >>> parsed(["--dtype", "bfloat16", "--max_model_len=4096", "-tp", "2", "--enforce-eager"])
+    {'--dtype': 'bfloat16', '--max-model-len': '4096', '-tp': '2', '--enforce-eager': ''}
     """
     values: dict[str, str] = {}
     name = ""
     for argument in arguments:
         if re.match(r"--?[A-Za-z]", argument):
             name, _, value = argument.partition("=")
-            name = _SHORT.get(name, name.replace("_", "-"))
+            name = name.replace("_", "-")
             values[name] = value
         elif name:
             values[name] = f"{values[name]} {argument}".strip()
@@ -95,9 +92,8 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
 class ServedEngine(ChatEngine):
     """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
 
-    The server, on loopback, runs under :mod:`elicitation.guard`, which ends it when this process stops it or dies.
-    Raises EngineError without vLLM, if the arguments contain a secret or an address, or if the log is that of another
-    program.
+    The server, on loopback, ends with this process, however that ends (Linux only). Raises EngineError without vLLM, or
+    if the arguments contain a secret or an address.
 
     Parameters
     ----------
@@ -108,13 +104,9 @@ class ServedEngine(ChatEngine):
     arguments : str
         Further arguments of vLLM, as in a shell.
     interpreter : path-like, optional
-        The Python of the environment with vLLM, by default that of the ``vllm`` command. It also fetches the model.
-    journal : path-like, optional
-        The journal with the commit of the model, if it exists; by default that in the folder.
+        The Python of the environment with vLLM, by default that of the ``vllm`` command.
     timeout : float
         See :class:`~elicitation.chat_engine.ChatEngine`.
-    reproducible : bool
-        Have replies not depend on the other requests (``VLLM_BATCH_INVARIANT``), which takes longer.
     keep : bool
         Leave the server running after a run without an error; the caller must then stop it.
     """
@@ -126,19 +118,24 @@ class ServedEngine(ChatEngine):
         arguments: str = "",
         interpreter: str | Path | None = None,
         *,
-        journal: str | Path | None = None,
         timeout: float = 900.0,
-        reproducible: bool = False,
         keep: bool = False,
     ) -> None:
-        self.source, self.log = model, Path(folder) / "server.log"
-        self._launch, preset = launch_command(interpreter), find_preset(model)
+        self.source, self.log, self._keep = model, Path(folder) / "server.log", keep
+        self._launch, preset, is_folder = launch_command(interpreter), find_preset(model), Path(model).is_dir()
+        if not (is_folder or re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", model)):
+            raise EngineError(
+                f"--model {model}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. Check "
+                "the path."
+            )
         try:
             self.arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(arguments))
         except ValueError as error:
             raise EngineError(
                 f"--vllm-args {arguments}: saw {error}; expected paired quotation marks. Add one."
             ) from None
+        if preset is not None and not is_folder:
+            self.arguments = ("--revision", preset.revision, *self.arguments)
         self._given = parsed(self.arguments)
         if secrets := _SECRETS & self._given.keys():
             raise EngineError(
@@ -150,58 +147,33 @@ class ServedEngine(ChatEngine):
                 f"--vllm-args: saw {min(fixed)}, which the run sets itself; expected others. Leave it out, or connect "
                 "to a server of your own with --base-url."
             )
-        name, revision = Path(model).resolve().name, None
-        self._fetcher: str | None = None
-        if not Path(model).is_dir():
-            name, beside = model, Path(self._launch[0]).with_name("python")
-            self._fetcher = str(interpreter or (beside if beside.exists() else sys.executable))
-            recorded = journal or self.log.with_name("journal.jsonl")
-            revision = recorded_revision(recorded) if preset is None else preset.revision
-        self.revision = self._given.get("--revision", revision)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = int(probe.getsockname()[1])
+        name = Path(model).resolve().name if is_folder else model
         super().__init__([f"http://127.0.0.1:{self._port}/v1"], name, key_variable="VLLM_API_KEY", timeout=timeout)
-        logged = self.log.read_bytes() if self.log.exists() else b""
-        if logged and not re.match(rb"\$ .* --served-model-name ", logged):
-            raise EngineError(
-                f"{self.log}: saw the log of another program; expected none, or that of a server. Choose another "
-                "folder."
-            )
-        self._reproducible, self._keep = reproducible, keep
+        self._start_patience = inf  # as long as the process lives: it may download the model first
         most = self._given.get("--max-num-seqs", "")
-        self.takes = int(most) if most.isdecimal() else _MOST_SEQUENCES
-        self._fetched: Fetched | None = None
+        self.takes = int(most) if most.isdecimal() else 256
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def is_to_be_fetched(self) -> bool:
-        """Whether the commit of the model, which is part of a run's identity, is not known yet."""
-        return self._fetcher is not None and self.revision is None
-
-    @property
     def identity(self) -> dict[str, JsonValue]:
-        """What must not change when a run is resumed: the commit, and all arguments except those of speed."""
-        chosen = {name: value for name, value in sorted(self._given.items()) if name not in (*_OF_SPEED, "--revision")}
-        return {"server": {**({} if self.revision is None else {"revision": self.revision}), **chosen}}
+        """What must not change when a run is resumed: all arguments except those of speed."""
+        return {"server": {name: value for name, value in sorted(self._given.items()) if name not in _OF_SPEED}}
 
-    async def __aenter__(self) -> EngineInfo:
-        """Fetch the model, start the server, and wait until it serves the model."""
+    async def __aenter__(self) -> dict[str, object]:
+        """Start the server, and wait until it serves the model."""
         try:
-            fetched = await self.fetch()  # not limited by READY_WITHIN, which is for loading
             if not self.running:
                 self.start()
-            info = await self._connect()
-            self._in_flight = min(self.takes, _FIRST_SEQUENCES)
-            self._gate = asyncio.Semaphore(self._in_flight)
-            device = None if fetched is None else fetched.device
-            return replace(
-                info, kind="vllm", endpoints=(), model_source=self.source, arguments=self.arguments, device=device
-            )
+            about = await super().__aenter__()
         except BaseException:
             self.stop()
             raise
+        del about["endpoints"]
+        return about | {"kind": "vllm", "model_source": self.source, "arguments": [*self.arguments]}
 
     async def __aexit__(self, *error: Any) -> None:
         try:
@@ -210,86 +182,25 @@ class ServedEngine(ChatEngine):
             if any(error) or not self._keep:
                 self.stop()
 
-    async def _connect(self) -> EngineInfo:
-        try:
-            async with asyncio.timeout(READY_WITHIN):
-                while not await _listens(self._port):
-                    self.check()
-                    await asyncio.sleep(_LOOK_EVERY)
-                return await super().__aenter__()
-        except TimeoutError:
-            raise EngineError(
-                f"saw no server at {self.urls[0]} within {READY_WITHIN:g} s; expected it to be ready. See {self.log}."
-            ) from None
-
-    async def fetch(self) -> Fetched | None:
-        """Fetch the model once, if there is a fetcher: check that this machine can run it, and download it.
-
-        Raises EngineError if it cannot be fetched or does not fit.
-        """
-        if self._fetched is not None or self._fetcher is None:
-            return self._fetched
-        if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", self.source):
-            raise EngineError(
-                f"--model {self.source}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. "
-                "Check the path."
-            )
-        given, gpus = self._given, 1
-        for name in ("--tensor-parallel-size", "--pipeline-parallel-size"):
-            if not given.get(name, "1").isdecimal():
-                raise EngineError(f"--vllm-args {name}: saw {given[name]!r}; expected a number of GPUs. Correct it.")
-            gpus *= int(given.get(name, "1"))
-        changed = given.keys() & {"--quantization", "--cpu-offload-gb"}
-        whole = not changed and given.get("--load-format", "auto") in ("auto", "safetensors")
-        wanted = {"repository": self.source, "revision": self.revision, "dtype": given.get("--dtype", "auto")}
-        command = (str(self._fetcher), fetch.__file__, json.dumps(wanted | {"gpus": gpus, "whole": whole}))
-        with self._logged((*command, "--served-model-name", self.model)) as log:
-            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)
-            try:
-                output, _ = await process.communicate()
-            finally:
-                if process.returncode is None:
-                    process.kill()
-        if process.returncode:
-            raise EngineError(f"{self.source} could not be fetched. From {self.log}:\n{self._log_excerpt()}")
-        try:
-            result = json.loads(output.splitlines()[-1])  # libraries may print something before
-            if "error" in result:
-                raise EngineError(result["error"])
-            self._fetched = Fetched(**result)
-        except (ValueError, LookupError, TypeError):
-            raise EngineError(
-                f"{self.source}: saw {output[-80:]!r} of {self._fetcher}; expected where the model is. See {self.log}."
-            ) from None
-        self.revision = self._fetched.revision
-        return self._fetched
-
-    def _logged(self, command: Sequence[str]) -> BinaryIO:
-        """Open the log to append to it, and write a command."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        log = self.log.open("ab")
-        self._log_start = log.tell()
-        log.write(f"$ {shlex.join(command)}\n".encode())
-        log.flush()
-        return log
-
     def start(self) -> None:
-        """Start the process, without waiting until it is ready; the model must have been fetched."""
-        source = self.source if self._fetched is None else self._fetched.path
+        """Start the process, without waiting until it is ready."""
         length = () if "--max-model-len" in self._given else ("--max-model-len", "auto")  # what fits into memory
         fixed = ("--served-model-name", self.model, "--host", "127.0.0.1", "--port", str(self._port))
-        command = (*self._launch, source, *fixed, "--generation-config", "vllm", *length, *self.arguments)
-        chosen = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(source).is_dir() else {}
-        if self._reproducible:
-            chosen["VLLM_BATCH_INVARIANT"] = "1"
-        with self._logged(command) as log:
+        command = (*self._launch, self.source, *fixed, "--generation-config", "vllm", *length, *self.arguments)
+        libc = ctypes.CDLL(None)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._log_start = log.tell()
+            log.write(f"$ {shlex.join(command)}\n".encode())
+            log.flush()
             self._process = subprocess.Popen(  # noqa: S603 (what the user asked for)
-                [sys.executable, "-I", guard.__file__, str(GRACE), *command],
-                stdin=subprocess.PIPE,
+                ["/bin/sh", "-c", _GUARD, str(GRACE), *command],
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | _SILENT | chosen,
+                env=os.environ | _SILENT | (_OFFLINE if Path(self.source).is_dir() else {}),
                 start_new_session=True,
+                preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
             )
 
     @property
@@ -299,10 +210,9 @@ class ServedEngine(ChatEngine):
 
     def check(self) -> None:
         """Raise EngineError if the process has ended."""
-        status = None if self._process is None else self._process.poll()
-        if status is not None:
+        if not self.running:
             raise EngineError(
-                f"the server ended with status {status}. From {self.log}:\n{self._log_excerpt()}\n"
+                f"the server has ended. From {self.log}:\n{self._log_excerpt()}\n"
                 "Correct the cause, and give the same command to continue: finished generations are kept."
             )
 
@@ -313,47 +223,8 @@ class ServedEngine(ChatEngine):
         first = [] if not errors or errors[0] in lines[-8:] else [errors[0], "..."]
         return "\n".join(f"  {line}" for line in first + lines[-8:])
 
-    async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
-        """Draw one reply, once the server takes a further request."""
-        async with self._gate:
-            return await super().generate(request, lane)
-
-    async def watch(self) -> None:
-        """Raise EngineError as soon as the process has ended; send more at once as long as no request waits there."""
-        for tick in count(1):
-            self.check()
-            await asyncio.sleep(_LOOK_EVERY)
-            if tick % 10 == 0 and self._in_flight < self.takes and not await self._is_full():
-                further = min(_FURTHER_SEQUENCES, self.takes - self._in_flight)
-                self._in_flight += further
-                for _ in range(further):
-                    self._gate.release()
-
-    async def _is_full(self) -> bool:
-        """Tell whether requests wait in the server, by its own count; if it does not tell, they may."""
-        try:
-            metrics = await self._text(0, "GET", str(self._clients[0].base_url.join("/metrics")), None, 5.0)
-        except RequestError:
-            return True
-        waiting = _WAITING.findall(metrics)
-        return not waiting or sum(map(float, waiting)) > 0
-
     def stop(self) -> None:
         """End the process and all that it started, if it is running."""
-        if self._process is None or self._process.stdin is None:
-            return
-        with suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(GRACE + 5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-
-
-async def _listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()

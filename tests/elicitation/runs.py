@@ -34,7 +34,7 @@ ENVIRONMENT = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
 }
 
-SEEDED = Sampling(max_tokens=64, reproducible=True)  # the stub server draws its replies by the seeds of requests
+SEEDED = Sampling(max_tokens=64, send_seed=True)  # the stub server draws its replies by the seeds of requests
 ONCE = SEEDED.model_copy(update={"repairs": 0})
 
 

@@ -54,9 +54,8 @@ class Stub:
     ``faults`` holds what happens to the next chat requests instead of a reply: a status, a name in :data:`FAULTS`,
     ``drop`` (the connection closes), ``cut`` (in the middle of the body), ``trickle`` (byte by byte) or ``redirect``
     (to ``location``). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that were in
-    flight together. ``refused`` are parameters that it does not take. ``obeys`` is the parameter by which it holds a
-    reply to a pattern; any other is ignored, as vLLM does it. ``models`` and ``version`` are what the server says of
-    itself; ``further`` is merged into each completion, and ``choice`` into its choice.
+    flight together. ``refused`` are parameters that it does not take. ``models`` and ``version`` are what the server
+    says of itself; ``further`` is merged into each completion, and ``choice`` into its choice.
     """
 
     def __init__(
@@ -68,14 +67,11 @@ class Stub:
     ) -> None:
         self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
         self.refused = set[str]()
-        self.obeys = "structured_outputs"
-        self.json_formats = {"json_schema", "json_object"}
         self.faults: deque[int | str] = deque()
         self.always: int | str | None = None
         self.answered: Counter[int] = Counter()
         self.requests: list[dict[str, Any]] = []
         self.in_flight = self.most = 0
-        self.waiting = 0.0  # requests, as the server tells
         self.models: object = None
         self.version: object = {"version": "0.0.stub"}
         self.further: dict[str, Any] = {}
@@ -151,8 +147,6 @@ class Stub:
         """Answer one request; False ends the connection."""
         if self.key is not None and headers.get("authorization") != f"bearer {self.key}".lower():
             return await self._send(writer, 401, {"error": {"message": f"wrong key {headers.get('authorization')}"}})
-        if path == "/metrics":
-            return await self._send(writer, 200, f'vllm:num_requests_waiting{{engine="0"}} {self.waiting}\n')
         if path == "/version":
             return await self._send(writer, 200, self.version)
         if path == "/v1/models":
@@ -173,8 +167,6 @@ class Stub:
                 message = f"Unsupported parameter: '{name}' is not supported with this model."
                 error = {"message": message, "type": "invalid_request_error", "param": name}
                 return await self._send(writer, 400, {"error": error | {"code": "unsupported_parameter"}})
-            if "response_format" in request and request["response_format"]["type"] not in self.json_formats:
-                return await self._send(writer, 400, {"error": {"message": "Invalid value: 'response_format'."}})
             await asyncio.sleep(self.delay * (0.5 + request.get("seed", 0) % 100 / 100))
             self.answered[request.get("seed", 0)] += 1
             self.requests.append(request)
@@ -197,8 +189,6 @@ class Stub:
 
     def _completion(self, request: dict[str, Any]) -> dict[str, Any]:
         text = solve(request["messages"][-1]["content"], request.get("seed", 0), self.garbage)
-        if "amber" in json.dumps(request.get(self.obeys, "")):
-            text = "amber-042"
         message = {"role": "assistant", "content": text}
         choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message}
         if request.get("logprobs"):  # the less probable, the longer a token is
@@ -223,14 +213,12 @@ def main() -> None:
     parser.add_argument("--die-after", type=int)
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--child-file")
-    parser.add_argument("--waiting", type=float, default=0.0)
     settings = parser.parse_known_args()[0]
     if settings.child_file:  # a worker process, as vLLM has, which does not end by itself
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(15, 1); signal.pause()"])
         with open(settings.child_file, "w") as file:
             file.write(f"{os.getpid()} {child.pid}")
     stub = Stub(settings.served_model_name, settings.delay)
-    stub.waiting = settings.waiting
 
     async def serve() -> None:
         await stub.listen(settings.port)

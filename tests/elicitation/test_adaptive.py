@@ -45,7 +45,7 @@ def policy() -> Policy:
 
 
 @pytest.mark.slow
-def test_the_recorded_policy_is_that_of_a_fit_to_the_full_run(policy: Policy, full: Path, tmp_path: Path) -> None:
+def test_policy_on_record_is_that_of_a_fit_to_the_full_run(policy: Policy, full: Path, tmp_path: Path) -> None:
     fit = fit_map(Observations.read(full / "observations.jsonl"), partial=True)
     prices = {name: 1.0 + place for place, name in enumerate(fit.level_names)}
     made = replace(fit.policy(prices=prices, person=20.0), factor=1 / 60)
@@ -61,7 +61,7 @@ def adaptive(policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, full: Path, adaptive: Path) -> None:
+def test_adaptive_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, full: Path, adaptive: Path) -> None:
     n_unreadable = 0
     for whole, found in zip(runs.records(full), runs.records(adaptive), strict=False):
         by_level = {one["level_name"]: one for one in whole["observations"]}
@@ -76,7 +76,7 @@ def test_a_run_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, 
     assert len(Observations.read(adaptive / "observations.jsonl")) == N
 
 
-def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+def test_spending_says_what_was_saved(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
     summary = ask(adaptive, policy, CannedEngine(lambda _: pytest.fail("nothing was left to ask"), "stub"))
     price = dict(zip(policy.predictor.levels, policy.prices, strict=True))
     asked = [one["level_name"] for record in runs.records(adaptive) for one in record["observations"]]
@@ -98,7 +98,7 @@ def test_the_summary_says_what_was_saved(policy: Policy, adaptive: Path, tmp_pat
     assert tell_spending(nobody) == "The policy asked 0 of 150 reports (0%) at 0% of their price."
 
 
-def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
+def test_manifest_has_the_policy_and_a_run_resumes_with_the_same(
     policy: Policy, adaptive: Path, tmp_path: Path
 ) -> None:
     manifest = runs.manifest(adaptive)
@@ -113,7 +113,7 @@ def test_the_manifest_has_the_policy_and_a_run_goes_on_with_the_same(
             ask(adaptive, **other)
 
 
-def test_the_set_depends_on_the_replies_alone(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+def test_adaptive_observations_depend_on_the_replies_alone(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
     """Not on how many questions are asked together, in how many sessions, and the unit of the fit's confidences."""
     with Stub(delay=0.03, garbage=GARBAGE) as stub:
         ask(tmp_path / "together", policy, runs.chat(stub.url, stub.url), concurrency=4)
@@ -126,7 +126,7 @@ def test_the_set_depends_on_the_replies_alone(policy: Policy, adaptive: Path, tm
         assert runs.observations(tmp_path / name) == runs.observations(adaptive)
 
 
-def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
+def test_ask_at_once_asks_the_first_levels_together(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
     order: list[Key] = []
 
     class Recorded(CannedEngine):
@@ -145,7 +145,7 @@ def test_the_first_levels_are_asked_at_once_where_told(policy: Policy, adaptive:
     assert summary.spending["reports"] > len(read_journal(adaptive / "journal.jsonl"))
 
 
-def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> None:
+def test_adaptive_asks_a_group_sample_by_sample(policy: Policy, tmp_path: Path) -> None:
     (tmp_path / "levels.toml").write_text('n_samples = 4\n[levels.runs]\ngroup = "runs"\n')
     protocol = load_protocol("samples", tmp_path / "levels.toml")
     parameters, of_level = policy.predictor.parameters.of_slots([2]), slice(2, 3)
@@ -174,7 +174,7 @@ def test_a_group_is_asked_sample_by_sample(policy: Policy, tmp_path: Path) -> No
         elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", runs.ONCE, policy=policy)
 
 
-def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path: Path) -> None:
+def test_policy_asks_a_cheap_and_a_dear_model(policy: Policy, tmp_path: Path) -> None:
     """As a panel asked in full would have been, by its journal."""
     policy.save(tmp_path / "policy.json")
     with Stub("cheap", garbage=GARBAGE) as cheap, Stub("dear", garbage=GARBAGE) as dear:
@@ -214,7 +214,7 @@ def test_a_cheap_and_a_dear_model_are_asked_by_a_policy(policy: Policy, tmp_path
         ("steered", "text", "saw a policy for numeric answers, and questions with text ones"),
     ],
 )
-def test_a_policy_that_does_not_fit(
+def test_adaptive_refuses_a_policy_that_does_not_fit(
     policy: Policy, tmp_path: Path, protocol: str, kind: AnswerKind, complaint: str
 ) -> None:
     questions = QuestionSet("sums", runs.questions(2).problems, kind)
@@ -223,7 +223,7 @@ def test_a_policy_that_does_not_fit(
     assert not (tmp_path / "run").exists()
 
 
-def test_answers_are_those_of_the_policy_unless_told(policy: Policy, tmp_path: Path) -> None:
+def test_policy_gives_the_kind_of_answers_unless_told(policy: Policy, tmp_path: Path) -> None:
     replace(policy, predictor=replace(policy.predictor, answers="text")).save(tmp_path / "policy.json")
     (tmp_path / "new.jsonl").write_text('{"question": "Is 3 odd?"}\n')
     asked = ("elicit", "--questions", tmp_path / "new.jsonl", "--out", tmp_path / "run")

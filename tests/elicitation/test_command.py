@@ -34,7 +34,7 @@ def server() -> Iterator[Stub]:
         ("--wording paraphrased --protocol topk", 4, PARAPHRASED, 20260517, {"repairs": 0}),
     ],
 )
-def test_an_option_reaches_the_server_and_the_record_and_a_journal_is_replayed(
+def test_options_reach_the_server_and_the_record_and_a_journal_is_replayed(
     server: Stub, tmp_path: Path, arguments: str, n: int, sent: dict[str, Any], seed: int, sampling: dict[str, Any]
 ) -> None:
     server.requests.clear()
@@ -64,7 +64,7 @@ def test_an_option_reaches_the_server_and_the_record_and_a_journal_is_replayed(
         ("length", None, "still reasoning, and have no answer: 20. In a new folder, give more room"),
     ],
 )
-def test_what_is_odd_about_replies_is_told_once(tmp_path: Path, reason: str, content: str | None, told: str) -> None:
+def test_odd_replies_are_told_once(tmp_path: Path, reason: str, content: str | None, told: str) -> None:
     with Stub() as stub:
         stub.choice = {"message": {"content": content}, "finish_reason": reason}
         result = direag(*ELICIT, "--limit", 4, "--out", tmp_path, "--base-url", stub.url, "--model", "stub")
@@ -82,7 +82,8 @@ HERE = ("--base-url", "http://127.0.0.1:1/v1")
         ("", [], "saw no engine"),
         ("", ["--model", "m", "--replay", "x"], "saw no engine, or several"),
         ("", HERE, "saw no --model"),
-        ("", [*HERE, "--model", "m", "--set", "reproducible=true"], "was not started here"),
+        ("", [*HERE, "--model", "m\udcff"], "expected a name of whole, printable characters"),
+        ("", ["--model", "./m", "--vllm-python", "p"], "--model ./m: saw no such folder"),
         ("", ["--model", "m", "--set", "temprature=1"], "temprature"),
         ("", ["--model", "m", "--set", "temperature=warm"], "saw 'warm'"),
         ("", ["--model", "m", "--vllm-python", "p", "--vllm-args", "--dtype 'half"], "expected paired quotation marks"),
@@ -97,7 +98,7 @@ HERE = ("--base-url", "http://127.0.0.1:1/v1")
         ('warmth = "1"', ["--model", "n"], "field levels.a.warmth: Unexpected keyword argument"),
     ],
 )
-def test_a_wrong_choice_is_told_before_anything_is_made(
+def test_options_are_refused_before_anything_is_made(
     tmp_path: Path, levels: str, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "levels.toml").write_text(f"[levels.a]\n{levels}")
@@ -106,7 +107,7 @@ def test_a_wrong_choice_is_told_before_anything_is_made(
     assert not (tmp_path / "run").exists()
 
 
-def test_odd_rows_of_the_questions_are_told(server: Stub, tmp_path: Path) -> None:
+def test_odd_rows_of_questions_are_told(server: Stub, tmp_path: Path) -> None:
     rows = ['{"question": "Tom has 1 pen and gets 2?", "answer": "3"}', *["odd"] * 7]
     (tmp_path / "own.jsonl").write_text("\n".join(rows))
     asked = ("elicit", "--questions", tmp_path / "own.jsonl", "--out", tmp_path / "run", "--protocol", "samples")
@@ -115,7 +116,7 @@ def test_odd_rows_of_the_questions_are_told(server: Stub, tmp_path: Path) -> Non
     assert told[5] == "... and 2 more odd rows; manifest.json lists them all."
 
 
-def test_the_authors_words_are_asked_and_a_run_goes_on_in_no_others(server: Stub, tmp_path: Path) -> None:
+def test_prompts_from_asks_in_the_authors_words_and_resumes_in_no_others(server: Stub, tmp_path: Path) -> None:
     folder, run = write_checkout(tmp_path / "checkout"), tmp_path / "run"
     server.requests.clear()
     asked = (*ELICIT, "--out", run, "--prompts-from", folder, "--base-url", server.url, "--model", MODEL)

@@ -44,7 +44,7 @@ def killed_in_the_middle(stub: Stub, after: int = 10) -> threading.Thread:
     return thread
 
 
-def test_a_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: bytes) -> None:
+def test_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(delay=0.01, garbage=0.2) as stub:
         stop = killed_in_the_middle(stub)
         with pytest.raises(EngineError, match=r"expected a reply within 0.3 s"):
@@ -59,7 +59,7 @@ def test_a_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: byt
     assert runs.observations(tmp_path / "run") == undisturbed
 
 
-def test_a_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undisturbed: bytes) -> None:
+def test_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(delay=0.01, garbage=0.2) as stub:
         killed = killed_in_the_middle(stub)
 
@@ -75,7 +75,7 @@ def test_a_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undist
     assert runs.observations(tmp_path / "run") == undisturbed
 
 
-def test_garbage_responses_now_and_then_change_nothing(tmp_path: Path, undisturbed: bytes) -> None:
+def test_server_faults_now_and_then_change_nothing(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(garbage=0.2) as stub:
         stub.faults.extend(["html", "broken", "deep", "empty", "cut", "drop", 500, 503, 429, 408, 409])
         runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=32)
@@ -87,7 +87,7 @@ def test_garbage_responses_now_and_then_change_nothing(tmp_path: Path, undisturb
 @pytest.mark.parametrize(
     ("number", "status"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
 )
-def test_an_interruption_keeps_what_is_finished(tmp_path: Path, number: signal.Signals, status: int) -> None:
+def test_client_interrupted_asks_no_finished_reply_again(tmp_path: Path, number: signal.Signals, status: int) -> None:
     folder = tmp_path / "run"
     with Stub(delay=0.03) as stub:
         typed = ["elicit", "--questions", str(runs.SUMS), "--limit", "20", "--out", str(folder), "--base-url", stub.url]
@@ -102,13 +102,12 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, number: signal.S
         stub.delay = 0
         assert direag(*command).exit_code == 0
         assert not set(kept) & set(stub.answered)
-    assert [session["outcome"] for session in runs.manifest(folder)["sessions"]] == ["KeyboardInterrupt", "complete"]
 
 
 @pytest.mark.parametrize(
     ("n", "kills", "by_policy"), [(20, 1, False), (30, 1, True), pytest.param(250, 20, False, marks=pytest.mark.slow)]
 )
-def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int, by_policy: bool) -> None:
+def test_client_killed_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int, by_policy: bool) -> None:
     folder = tmp_path / "run"
     draw, kept = random.Random(kills), set[int]()
     settings: dict[str, Any] = {"policy": runs.policy(), "sampling": runs.ONCE} if by_policy else {}
@@ -122,15 +121,14 @@ def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int,
                 client.kill()
                 client.communicate(timeout=10)
                 assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
+                assert not runs.manifest(folder)["complete"]
             else:
                 stub.delay = 0
                 runs.ask(n, runs.chat(stub.url), folder, **settings)
             assert not kept & set(stub.answered)
             assert kept < set(runs.seeds(folder))
             kept = set(runs.seeds(folder))
-    sessions = runs.manifest(folder)["sessions"]
-    assert [session["outcome"] for session in sessions] == ["killed"] * kills + ["complete"]
-    assert all(session["engine"]["server_version"] for session in sessions)
+    assert runs.manifest(folder)["complete"]
     runs.ask(n, runs.canned(0.2), folder.with_name("undisturbed"), **settings)
     assert sorted(runs.seeds(folder)) == sorted(runs.seeds(folder.with_name("undisturbed")))
     assert runs.observations(folder) == runs.observations(folder.with_name("undisturbed"))

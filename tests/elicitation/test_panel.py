@@ -7,8 +7,8 @@ import pytest
 
 from bayes_direag.data.observations import Observations
 from elicitation.chat_engine import Panel
-from elicitation.engines import CannedEngine, EngineError
-from elicitation.journal import JournalError, read_journal
+from elicitation.engines import CannedEngine
+from elicitation.journal import JournalError
 from elicitation.prompts import Protocol, load_protocol
 from elicitation.run import elicit
 from tests.command_line import succeed
@@ -32,7 +32,7 @@ def command(folder: Path, levels: str, *arguments: str) -> tuple[str, ...]:
     return (*asked, "--levels", levels, *arguments)
 
 
-def test_each_level_is_asked_of_its_model_at_its_endpoint(
+def test_panel_asks_each_level_of_its_model_at_its_endpoint(
     servers: tuple[Stub, Stub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cheap, dear = servers
@@ -59,8 +59,7 @@ def test_each_level_is_asked_of_its_model_at_its_endpoint(
         "cheap": {"model": "cheap"},
         "dear": {"model": "dear", "sampling": {"temperature": 0.2, "top_k": "none", "logprobs": True}},
     }
-    (session,) = manifest["sessions"]
-    assert {name: engine["endpoints"] for name, engine in session["engine"]["levels"].items()} == {
+    assert {name: engine["endpoints"] for name, engine in manifest["engine"]["levels"].items()} == {
         "cheap": [cheap.url, cheap.url],
         "dear": [dear.url],
     }
@@ -69,7 +68,7 @@ def test_each_level_is_asked_of_its_model_at_its_endpoint(
     assert b"secret" not in kept
 
 
-def test_what_a_level_does_not_name_is_that_of_the_run(servers: tuple[Stub, Stub], tmp_path: Path) -> None:
+def test_panel_takes_from_the_run_what_a_level_does_not_name(servers: tuple[Stub, Stub], tmp_path: Path) -> None:
     """Several levels of one model share an engine, and a run of one model is no panel."""
     cheap, dear = servers
     text = (
@@ -80,10 +79,10 @@ def test_what_a_level_does_not_name_is_that_of_the_run(servers: tuple[Stub, Stub
     levels = write_levels(tmp_path, f'[levels.plain]\nmodel = "cheap"\nbase_url = "{cheap.url}"\n')
     succeed(*command(tmp_path / "alone", levels))
     manifest = runs.manifest(tmp_path / "alone" / "run")
-    assert manifest["sessions"][0]["engine"]["kind"] == "openai"
+    assert manifest["engine"]["kind"] == "openai"
 
 
-def test_a_run_goes_on_with_the_same_models_alone(tmp_path: Path) -> None:
+def test_panel_resumes_with_the_same_models_alone(tmp_path: Path) -> None:
     def panel(*models: str) -> Panel:
         return Panel({name: CannedEngine(lambda _: "Answer and Confidence (0-100): 7, 80%", name) for name in models})
 
@@ -98,15 +97,3 @@ def test_a_run_goes_on_with_the_same_models_alone(tmp_path: Path) -> None:
     again = CannedEngine.replay(tmp_path / "run" / "journal.jsonl")
     elicit(runs.questions(3), protocol("a", "b"), again, tmp_path / "again")
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
-
-
-def test_an_engine_that_ends_ends_the_run(tmp_path: Path) -> None:
-    class Ending(CannedEngine):
-        async def watch(self) -> None:
-            raise EngineError("saw smoke")
-
-    panel = Panel({"a": runs.canned(), "b": Ending(lambda _: "7", "b")})
-    protocol = load_protocol("steered", write_levels(tmp_path, "[levels.a]\n[levels.b]\n"))
-    with pytest.raises(EngineError, match="saw smoke"):
-        elicit(runs.questions(200), protocol, panel, tmp_path / "run")
-    assert len(read_journal(tmp_path / "run" / "journal.jsonl")) < 400

@@ -1,4 +1,4 @@
-"""The slots of a run: one settled reply for every question, level and sample."""
+"""The queries of a run: one for every question, level and sample, each settled by a reply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from elicitation.prompts import Protocol, messages, repair_messages
 from elicitation.questions import Problem
 
 
-class Slot(NamedTuple):
-    """The place of one settled reply: question, level of the protocol and sample."""
+class Query(NamedTuple):
+    """One question at one level of the protocol; of several samples, one. An unreadable reply is asked for again."""
 
     problem: Problem
     level: int
@@ -40,38 +40,38 @@ class Task:
         """How the replies of each level are drawn."""
         return tuple(self.sampling.override(level.sampling) for level in self.protocol.levels)
 
-    def slots(self, problem: Problem) -> tuple[Slot, ...]:
-        """Return the slots of a question; they are asked one after another, to share the server's prefix cache."""
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """Return the queries of a question; they are asked one after another, to share the server's prefix cache."""
         levels, samples = self.protocol.levels, range(self.protocol.n_samples)
-        return tuple(Slot(problem, level.index, sample) for level in levels for sample in samples)
+        return tuple(Query(problem, level.index, sample) for level in levels for sample in samples)
 
-    def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Reports:
-        """Return the next request of a slot, or its observations if it is settled.
+    def advance(self, query: Query, entries: Mapping[Key, Entry]) -> ChatRequest | Reports:
+        """Return the next request of a query, or its observations if it is settled.
 
-        A slot is settled by a readable reply, by the last repair, or by what a repair does not change: a prompt that is
-        too long, or reasoning that is. Raises JournalError if a recorded reply answers a prompt other than the one that
+        A query is settled by a readable reply, by the last repair, or by what a repair does not change: a prompt or
+        reasoning that is too long. Raises JournalError if a recorded reply answers a prompt other than the one that
         would be sent.
         """
         attempts: list[Entry] = []
-        for attempt in range(self.sampling_by_level[slot.level].repairs + 1):
-            request = self._request(slot, attempt, attempts[-1] if attempts else None)
+        for attempt in range(self.sampling_by_level[query.level].repairs + 1):
+            request = self._request(query, attempt, attempts[-1] if attempts else None)
             entry = entries.get(request.key)
             if entry is None:
                 return request
             if (entry.prompt, entry.seed) != (request.digest, request.seed):
                 raise JournalError(
-                    f"question {slot.problem.problem_id!r}, level {slot.level}: saw a recorded reply to another "
+                    f"question {query.problem.problem_id!r}, level {query.level}: saw a recorded reply to another "
                     "prompt; expected the same question as before. Give the questions of that run, or choose another "
                     "folder."
                 )
             attempts.append(entry)
-            if entry.finish_reason in ("context", REASONING) or self._read(slot, entry.generation)[0] in READABLE:
+            if entry.finish_reason in ("context", REASONING) or self._read(query, entry.generation)[0] in READABLE:
                 break
-        return self._reports(slot, attempts)
+        return self._reports(query, attempts)
 
-    def _reports(self, slot: Slot, attempts: Sequence[Entry]) -> Reports:
+    def _reports(self, query: Query, attempts: Sequence[Entry]) -> Reports:
         *failed, last = attempts  # which counts
-        status, reports = self._read(slot, last.generation)
+        status, reports = self._read(query, last.generation)
         if failed and status is ParseStatus.OK:
             status = ParseStatus.REPAIRED
         provenance = {
@@ -81,12 +81,12 @@ class Task:
             "attempts": len(failed) + 1,
             "seed": last.seed,
         }
-        level = self.protocol.levels[slot.level]
+        level = self.protocol.levels[query.level]
         told = {"group": level.group, "model": level.model}
         provenance |= {field: name for field, name in told.items() if name is not None}
         observations = []
         for rank, (answer, confidence) in enumerate(reports):
-            number, name = self._place(slot, rank)
+            number, name = self._place(query, rank)
             values = {"level": number, "level_name": name, "answer": answer, "confidence": confidence}
             on_a_line = answer is not None and self.protocol.schema is None
             probability = answer_probability(last.final_tokens, answer or "") if on_a_line else None
@@ -94,37 +94,37 @@ class Task:
             observations.append(Observation.model_validate(values | signals | provenance))
         return tuple(observations)
 
-    def _request(self, slot: Slot, attempt: int, previous: Entry | None) -> ChatRequest:
-        key = Key(slot.problem.problem_id, slot.level, slot.sample, attempt)
-        prompt = (self.protocol, slot.level, slot.problem.question)
+    def _request(self, query: Query, attempt: int, previous: Entry | None) -> ChatRequest:
+        key = Key(query.problem.problem_id, query.level, query.sample, attempt)
+        prompt = (self.protocol, query.level, query.problem.question)
         chat = messages(*prompt) if previous is None else repair_messages(*prompt, previous.text)
-        sampling = self.sampling_by_level[slot.level]
+        sampling = self.sampling_by_level[query.level]
         pattern = self.protocol.reply_pattern if sampling.structured else None
         return ChatRequest(key, tuple(chat), request_seed(self.seed, key), sampling, pattern, self.protocol.schema)
 
-    def _read(self, slot: Slot, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
+    def _read(self, query: Query, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""
         holds, text, finish_reason = self.protocol.holds, reply.text, reply.finish_reason
         if holds == "guesses":
             guesses = read_guesses(text, finish_reason, kind=self.kind)
             return guesses.status, [*guesses.answers] or [(None, None)]
         reading = read_reply(text, finish_reason, kind=self.kind, confident=holds == "pair")
-        lenient = self.sampling_by_level[slot.level].lenient
+        lenient = self.sampling_by_level[query.level].lenient
         if lenient and reading.status in (ParseStatus.NO_ANSWER, ParseStatus.TRUNCATED):
             reading = read_last_number(reply.text, confident=holds == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
 
-    def level_of(self, slot: Slot) -> tuple[str, str | None]:
-        """Return the name of the level of the slot's reports, and their group."""
-        return self._place(slot, 0)[1], self.protocol.levels[slot.level].group
+    def level_of(self, query: Query) -> tuple[str, str | None]:
+        """Return the name of the level of the query's reports, and their group."""
+        return self._place(query, 0)[1], self.protocol.levels[query.level].group
 
-    def _place(self, slot: Slot, rank: int) -> tuple[int, str]:
+    def _place(self, query: Query, rank: int) -> tuple[int, str]:
         """Return the number and name of an observation's level."""
         protocol = self.protocol
-        name = protocol.levels[slot.level].name
+        name = protocol.levels[query.level].name
         if protocol.name == "topk":
             return rank, f"rank_{rank}"
         if protocol.n_samples == 1:
-            return slot.level, name
-        number = slot.level * protocol.n_samples + slot.sample
-        return number, f"sample_{slot.sample}" if len(protocol.levels) == 1 else f"{name}_{slot.sample}"
+            return query.level, name
+        number = query.level * protocol.n_samples + query.sample
+        return number, f"sample_{query.sample}" if len(protocol.levels) == 1 else f"{name}_{query.sample}"
