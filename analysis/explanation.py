@@ -31,7 +31,8 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.container import sampled_parameters
-from bayes_direag.model.selection import odds_against, supports, worth
+from bayes_direag.model.equations import Equations, contribution, odds_against
+from bayes_direag.model.states import supports
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -272,7 +273,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     parameters, reports = sampled_parameters(fit.tree, question.slots), fit.reports(question)
     stated = reports.logit_confidence[0, level]
     calibrated = 1 / (1 + odds_against(stated, level, parameters).T)
-    given, doubt, vote = worth(stated, level, parameters)
+    given, doubt, vote = contribution(stated, level, parameters)
     factor = np.ones_like(given.T) if vote is None else np.exp(vote.T)  # (draw, report)
     sharpness = np.ones(len(factor)) if parameters.sharpness is None else np.asarray(parameters.sharpness)
 
@@ -282,7 +283,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     by_source[:, -2] = parameters.prior_strength[:, None] / (null + 1)
     by_source[:, -1, null] = parameters.null_base
     concentration = by_source.sum(axis=1)
-    support = supports(reports, parameters)[:, 0, [*range(null), -1]]
+    support = supports(Equations(reports, parameters))[:, 0, [*range(null), -1]]
     votes = np.where(candidate[:, None] == np.arange(null + 1), factor[:, :, None], 1.0).prod(axis=1)
     if parameters.label is not None:
         labels = np.full(null + 1, -1)

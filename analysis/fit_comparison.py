@@ -14,10 +14,9 @@ from analysis.scores.scoring import cluster_column
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit
-from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.presets import preset
-from bayes_direag.model.selection import States, evaluate_samples
+from bayes_direag.model.states import States
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,8 +108,7 @@ def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
         ranked = np.take_along_axis(final, order, axis=0)
         return np.stack([ranked[np.minimum(one, len(ranked) - 1), np.arange(len(place))] for one in rank])
 
-    found = evaluate_samples(fit.reports(questions), sampled_parameters(fit.tree, questions.slots), ends)
-    return np.concatenate([*found], axis=1)
+    return np.concatenate([*fit.evaluation(questions).each(ends)], axis=1)
 
 
 def draw_shifts(axes: "Axes", table: pd.DataFrame) -> None:

@@ -20,9 +20,9 @@ from bayes_direag.commands.quality import voting_note
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.container import sampled_parameters
-from bayes_direag.model.equations import clipped_logit
+from bayes_direag.model.equations import clipped_logit, odds_against
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import distribution, odds_against
+from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import Preset
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     """Return the support of each fitted question's selected answer: leave-one-out under NUTS, in-sample for a MAP."""
     if "loo" in fit.tree:
         return fit.left_out["support"].to_numpy()
-    states = distribution(fit.reports(fit.fitted), sampled_parameters(fit.tree, fit.fitted.slots))
+    states = distribution(fit.evaluation(fit.fitted))
     return np.asarray(states[:, :-1].max(axis=1))
 
 

@@ -22,8 +22,8 @@ from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, on_percent_scale, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
-from bayes_direag.model.equations import Parameters, Reports, logit_signals
-from bayes_direag.model.selection import IDENTITY, Recalibration, distribution, predict
+from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
+from bayes_direag.model.selection import IDENTITY, Recalibration, predict
 
 PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 2
 
@@ -31,10 +31,8 @@ PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 2
 _LARGEST = 1e12
 _NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
 
-#: Of fewer reports: at least this share of the fitted questions have enough, and below this nothing is said.
-_SHARE, _LEAST = 0.95, 0.02
-#: At most this many fitted questions are looked at, fewer if there are many draws.
-_QUESTIONS, _EVALUATIONS = 300, 200_000
+#: Nothing is said of fewer reports if probabilities are too high by less than this.
+_LEAST = 0.02
 
 
 class EnoughReports(NamedTuple):
@@ -42,29 +40,11 @@ class EnoughReports(NamedTuple):
 
     #: By how much the probability of an answer after one, two, ... reports is above that of the same answer after all
     #: reports of the question, in mean; not less with fewer reports. It ends before what 95 % of the questions have.
-    too_high: tuple[float, ...]
-
-    @classmethod
-    def of(cls, reports: Reports, parameters: Parameters, final: Recalibration) -> "EnoughReports":
-        """Take random reports away from the fitted questions, and predict them again."""
-        rng, n = np.random.default_rng(0), len(reports.candidate)
-        n_looked_at = min(n, _QUESTIONS, max(_EVALUATIONS // len(parameters.weight), 1))
-        reports = reports.select(np.sort(rng.permutation(n)[:n_looked_at]))
-        usable = reports.candidate >= 0
-        enough = np.sort(usable.sum(axis=1))[int((1 - _SHARE) * len(usable))]
-        n_reports, order = usable.sum(axis=1), np.where(usable, rng.random(usable.shape), np.inf).argsort(axis=1)
-        rank, whole, too_high = order.argsort(axis=1), distribution(reports, parameters, final), list[float]()
-        for left in range(1, enough):
-            row = np.flatnonzero(n_reports > left)
-            fewer = reports.select(row)
-            fewer = fewer._replace(candidate=np.where(rank[row] < left, fewer.candidate, -1))
-            found = predict(fewer, parameters, final, 0.5)
-            too_high.append(float(np.mean(found["probability"] - whole[row, found["candidate"]])))
-        return cls(tuple(np.maximum.accumulate(too_high[::-1])[::-1].tolist()))
+    excess: tuple[float, ...]
 
     def few(self, n_reports: Int[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
         """Tell which questions have so few usable reports, but some, that probabilities are too high by two points."""
-        enough = 1 + sum(excess >= _LEAST for excess in self.too_high)
+        enough = 1 + sum(points >= _LEAST for points in self.excess)
         return (n_reports > 0) & (n_reports < enough)
 
     def remark(self, n_reports: Int[np.ndarray, " problem"]) -> str | None:
@@ -72,10 +52,10 @@ class EnoughReports(NamedTuple):
         few, n = n_reports[self.few(n_reports)], len(n_reports)
         if not len(few):
             return None
-        points = 100 * np.mean([self.too_high[number - 1] for number in few.tolist()])
+        points = 100 * np.mean([self.excess[number - 1] for number in few.tolist()])
         return (
             f"Too few reports in {len(few):,} of {n:,} questions: {_range(few)} usable, where the fitted ones had "
-            f"at least {len(self.too_high) + 1}. With so few, probabilities of the fitted questions are too high by "
+            f"at least {len(self.excess) + 1}. With so few, probabilities of the fitted questions are too high by "
             f"about {points:.0f} points. Fit with partial=True (on the command line --partial)."
         )
 
@@ -130,17 +110,19 @@ class Predictor:
         levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
         signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
         final, made_by = read_recalibration(stored["recalibration"]), dict(stored["made_by"])
-        require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
+        require_usable(
+            parameters, final, eps=eps, n=len(parameters.weight), levels=levels, labels=labels, signals=signals
+        )
         voting = frozenset(stored["voting"]).intersection(levels)
-        too_high = stored["enough_reports"]
-        enough = None if too_high is None else EnoughReports(tuple(map(float, too_high)))
+        excess = stored["enough_reports"]
+        enough = None if excess is None else EnoughReports(tuple(map(float, excess)))
         names = levels, voting, labels, signals
         return cls(stored["answers"], scale, groups, *names, eps, parameters, final, enough, made_by)
 
     def require_usable(self, final: Recalibration) -> None:
         """Raise ValueError unless parameters and a final calibration are as many numbers as draws and levels need."""
         names = {"levels": self.levels, "labels": self.labels, "signals": self.signals}
-        require_usable(self.parameters, final, eps=self.eps, **names)
+        require_usable(self.parameters, final, eps=self.eps, n=len(self.parameters.weight), **names)
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
@@ -156,7 +138,7 @@ class Predictor:
             "labels": self.labels,
             "signals": self.signals,
             "eps": self.eps,
-            "enough_reports": None if self.enough_reports is None else self.enough_reports.too_high,
+            "enough_reports": None if self.enough_reports is None else self.enough_reports.excess,
             "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
             "recalibration": recalibration_content(self.recalibration),
             "made_by": self.made_by,
@@ -198,7 +180,8 @@ class Predictor:
             If the interval level is out of range.
         """
         given = self.read(reports)
-        columns = predict(given.reports, self.parameters.of_slots(given.level), self.recalibration, interval_level)
+        evaluation = Equations(given.reports, self.parameters.of_slots(given.level))
+        columns = predict(evaluation, self.recalibration, interval_level)
         values = {name: column[0].item() for name, column in columns.items()}
         place = values.pop("candidate")
         defined = {name: None if value != value else value for name, value in values.items()}
@@ -326,26 +309,29 @@ class Read(NamedTuple):
 
 
 def require_usable(
-    parameters: Parameters,
+    parameters: Parameters | None,
     final: Recalibration,
     *,
     eps: float,
+    n: int,
     levels: Sequence[object],
     labels: Sequence[object],
     signals: Sequence[object],
 ) -> None:
-    """Raise ValueError unless parameters and final calibration are numbers, as many as there are draws and levels."""
+    """Raise ValueError unless parameters and final calibration are numbers, as many as there are draws and levels.
+
+    Parameters that are not given are those of a program of one's own, which are not looked at.
+    """
     for name in (*levels, *labels, *signals):
         if not isinstance(name, str):
             raise ValueError(f"saw {name!r} for the name of a level, label or signal")
-    n = len(parameters.weight)
     shapes: dict[str, tuple[int, ...]] = {
         **dict.fromkeys(Parameters._fields, ()),
         **dict.fromkeys(("weight", "bias", "vote"), (len(levels),)),
         **dict.fromkeys(("slope", "vote_slope"), (len(levels), len(signals))),
         "label": (len(labels),),
     }
-    given = {name: draws for name, draws in parameters._asdict().items() if draws is not None}
+    given = {} if parameters is None else {name: own for name, own in parameters._asdict().items() if own is not None}
     wrong = [
         name
         for name, draws in given.items()

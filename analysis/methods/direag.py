@@ -13,7 +13,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_disjoint, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
-from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution
@@ -110,7 +109,7 @@ def after_calibration(fit: Fit, observations: Observations) -> Answers:
 
 
 def _answers(fit: Fit, observations: Observations, final: Recalibration | None) -> Answers:
-    states = distribution(fit.reports(observations), sampled_parameters(fit.tree, observations.slots), final)
+    states = distribution(fit.evaluation(observations), final)
     absent = [-1] * (observations.shape[1] + 1 - states.shape[1])
     return Answers.most_probable(np.insert(states, absent, 0.0, axis=1), observations)
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.model.equations import Parameters, Reports, logit_signals
-from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select
+from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
+from bayes_direag.model.selection import Recalibration, select
+from bayes_direag.model.states import States
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -74,7 +75,7 @@ class Asking:
 
         These are 0 without reports, and calibrated by the fit, or else by ``final``.
         """
-        parts = evaluate_samples(reports, self.parameters.of_slots(level), lambda states: select(states)[:2])
+        parts = Equations(reports, self.parameters.of_slots(level)).each(lambda states: select(states)[:2])
         leader, support = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
         probability = (final or self.final).of_selected(support, (reports.candidate >= 0).sum(axis=1))
         return leader, np.nan_to_num(support[0]), np.nan_to_num(probability[0])
@@ -113,7 +114,7 @@ class Asking:
         def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:
             return np.asarray(states.support[leader[states.place], np.arange(len(states.n_reports))].T)
 
-        named = evaluate_samples(more, self.parameters.of_slots([*level, *range(n_levels)]), of_leader)
+        named = Equations(more, self.parameters.of_slots([*level, *range(n_levels)])).each(of_leader)
         n_reports = (more.candidate >= 0).sum(axis=1)
         return self.final.of_selected(np.concatenate([*named], axis=1), n_reports).reshape(n, n_levels)
 

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from scipy.special import ndtri, stdtrit
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.equations import Parameters, Reports
-from bayes_direag.model.selection import Recalibration, States, evaluate_samples, select, tails
+from bayes_direag.model.selection import Recalibration, select, tails
+from bayes_direag.model.states import Evaluation, States
 
 #: How often noise is drawn for each posterior draw.
 _REPEATS = 20
@@ -48,8 +48,7 @@ class Estimate:
     @classmethod
     def of(
         cls,
-        reports: Reports,
-        parameters: Parameters,
+        evaluation: Evaluation,
         final: Recalibration,
         labelled: tuple[int, int],
         new: tuple[int, int],
@@ -57,7 +56,7 @@ class Estimate:
         interval_level: float,
         rng: np.random.Generator,
     ) -> "Estimate":
-        """Estimate from the reports on new questions, and the numbers of both kinds of questions and their clusters.
+        """Estimate from new questions, and the numbers of both kinds of questions and their clusters.
 
         Raises DirEAGError if ``interval_level`` is out of range.
         """
@@ -71,8 +70,7 @@ class Estimate:
             benefit, variance = 2 * stated * probability - stated**2, held * (1 - held)
             return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
 
-        of_pieces = [*evaluate_samples(reports, parameters, sums)]
-        means, variances = np.split(np.sum(of_pieces, axis=0) / len(reports.n_candidates), 2)
+        means, variances = np.split(np.sum([*evaluation.each(sums)], axis=0) / n_answers, 2)
         accuracy, benefit = means.mean(axis=1)
         if means.shape[1] == 1:
             variance, of_benefit = (1 / m + 1 / n) * variances[:, 0]

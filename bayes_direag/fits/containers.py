@@ -21,20 +21,22 @@ from numpyro.infer import MCMC
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.folds import hashed_folds, holdout_of
 from bayes_direag.inference.container import (
+    by_sample,
     evaluated_draws,
     map_posterior,
     nuts_posterior,
     record_holdout,
-    sampled_parameters,
 )
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.contract import require_program
+from bayes_direag.model.forward import Forward, by_candidate
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from, likelihood_weights
 from bayes_direag.model.models import model_of
+from bayes_direag.model.patterns import first_mentions
 from bayes_direag.model.selection import Recalibration, distribution
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
 from bayes_direag.model.unconstrained import parameter_sites
@@ -93,7 +95,7 @@ def map_fits(
     weight = likelihood_weights((chosen & ~holdout)[:, question], rows, preset)
     optimum = map_estimates(rows, weight, preset=preset, labels=labels)
     used = weight > 0
-    supports = _supports(optimum, rows, preset, labels)
+    supports = _supports(optimum, rows)
     selections = [supports[..., :-1].argmax(axis=2)]
     if final.out_of_fold:
         supports = _out_of_fold(rows, used, optimum, preset, labels, seed)
@@ -139,20 +141,16 @@ def _out_of_fold(
     weight = likelihood_weights(kept, rows, preset)
     near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
     optimum = map_estimates(rows, weight, preset=preset, labels=labels, near=near)
-    supports = _supports(optimum, rows, preset, labels)
+    supports = _supports(optimum, rows)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 
 
-def _supports(
-    optimum: Optimum, observations: Observations, preset: Preset, labels: Sequence[str]
-) -> Float[np.ndarray, "batch problem state"]:
+def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray, "batch problem state"]:
     """Return the support of each question's states, the null last, for every fit of a batch."""
-    reports = Reports.of(observations, preset.eps, labels)
-    data = LikelihoodData.weighted(observations, observations.weight, preset=preset, labels=labels)
-    dims = {name: site.dims for name, site in parameter_sites(model_of(preset), data).items()}
-    batch = Parameters.of_sites(optimum.natural, dims, len(observations.signal_names)).of_slots(observations.slots)
-    members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
-    return np.stack([distribution(reports, parameters) for parameters in members])
+    candidate = np.ascontiguousarray(observations.candidate.T)
+    first = first_mentions(candidate)
+    found = [by_candidate(np.asarray(member), candidate, first).T for member in optimum.probability]
+    return np.stack(found)
 
 
 def drawn_tree(
@@ -167,6 +165,7 @@ def drawn_tree(
     kept = np.zeros(len(observations), bool) if holdout is None else holdout
     fitted = learned_from(observations.select(~kept), preset)
     rows, data = fitted_rows(fitted, settings, labels)
+    require_program(preset, data)
     sites = parameter_sites(model_of(preset), data)
     drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_unconstrained})
     n_chains, n_draws = next(iter(drawn.unconstrained.values())).shape[:2]
@@ -178,14 +177,14 @@ def drawn_tree(
     tree = nuts_posterior(drawn, fitted, data, of_draws, labels=labels, settings=settings)
     of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
     removed = (of_rows * rows.weight).reshape(*shape, -1, len(fitted)).sum(axis=2)
-    parameters, reports = sampled_parameters(tree, fitted.slots), Reports.of(rows, preset.eps, labels)
-    left_out = leave_one_out(sampled, of_rows, parameters, reports, removed)
+    evaluation = Forward(model_of(preset), by_sample(tree), data)
+    left_out = leave_one_out(sampled, of_rows, evaluation, removed)
     calibration = Recalibration.identity(shape, final.eps)
     if final.method != "none":
         n_reports = rows.usable.sum(axis=1) if settings.partial else None
         outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
         if kept.any():
-            outcomes = _outcomes_of_holdout(observations.select(kept), parameters, settings, labels)
+            outcomes = _outcomes_of_holdout(observations.select(kept), evaluation, settings, labels)
         calibration = draw_recalibration(outcomes, final, shape, np.random.default_rng([settings.seed, 2]))
     tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
     tree["recalibration"] = xr.DataTree(calibration.to_dataset())
@@ -195,11 +194,12 @@ def drawn_tree(
 
 
 def _outcomes_of_holdout(
-    questions: Observations, parameters: Parameters, settings: FitSettings, labels: Sequence[str]
+    questions: Observations, evaluation: Forward, settings: FitSettings, labels: Sequence[str]
 ) -> Outcomes:
     """Return the data of the final calibration of draws that have not seen these questions."""
     rows = thinned(questions, "nuts", settings.seed) if settings.partial else questions
-    support = distribution(Reports.of(rows, settings.preset.eps, labels), parameters)[None]
+    data = evaluation.data.of_new(rows, preset=settings.preset, labels=labels)
+    support = distribution(replace(evaluation, data=data))[None]
     n_reports = rows.usable.sum(axis=1) if settings.partial else None
     selected = support[..., :-1].argmax(axis=2)
     return Outcomes.of_selected(support, rows.right_state, rows.weight[None], selected, n_reports=n_reports)

@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -24,13 +26,16 @@ from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
+from bayes_direag.fits.few_reports import enough_reports
 from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
+from bayes_direag.fits.programs import require_equations, require_program_of
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.container import (
+    by_sample,
     columns_of,
     fitted_observations,
     label_names,
@@ -41,7 +46,8 @@ from bayes_direag.inference.container import (
 )
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Reports
+from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
@@ -183,9 +189,7 @@ class Fit:
     @cached_property
     def enough_reports(self) -> EnoughReports:
         """What fewer reports than those of the fitted questions do."""
-        return EnoughReports.of(
-            self.reports(self.fitted), sampled_parameters(self.tree, self.fitted.slots), self.recalibration
-        )
+        return enough_reports(self.evaluation(self.fitted), self.recalibration)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -200,7 +204,7 @@ class Fit:
             labels=label_names(self.tree),
             signals=signal_names(self.tree),
             eps=self.preset.eps,
-            parameters=sampled_parameters(self.tree),
+            parameters=self.equation_parameters,
             recalibration=self.recalibration,
             enough_reports=None if self.partial else self.enough_reports,
             made_by={"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
@@ -209,11 +213,40 @@ class Fit:
     @property
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies follow the questions."""
-        labels = label_names(self.tree)
         if self.partial:
-            return fitted_rows(self.fitted, self.settings, labels)[1]
+            return fitted_rows(self.fitted, self.settings, label_names(self.tree))[1]
+        return self._questions
+
+    @cached_property
+    def _questions(self) -> LikelihoodData:
+        """The fitted questions as the program sees them, without copies."""
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
-        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, labels=labels)
+        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, labels=label_names(self.tree))
+
+    def evaluation(self, aligned: Observations) -> Forward:
+        """Return questions that are aligned with the fit, to be evaluated by its program in every draw.
+
+        Raises DirEAGError for a program of one's own that is not given.
+        """
+        questions = aligned.of_signals(signal_names(self.tree))
+        data = self._questions.of_new(questions, preset=self.preset, labels=label_names(self.tree))
+        return Forward(model_of(self.preset), self._draws, data)
+
+    @cached_property
+    def _draws(self) -> dict[str, jax.Array]:
+        with jax.enable_x64(True):
+            return {name: jnp.asarray(values) for name, values in by_sample(self.tree).items()}
+
+    @cached_property
+    def equation_parameters(self) -> Parameters:
+        """The parameters of the presets' equations, which export, policies and explanations know alone.
+
+        Raises DirEAGError for a program of one's own that says more than these.
+        """
+        if not self.preset.is_own:
+            return sampled_parameters(self.tree)
+        fitted = self.evaluation(self.fitted), self.reports(self.fitted)
+        return require_equations(self.tree, *fitted, self.fitted.slots, self.preset.name)
 
     def predict(self, observations: Source, *, interval_level: float = 0.9, warn: bool = True) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.
@@ -252,8 +285,7 @@ class Fit:
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
         aligned = self.aligned(observations)
-        parameters = sampled_parameters(self.tree, aligned.slots)
-        columns = predict(self.reports(aligned), parameters, self.recalibration, interval_level)
+        columns = predict(self.evaluation(aligned), self.recalibration, interval_level)
         table = selected_table(aligned, columns)
         if not self.partial:
             if warn and (remark := self.enough_reports.remark(table["n_used"].to_numpy())):
@@ -316,8 +348,7 @@ class Fit:
             As :meth:`predict` does.
         """
         aligned = self.aligned(observations)
-        parameters = sampled_parameters(self.tree, aligned.slots)
-        probability = distribution(self.reports(aligned), parameters, self.recalibration)
+        probability = distribution(self.evaluation(aligned), self.recalibration)
         return candidate_table(aligned, probability)
 
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
@@ -337,8 +368,7 @@ class Fit:
             )
         new, n_calibrated = self._new(observations), len(self.calibrated_on)
         return Estimate.of(
-            self.reports(new),
-            sampled_parameters(self.tree, new.slots),
+            self.evaluation(new),
             self.recalibration,
             (n_calibrated, n_calibrated) if n_calibrated else sizes(self.fitted, self.fitted.weight),
             sizes(new),
@@ -381,7 +411,7 @@ class Fit:
     @property
     def asking(self) -> Asking:
         """What decides which report comes next, by a MAP."""
-        return Asking.of(self.fitted, sampled_parameters(self.tree), self.recalibration, self.preset.eps)
+        return Asking.of(self.fitted, self.equation_parameters, self.recalibration, self.preset.eps)
 
     @cached_property
     def _replay(self) -> Replay:
@@ -399,7 +429,7 @@ class Fit:
                 "more."
             )
         trees = map_fits(self.fitted, part != np.arange(_PARTS)[:, None], self.settings)
-        askings = [Fit(tree).asking for tree in trees]
+        askings = [Fit(tree, self.program).asking for tree in trees]
         return Replay(self.fitted, self.reports(self.fitted), part, askings, np.ones(len(self.level_names)))
 
     def _new(self, observations: Source) -> Observations:
@@ -512,13 +542,21 @@ class Fit:
         return cls(drawn_tree(draws, observations, settings, holdout), settings.preset.program)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Fit":
+    def load(cls, path: str | Path, preset: Callable[..., None] | None = None) -> "Fit":
         """Read a fit written by :meth:`save`.
+
+        Parameters
+        ----------
+        preset
+            The NumPyro function, where the fit is of a model of your own: a file names no code that is run. Without it
+            the parameters can be looked at, but nothing can be predicted.
 
         Raises
         ------
         FitFileError
             If there is no such file, or it is not a fit.
+        DirEAGError
+            If the function is not the one that was fitted.
         """
         expected = "a fit written by `direag fit OBSERVATIONS --out FIT`"
         if not Path(path).is_file():
@@ -532,12 +570,23 @@ class Fit:
             raise FitFileError(
                 f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
             ) from error
+        if preset is None:
+            return fit
+        if not fit.preset.is_own:
+            raise DirEAGError(
+                f"{path}: the fit is of preset {fit.preset.name}, which needs no function; expected none. Leave it out."
+            )
+        fit = cls(fit.tree, preset)
+        require_program_of(fit.tree, fit.preset, fit.likelihood_data)
         return fit
 
     def _require_usable(self) -> None:
         """Raise an error unless this is a fit whose predictions are probabilities."""
         names = {"levels": self.level_names, "labels": label_names(self.tree), "signals": signal_names(self.tree)}
-        require_usable(sampled_parameters(self.tree), self.recalibration, eps=self.preset.eps, **names)
+        parameters = None if self.preset.is_own else sampled_parameters(self.tree)
+        require_usable(parameters, self.recalibration, eps=self.preset.eps, n=self.n_samples, **names)
+        if not all(np.isfinite(values).all() for values in by_sample(self.tree).values()):
+            raise ValueError("saw parameters that are no numbers")
         data = self.tree["constant_data"]
         candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
         exists = (candidate >= -1) & (candidate < n_candidates[:, None])

@@ -15,6 +15,7 @@ from bayes_direag.fits.folds import dealt_folds, holdout_of
 from bayes_direag.fits.sources import takes_observations
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model import presets
+from bayes_direag.model.contract import require_program
 from bayes_direag.model.likelihood_data import fitted_to, learned_from
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike
@@ -108,6 +109,7 @@ def _sampled(observations: Observations, settings: FitSettings, *, progress: boo
     holdout = holdout_of(observations, np.ones(len(observations), bool), preset, settings.seed)
     learned, labels = learned_from(observations.select(~holdout), preset), preset.labels(observations)
     _, data = fitted_rows(learned, settings, labels)
+    require_program(preset, data)
     draws = nuts_draws(model_of(preset), data.counted(), sampling=runs, seed=settings.seed, progress=progress)
     return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), holdout), preset.program)
 

@@ -42,7 +42,6 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question, Status, signal_column
-from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.equations import Parameters
@@ -134,7 +133,8 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
     """Return the groups of a NUTS fit that are made on demand, with draws from its seed; ``data`` are its data."""
     prior_key, key = jax.random.split(jax.random.fold_in(jax.random.key(int(tree.attrs["seed"])), 1))
     drawn = prior_draws(model, data, n_draws=_PRIOR_DRAWS, key=prior_key)
-    prior = _with_share({name: value[None] for name, value in drawn.items()})
+    sites = parameter_sites(model, data)
+    prior = _with_share({name: value[None] for name, value in drawn.items()}, sites)
     unconstrained = {str(name): value.to_numpy() for name, value in tree["unconstrained_posterior"].items()}
     with jax.enable_x64(True):
         replicated = np.asarray(_replicated(key, unconstrained, data.unlabelled, model=model))
@@ -143,7 +143,7 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
         "prior_predictive": {"target": prior["target"].astype(_STATE)},
         "posterior_predictive": {"target": replicated.astype(_STATE)},
     }
-    return _datasets(groups, fitted_observations(tree), label_names(tree), parameter_sites(model, data))
+    return _datasets(groups, fitted_observations(tree), label_names(tree), sites)
 
 
 def prior_draws(
@@ -169,6 +169,13 @@ def _replicated(
     return drawn
 
 
+def by_sample(tree: xr.DataTree) -> dict[str, Float[np.ndarray, "sample ..."]]:
+    """Return the unconstrained parameters of all draws, one chain after the other."""
+    drawn = tree["unconstrained_posterior"].to_dataset()
+    values = {str(name): drawn[name].transpose("chain", "draw", ...).to_numpy() for name in drawn}
+    return {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
+
+
 def evaluated_draws(model: Model, unconstrained: UnconstrainedDraws, data: LikelihoodData) -> Evaluated:
     """Return what a model says of its data in every draw, in double precision, with leading axes chain and draw."""
     n = len(data.weight)
@@ -181,7 +188,8 @@ def evaluated_draws(model: Model, unconstrained: UnconstrainedDraws, data: Likel
 @partial(jax.jit, static_argnames="model")
 def _evaluated_draws(unconstrained: UnconstrainedDraws, data: LikelihoodData, *, model: Model) -> Evaluated:
     def of_draw(unconstrained: Unconstrained) -> Evaluated:
-        return evaluated(model, unconstrained, data)
+        of_draw = evaluated(model, unconstrained, data)
+        return of_draw._replace(probability=of_draw.probability[:0])  # as large as all else together
 
     found: Evaluated = jax.lax.map(lambda chain: jax.lax.map(of_draw, chain), unconstrained)
     return found
@@ -280,15 +288,13 @@ def _container(
     columns = _columns(observations, weight, labels)
     if preset.uses_agreement and observations.agreement is not None:
         columns |= dict(zip(_AGREEMENT, observations.agreement, strict=True))
-    if "weight" not in drawn["posterior"]:
-        raise DirEAGError(f"model {preset.name} has no site 'weight'; expected one, with a value for each level.")
-    natural = _with_share(drawn["posterior"])
     about = {
         "labels": {"correct": right},
         "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
         "constant_data": columns,
     }
     sites = parameter_sites(model_of(preset), data)
+    natural = _with_share(drawn["posterior"], sites)
     tree = _datasets(drawn | {"posterior": natural} | about, observations, labels, sites)
     names = observations.table.names
     tree.attrs = {
@@ -308,8 +314,10 @@ def _container(
     return tree
 
 
-def _with_share(natural: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return parameters with the share of each level in the weight of all, which a model need not name."""
+def _with_share(natural: dict[str, np.ndarray], sites: Mapping[str, Site]) -> dict[str, np.ndarray]:
+    """Return parameters with the share of each level in the weight of all, if levels have a weight."""
+    if "weight" not in sites or sites["weight"].dims != ("level",):
+        return natural
     weight = natural["weight"]
     return {"share": weight / weight.sum(axis=-1, keepdims=True)} | natural
 

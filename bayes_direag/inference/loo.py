@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
-from bayes_direag.model.equations import Parameters, Reports
-from bayes_direag.model.selection import Recalibration, States, evaluate_samples, joined
+from bayes_direag.model.selection import Recalibration
+from bayes_direag.model.states import Evaluation, States, joined
 
 #: Above this Pareto k, a question's leave-one-out prediction is not reliable.
 LARGEST_PARETO_K = 0.7
@@ -75,8 +75,7 @@ class LeaveOneOut(NamedTuple):
 def leave_one_out(
     posterior: xr.Dataset,
     log_likelihood: Float[Array | np.ndarray, "chain draw problem"],
-    parameters: Parameters,
-    reports: Reports,
+    evaluation: Evaluation,
     removed: Float[Array | np.ndarray, "chain draw unit"] | None = None,
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
@@ -105,5 +104,5 @@ def leave_one_out(
         without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
         return elpd, pareto_k, without_label, states.support.mean(axis=2).T
 
-    elpd, pareto_k, without_label, of_all = zip(*evaluate_samples(reports, parameters, left_out), strict=True)
+    elpd, pareto_k, without_label, of_all = zip(*evaluation.each(left_out), strict=True)
     return LeaveOneOut(np.concatenate(elpd), np.concatenate(pareto_k), joined(without_label), joined(of_all))

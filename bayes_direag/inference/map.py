@@ -19,6 +19,7 @@ from numpyro.infer.autoguide import AutoDelta
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn
+from bayes_direag.model.contract import require_program
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
@@ -51,6 +52,8 @@ class Optimum(NamedTuple):
     unconstrained: Unconstrained
     #: Natural parameters, likewise.
     natural: Unconstrained
+    #: P of each report's answer, 0 but for its first mention, and of the null, last.
+    probability: Float[Array | np.ndarray, "*batch state problem"]
     #: The penalised loss (:func:`penalised_loss`).
     loss: Float[Array | np.ndarray, "*batch"]
     #: Largest coordinate of its projected gradient.
@@ -82,6 +85,8 @@ def map_estimates(
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
     model, (n_fits, n) = model_of(preset), weight.shape
+    if near is None:
+        require_program(preset, data)
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
     start: _Start | None = None if near is None else (near.unconstrained, near.curvature)
     if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
@@ -94,7 +99,7 @@ def map_estimates(
         found = _map_estimates(model, data.padded(size), jnp.asarray(n_fits), *batch)
         optimum: Optimum = jax.tree.map(lambda values: np.asarray(values)[:n_fits], found)
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
-    return optimum
+    return optimum._replace(probability=optimum.probability[..., :n])
 
 
 def _unknown(model: Model, data: LikelihoodData, n: int) -> _Start:
@@ -167,5 +172,6 @@ def _map_estimate(
     mode, found = svi.get_params(state), optimiser.get_minimum(state.optim_state)
     end, unconstrained = found.minimum, {name: mode[f"{name}_auto_loc"] for name in first}
     loss = end.value + prior_at_mode(free, unconstrained, data) / jnp.sum(weight)
-    natural, counts = evaluated(free, unconstrained, data).natural, (end.n_steps, found.n_searches, found.n_optima)
-    return Optimum(unconstrained, natural, loss, end.projected_gradient, end.curvature, *counts)
+    at_mode, counts = evaluated(free, unconstrained, data), (end.n_steps, found.n_searches, found.n_optima)
+    reached = loss, end.projected_gradient, end.curvature
+    return Optimum(unconstrained, at_mode.natural, at_mode.probability, *reached, *counts)

@@ -1,18 +1,29 @@
-"""The arguments of the equations of :mod:`bayes_direag.model.models`: what was reported, and the natural parameters.
+"""The equations of the presets (:mod:`bayes_direag.model.models`) once more, in NumPy alone.
+
+They serve where there is no JAX (:class:`~bayes_direag.Predictor`) or where terms are looked at one by one (policies,
+explanations). Everything else runs the program itself: see :mod:`bayes_direag.model.forward`.
 
 The axes are ``problem``, ``level`` and ``candidate``. A ``state`` is a candidate or, in the last place, the null. A
 question has at most one candidate a level, so there are ``level + 1`` states; those that a question lacks have
-concentration 0.
+probability 0.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayes_direag.model.states import States, in_threads
+
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
+
+#: Most numbers in one array of a piece: small enough to stay in a core's own cache.
+_PIECE_CELLS = 1 << 16
+_LARGEST = math.log(np.finfo(float).max) - 1
 
 
 def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float[np.ndarray, "*shape"]:
@@ -94,11 +105,6 @@ class Parameters(NamedTuple):
         return cls(**{name: np.full(len(weight), value) for name, value in neutral.items()} | found)
 
     @property
-    def is_additive(self) -> bool:
-        """Whether support is a share of the evidence, as in the paper: no sharpness, no votes, no prior over labels."""
-        return self.sharpness is None and not self.has_votes and self.label is None
-
-    @property
     def has_votes(self) -> bool:
         """Whether reports add to the log odds of their answers."""
         return not (self.vote is None and self.vote_slope is None)
@@ -142,12 +148,103 @@ class Reports(NamedTuple):
             observations.label(labels) if labels else np.full(observations.shape, -1),
         )
 
-    @property
-    def by_signal(self) -> Float[Any, "signal problem level"]:
-        """The logits of each signal."""
-        logits = self.logit_confidence
-        return logits[None] if logits.ndim == 2 else np.moveaxis(logits, 2, 0)
-
     def select(self, index: Int[np.ndarray, " selected"] | slice) -> "Reports":
         """Return some of the questions."""
         return Reports(*(array[index] for array in self))
+
+
+class Contribution(NamedTuple):
+    """What reports add to the states of their questions."""
+
+    #: Concentration added to the report's answer.
+    given: Float[np.ndarray, "report sample"]
+    #: Concentration added to the null.
+    doubt: Float[np.ndarray, "report sample"]
+    #: What is added to the log odds of its answer; None without votes.
+    vote: Float[np.ndarray, "report sample"] | None
+
+
+def odds_against(
+    logit_confidence: Float[np.ndarray, "report *signal"], level: Int[np.ndarray, " report"], parameters: Parameters
+) -> Float[np.ndarray, "report sample"]:
+    """Return the odds against each report after calibration, ``(1 - q~) / q~``; 0 without a bias."""
+    if parameters.bias is None:
+        return np.zeros((len(level), len(parameters.weight)))
+    score = parameters.bias.T[level]
+    if parameters.slope is not None:
+        score = score + _over_signals(logit_confidence, level, parameters.slope)
+    return np.asarray(np.exp(np.minimum(-score, _LARGEST)))
+
+
+def contribution(
+    logit_confidence: Float[np.ndarray, "report *signal"],
+    level: Int[np.ndarray, " report"],
+    parameters: Parameters,
+) -> Contribution:
+    """Return what each report adds to the states of its question in every sample."""
+    odds = odds_against(logit_confidence, level, parameters)
+    given = parameters.weight.T[level] / (1 + odds)
+    doubt = parameters.null_gain * (given * odds)
+    if not parameters.has_votes:
+        return Contribution(given, doubt, None)
+    vote = np.zeros_like(given) if parameters.vote is None else parameters.vote.T[level]
+    if parameters.vote_slope is not None:
+        vote = vote + _over_signals(logit_confidence, level, parameters.vote_slope)
+    return Contribution(given, doubt, vote)
+
+
+def _over_signals(
+    logits: Float[np.ndarray, "report *signal"],
+    level: Int[np.ndarray, " report"],
+    slope: Float[np.ndarray, "sample level signal"],
+) -> Float[np.ndarray, "report sample"]:
+    """Return the sum over signals of slope times logit."""
+    by_signal = logits.reshape(-1, slope.shape[2])
+    total = np.zeros((len(level), len(slope)))
+    for number in range(slope.shape[2]):
+        total += by_signal[:, number, None] * slope[:, :, number].T[level]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Questions that the equations evaluate: see :class:`~bayes_direag.model.states.Evaluation`."""
+
+    reports: Reports
+    parameters: Parameters
+
+    def each[Result](self, then: Callable[[States], Result]) -> Iterator[Result]:
+        """Evaluate the questions in every draw, piece by piece; yield ``then`` of each piece, in order."""
+        size = max(_PIECE_CELLS // len(self.parameters.weight), 1)
+        firsts = range(0, max(len(self.reports.candidate), 1), size)
+        yield from in_threads(lambda first: then(self._states(slice(first, first + size))), firsts)
+
+    def _states(self, piece: slice) -> States:
+        reports, parameters = self.reports.select(piece), self.parameters
+        n, question = len(reports.candidate), np.arange(len(reports.candidate))
+        exists = np.zeros((max(reports.n_candidates.max(initial=0), 1) + 1, n), bool)
+        exists[reports.candidate, question[:, None]] = True
+        exists[-1] = True  # the null, and what is no candidate
+        n_candidates = exists.sum(axis=0) - 1
+        concentration = np.repeat((parameters.prior_strength / (n_candidates[:, None] + 1))[None], len(exists), axis=0)
+        log_odds = np.zeros_like(concentration[:-1])
+        concentration[-1] += parameters.null_base
+        for level, candidate in enumerate(reports.candidate.T):
+            usable, levels = candidate >= 0, np.full(n, level)
+            added = contribution(reports.logit_confidence[:, level], levels, parameters)
+            concentration[candidate[usable], question[usable]] += added.given[usable]
+            concentration[-1] += np.where(usable[:, None], added.doubt, 0.0)
+            if added.vote is not None:
+                log_odds[candidate[usable], question[usable]] += added.vote[usable]
+        if parameters.label is not None:
+            label = np.full(exists.shape, -1)
+            label[reports.candidate, question[:, None]] = reports.label  # no report is of the null's row
+            log_odds += np.pad(parameters.label, ((0, 0), (0, 1))).T[label[:-1]]  # the last, of index -1, is 0
+        with np.errstate(divide="ignore"):
+            support = np.log(np.where(exists[..., None], concentration, 0.0))
+        if parameters.sharpness is not None:
+            support *= parameters.sharpness
+        support[:-1] += log_odds
+        support = np.exp(support - support.max(axis=0))
+        n_reports = (reports.candidate >= 0).sum(axis=1)
+        return States(slice(piece.start, piece.start + n), n_candidates, n_reports, support / support.sum(axis=0))

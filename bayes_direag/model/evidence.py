@@ -38,6 +38,11 @@ class State(dist.Distribution):  # type: ignore[misc]
         self._scores, self._values = scores, jnp.concatenate([values, jnp.full_like(values[:1], -1)])
         super().__init__(batch_shape=scores.shape[1:])
 
+    @property
+    def probabilities(self) -> Float[Array, "state problem"]:
+        """P of each report's answer, 0 but for its first mention, and of the null, last."""
+        return jax.nn.softmax(self._scores, axis=0)
+
     def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
         """Return log P of states."""
         of_value = jnp.where(jnp.asarray(value)[..., None, :] == self._values, self._scores, -jnp.inf)

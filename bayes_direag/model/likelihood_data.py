@@ -95,16 +95,26 @@ class LikelihoodData:
 
     @classmethod
     def weighted(
-        cls, observations: Observations, weight: Float[np.ndarray, " problem"], *, preset: Preset, labels: Sequence[str]
+        cls,
+        observations: Observations,
+        weight: Float[np.ndarray, " problem"],
+        *,
+        preset: Preset,
+        labels: Sequence[str],
+        are_stated: bool | None = None,
     ) -> "LikelihoodData":
-        """Take all questions with these weights, which must be 0 for unlabelled questions."""
+        """Take all questions with these weights, which must be 0 for unlabelled questions.
+
+        ``are_stated`` tells whether a program sees confidences; by default, whether any report states one.
+        """
         reports = Reports.of(observations, preset.eps, labels)
         candidate, right = np.ascontiguousarray(reports.candidate.T), observations.correct_candidate
         target = np.where(right.any(axis=1), right.argmax(axis=1), -1)
         agreement = np.zeros(len(observations.learned_levels))
         if preset.uses_agreement and observations.agreement is not None:
             agreement = observations.agreement.score
-        are_stated = preset.variant == "confidence" and bool(observations.stated.any())
+        if are_stated is None:
+            are_stated = preset.variant == "confidence" and bool(observations.stated.any())
         logit = np.ascontiguousarray(reports.logit_confidence.T)
         return cls(
             logit=logit if are_stated else np.zeros(candidate.shape),
@@ -120,6 +130,15 @@ class LikelihoodData:
             n_labels=len(labels),
             n_signals=len(observations.signal_names) if are_stated else 0,
         )
+
+    def of_new(self, observations: Observations, *, preset: Preset, labels: Sequence[str]) -> "LikelihoodData":
+        """Return other questions of the same levels as a program sees them that was fitted to these.
+
+        The agreement of the levels is that of these, and reports state confidences if any of these does.
+        """
+        weight, are_stated = np.ones(len(observations)), self.n_signals > 0
+        new = self.weighted(observations, weight, preset=preset, labels=labels, are_stated=are_stated)
+        return replace(new, agreement=self.agreement)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
@@ -183,11 +202,19 @@ class LikelihoodData:
         """Return the same data with other weights."""
         return replace(self, weight=weight)
 
-    def select(self, index: Int[np.ndarray, " selected"]) -> "LikelihoodData":
+    def select(self, index: Int[np.ndarray, " selected"] | slice) -> "LikelihoodData":
         """Return some of the questions."""
         arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
         chosen: dict[str, Any] = {name: array if array is None else array[..., index] for name, array in arrays.items()}
         return replace(self, **chosen)
+
+    def of_reports(self, kept: Bool[np.ndarray, "report problem"]) -> "LikelihoodData":
+        """Keep some of the reports; candidates keep their indices."""
+        candidate = np.where(kept, self.candidate, -1)
+        first = first_mentions(candidate)
+        merged, label = (np.where(kept, array, -1) for array in (self.merged, self.label))
+        n_candidates = first.sum(axis=0)
+        return replace(self, candidate=candidate, first=first, merged=merged, label=label, n_candidates=n_candidates)
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``."""

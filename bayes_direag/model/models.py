@@ -172,10 +172,11 @@ def model_of(preset: Preset) -> Model:
     DirEAGError
         For a program of one's own that a file does not hold.
     """
-    if preset.program is None and preset.name not in _PROGRAMS:
+    if preset.program is None and (preset.is_own or preset.name not in _PROGRAMS):
         raise DirEAGError(
-            f"the fit is of a model of its own, {preset.name!r}, and a file does not hold the function; expected a "
-            "preset. Fit again, or make the fit from its draws with Fit.from_draws."
+            f"the fit is of a model of its own, {preset.name}, whose function a file does not hold; expected the "
+            f"function. Load it with Fit.load(FILE, preset={preset.name}), on the command line with --preset "
+            f"FILE.py:{preset.name}."
         )
     return _model_of(preset.program or _PROGRAMS[preset.name], preset.variant)
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.model.settings import Preset, RecalibrationSettings, Variant
 
+_MODELS = "bayes_direag.model.models"
 _FINAL = tuple(RecalibrationSettings.model_fields)
 
 #: What a fit takes for its preset: a name, a preset, or a NumPyro function of one's own.
@@ -61,7 +62,9 @@ def preset(given: PresetLike, variant: Variant | None = None, **changes: Any) ->
     'level'
     """
     if callable(given) and not isinstance(given, Preset):
-        found = Preset(name=getattr(given, "__name__", type(given).__name__), program=given, source=_source(given))
+        name = getattr(given, "__name__", type(given).__name__)
+        is_ours = getattr(given, "__module__", "") == _MODELS and name in PRESETS
+        found = PRESETS[name] if is_ours else Preset(name=name, program=given, source=_source(given))
     elif isinstance(given, Preset):
         found = given
     elif given in PRESETS:
@@ -80,7 +83,7 @@ def preset(given: PresetLike, variant: Variant | None = None, **changes: Any) ->
 
 def label(preset: Preset) -> str:
     """Return its name, and each setting that differs from the preset of that name: ``paper with eps=0.005``."""
-    if preset.name not in PRESETS:
+    if preset.is_own or preset.name not in PRESETS:
         return preset.name
     settings, defaults = _flat(preset.model_dump()), _flat(PRESETS[preset.name].model_dump())
     changed = [
@@ -109,9 +112,9 @@ def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, object]:
     return flat
 
 
-def _source(program: Callable[..., None]) -> str | None:
-    """Return the text of a program, if it has one."""
+def _source(program: Callable[..., None]) -> str:
+    """Return the text of a program; none if Python does not know it."""
     try:
         return inspect.getsource(program)
     except (OSError, TypeError):
-        return None
+        return ""

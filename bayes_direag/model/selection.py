@@ -1,31 +1,17 @@
-"""The forward evaluation, in NumPy: the probability of every state, the selected answer, and its final probability.
+"""What follows from the probabilities of states: the selected answer, and its final probability."""
 
-The equations are those of :mod:`bayes_direag.model.models`, for every draw of a posterior. What a report counts
-depends only on its level and its signals; it is computed once for each combination that occurs, and looked up.
-Questions are evaluated in pieces of bounded memory; results do not depend on the pieces.
-"""
-
-import math
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.equations import Parameters, Reports, clipped_logit
+from bayes_direag.model.equations import clipped_logit
+from bayes_direag.model.states import Evaluation, States, joined
 
 if TYPE_CHECKING:
     import xarray
-
-_TABLE_CELLS = 1 << 23
-_PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
-_LARGEST = math.log(np.finfo(float).max) - 1
-
 
 #: The coefficients of a final calibration that leaves support as it is; ``share`` is of partial fits alone.
 IDENTITY = {"intercept": 0.0, "slope": 1.0, "share": 0.0}
@@ -82,20 +68,6 @@ def log_share(n_reports: Int[np.ndarray, " problem"], most_reports: int) -> Floa
     return np.asarray(np.log(np.where(n_reports > 0, share, 1.0)))
 
 
-class States(NamedTuple):
-    """The states of some questions."""
-
-    #: Which of the evaluated questions they are.
-    place: slice
-    n_candidates: Int[np.ndarray, " problem"]
-    #: Usable reports.
-    n_reports: Int[np.ndarray, " problem"]
-    #: The evidence alpha for every state, the null last; 0 for states that a question lacks.
-    concentration: Float[np.ndarray, "state problem sample"]
-    #: The probability P of every state, likewise.
-    support: Float[np.ndarray, "state problem sample"]
-
-
 class Selection(NamedTuple):
     """The selected answer of each question: the candidate with the greatest mean support over the samples."""
 
@@ -109,170 +81,7 @@ class Selection(NamedTuple):
     change_probability: Float[np.ndarray, " problem"]
 
 
-class Worth(NamedTuple):
-    """What reports add to the states of their questions."""
-
-    #: Concentration added to the report's answer.
-    given: Float[np.ndarray, "report sample"]
-    #: Concentration added to the null.
-    doubt: Float[np.ndarray, "report sample"]
-    #: What is added to the log odds of its answer; None without votes.
-    vote: Float[np.ndarray, "report sample"] | None
-
-
-def odds_against(
-    logit_confidence: Float[np.ndarray, "report *signal"], level: Int[np.ndarray, " report"], parameters: Parameters
-) -> Float[np.ndarray, "report sample"]:
-    """Return the odds against each report after calibration, ``(1 - q~) / q~``; 0 without a bias."""
-    if parameters.bias is None:
-        return np.zeros((len(level), len(parameters.weight)))
-    score = parameters.bias.T[level]
-    if parameters.slope is not None:
-        score = score + _over_signals(logit_confidence, level, parameters.slope)
-    return np.asarray(np.exp(np.minimum(-score, _LARGEST)))
-
-
-def worth(
-    logit_confidence: Float[np.ndarray, "report *signal"],
-    level: Int[np.ndarray, " report"],
-    parameters: Parameters,
-) -> Worth:
-    """Return what each report adds to the states of its question in every sample."""
-    odds = odds_against(logit_confidence, level, parameters)
-    given = parameters.weight.T[level] / (1 + odds)
-    doubt = parameters.null_gain * (given * odds)
-    if not parameters.has_votes:
-        return Worth(given, doubt, None)
-    vote = np.zeros_like(given) if parameters.vote is None else parameters.vote.T[level]
-    if parameters.vote_slope is not None:
-        vote = vote + _over_signals(logit_confidence, level, parameters.vote_slope)
-    return Worth(given, doubt, vote)
-
-
-def _over_signals(
-    logits: Float[np.ndarray, "report *signal"],
-    level: Int[np.ndarray, " report"],
-    slope: Float[np.ndarray, "sample level signal"],
-) -> Float[np.ndarray, "report sample"]:
-    """Return the sum over signals of slope times logit."""
-    by_signal = logits.reshape(-1, slope.shape[2])
-    total = np.zeros((len(level), len(slope)))
-    for number in range(slope.shape[2]):
-        total += by_signal[:, number, None] * slope[:, :, number].T[level]
-    return total
-
-
-def evaluate_samples[Result](
-    reports: Reports, parameters: Parameters, then: Callable[[States], Result]
-) -> Iterator[Result]:
-    """Evaluate questions in every sample, piece by piece, on all cores; yield ``then`` of each piece, in order."""
-    size = max(_PIECE_CELLS // len(parameters.weight), 1)
-
-    def result(block: _Block, first: int) -> Result:
-        return then(_states(block, slice(first, first + size), parameters))
-
-    for block in _blocks(reports, parameters):
-        firsts = range(0, max(len(block.kind), 1), size)
-        if len(firsts) == 1:
-            yield result(block, 0)
-        else:
-            with ThreadPoolExecutor(os.cpu_count()) as threads:
-                yield from threads.map(partial(result, block), firsts)
-
-
-class _Block(NamedTuple):
-    """Some of the questions, with what reports of each distinct kind add to the states."""
-
-    #: The number of the first question.
-    start: int
-    reports: Reports
-    #: The kind of each report.
-    kind: Int[np.ndarray, "problem level"]
-    #: What a report of each kind adds.
-    worth: Worth
-
-
-def _blocks(reports: Reports, parameters: Parameters) -> Iterator[_Block]:
-    """Yield the questions in as few blocks as bounded memory allows."""
-    kinds = _kinds(reports)
-    n, n_levels = kinds.shape
-    n_samples = len(parameters.weight)
-    all_fit = (kinds.max(initial=0) + 1) * n_samples <= _TABLE_CELLS
-    size = max(n if all_fit else _TABLE_CELLS // (n_levels * n_samples), 1)
-    for start in range(0, max(n, 1), size):
-        block = reports.select(slice(start, start + size))
-        _, first, kind = np.unique(kinds[start : start + size], return_index=True, return_inverse=True)
-        question, level = np.unravel_index(first, kind.shape)
-        worths = worth(block.logit_confidence[question, level], level, parameters)
-        for part in worths:
-            if part is not None:
-                part[block.candidate[question, level] < 0] = 0.0
-        yield _Block(start, block, kind, worths)
-
-
-def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
-    """Return a number for each level and signals of a report; all that are not usable share one.
-
-    With few questions hardly any are alike, so each report has its own number, and a service needs no pandas.
-    """
-    usable = reports.candidate >= 0
-    n, n_levels = usable.shape
-    if n <= max(n_levels, 1):
-        return np.arange(usable.size).reshape(n, n_levels)
-    import pandas as pd
-
-    kind = np.where(usable, np.arange(n_levels), n_levels)
-    for column in reports.by_signal:
-        number, values = pd.factorize(np.where(usable, column, 0).ravel())
-        kind = pd.factorize(kind.ravel() * len(values) + number)[0].reshape(n, n_levels)
-    return kind
-
-
-def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
-    candidate, kind, worths = block.reports.candidate[piece], block.kind[piece], block.worth
-    question, (n, n_levels) = np.arange(len(candidate)), candidate.shape
-    named = np.zeros((max(block.reports.n_candidates[piece].max(initial=0), 1) + 1, n), bool)
-    named[candidate, question[:, None]] = True
-    named[-1] = True  # the null, and what is no candidate
-    n_candidates = named.sum(axis=0) - 1
-    share = parameters.prior_strength / (n_candidates[:, None] + 1)
-    concentration = np.repeat(share[None], len(named), axis=0)
-    candidates, null = concentration[:-1], concentration[-1]
-    null += parameters.null_base
-    for level in range(n_levels):  # no report is of candidate -1, and adds 0
-        candidates[candidate[:, level], question] += worths.given[kind[:, level]]
-        null += worths.doubt[kind[:, level]]
-    concentration[~named] = 0.0
-    if parameters.is_additive:
-        support = concentration.copy()
-    else:
-        with np.errstate(divide="ignore"):
-            support = np.log(concentration)
-        if parameters.sharpness is not None:
-            support *= parameters.sharpness
-        if worths.vote is not None:
-            for level in range(n_levels):
-                support[:-1][candidate[:, level], question] += worths.vote[kind[:, level]]
-        if parameters.label is not None:
-            label = np.full(named.shape, -1)
-            label[candidate, question[:, None]] = block.reports.label[piece]  # no report is of the null's row
-            support[:-1] += np.pad(parameters.label, ((0, 0), (0, 1))).T[label[:-1]]  # the last, of index -1, is 0
-        support -= support.max(axis=0)
-        np.exp(support, out=support)
-    support /= support.sum(axis=0)
-    start = block.start + piece.start
-    n_reports = (candidate >= 0).sum(axis=1)
-    return States(slice(start, start + n), n_candidates, n_reports, concentration, support)
-
-
-def supports(reports: Reports, parameters: Parameters) -> Float[np.ndarray, "sample problem state"]:
-    """Return the probability of every state in every sample, the null last: see :class:`States`."""
-    return joined(evaluate_samples(reports, parameters, lambda states: states.support.T))
-
-
-def distribution(
-    reports: Reports, parameters: Parameters, final: Recalibration | None = None
-) -> Float[np.ndarray, "problem state"]:
+def distribution(evaluation: Evaluation, final: Recalibration | None = None) -> Float[np.ndarray, "problem state"]:
     """Return the final probability of every state, the null last; without ``final``, the mean support."""
 
     def of_piece(states: States) -> Float[np.ndarray, "problem state"]:
@@ -282,15 +91,7 @@ def distribution(
         probability = final.of_selected(selection.support, states.n_reports).mean(axis=0)
         return final_distribution(selection.mean_support, selection.candidate, probability)
 
-    return joined(evaluate_samples(reports, parameters, of_piece))
-
-
-def joined(parts: Iterable[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "*sample problem state"]:
-    """Join the questions of several pieces; a piece with fewer states gets more of probability 0, before the null."""
-    pieces = list(parts)
-    most = max(piece.shape[-1] for piece in pieces)
-    wide = [np.insert(piece, [-1] * (most - piece.shape[-1]), 0.0, axis=-1) for piece in pieces]
-    return np.concatenate(wide, axis=-2)
+    return joined(evaluation.each(of_piece))
 
 
 def select(states: States) -> Selection:
@@ -339,7 +140,7 @@ def tails(interval_level: float) -> tuple[float, float]:
 
 
 def predict(
-    reports: Reports, parameters: Parameters, final: Recalibration, interval_level: float
+    evaluation: Evaluation, final: Recalibration, interval_level: float
 ) -> dict[str, Shaped[np.ndarray, " problem"]]:
     """Return the computed columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, and ``candidate``.
 
@@ -364,6 +165,5 @@ def predict(
             "null_probability": final_distribution(selection.mean_support, selection.candidate, mean)[:, -1],
         }
 
-    order = np.argsort(reports.n_candidates, kind="stable")  # a piece has as many states as its largest question
-    parts = list(evaluate_samples(reports.select(order), parameters, of_piece))
-    return {name: np.concatenate([part[name] for part in parts])[np.argsort(order)] for name in parts[0]}
+    parts = list(evaluation.each(of_piece))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -87,7 +87,7 @@ class Preset(Settings):
         Your own NumPyro function of :class:`~bayes_direag.LikelihoodData`; None: the one of this name in
         :mod:`bayes_direag.model.models`. It is not stored with a fit.
     source
-        The text of your own program, as far as Python knows it: stored, and never run.
+        The text of your own program, as far as Python knows it: stored, and never run. None: a preset's program.
     variant
         What counts as evidence under ``paper`` and ``release``, for the paper's ablation.
     plain_reports
@@ -106,6 +106,11 @@ class Preset(Settings):
     eps: float = Field(default=0.005, gt=0, lt=0.5)
     null_target_weight: Literal[1, "balanced"] = 1
     recalibration: RecalibrationSettings = RecalibrationSettings(scale=0.2, out_of_fold=5)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the model is a program of one's own."""
+        return self.source is not None
 
     @property
     def is_weighted(self) -> bool:

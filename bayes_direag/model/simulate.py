@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import distribution
 
@@ -118,7 +118,7 @@ def _golds(
 ) -> list[str]:
     """Draw the state of each question; under the null the right answer is one that no level gave."""
     sample = Parameters(*(None if value is None else np.asarray(value)[None] for value in truth))
-    cumulative = np.cumsum(distribution(Reports.of(observations, preset("paper").eps), sample), axis=1)
+    cumulative = np.cumsum(distribution(Equations(Reports.of(observations, preset("paper").eps), sample)), axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [

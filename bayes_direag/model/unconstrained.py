@@ -49,7 +49,7 @@ def unconstrained(
     def rule(site: dict[str, Any]) -> Reparam | None:
         if site["name"] in noncentered:
             return LocScaleReparam(0)
-        prior = _unwrapped(site["fn"])
+        prior = unwrapped(site["fn"])
         is_bounded = isinstance(prior, dist.TwoSidedTruncatedDistribution)
         if site["is_observed"] or prior.support.is_discrete or is_bounded or _is_real(prior.support):
             return None
@@ -89,7 +89,7 @@ class without_bounds(Messenger):  # type: ignore[misc]  # noqa: N801 - as numpyr
     def process_message(self, message: dict[str, Any]) -> None:
         """Replace a truncated normal by a normal."""
         if message["type"] == "sample" and isinstance(
-            prior := _unwrapped(message["fn"]), dist.TwoSidedTruncatedDistribution
+            prior := unwrapped(message["fn"]), dist.TwoSidedTruncatedDistribution
         ):
             message["fn"] = prior.base_dist.expand(message["fn"].batch_shape)
 
@@ -135,17 +135,22 @@ def parameter_sites(model: Model, data: LikelihoodData) -> dict[str, Site]:
 def _sites(traced: Mapping[str, Any]) -> dict[str, Site]:
     found = {}
     for name, site in traced.items():
-        if site["type"] not in ("sample", "deterministic") or name == "target":
+        if site["type"] not in ("sample", "deterministic") or site.get("is_observed") or name == "target":
             continue
-        plates = sorted(site["cond_indep_stack"], key=lambda frame: frame.dim)
         is_unconstrained, bounds = site["type"] == "sample", (-np.inf, np.inf)
-        if is_unconstrained and isinstance(prior := _unwrapped(site["fn"]), dist.TwoSidedTruncatedDistribution):
+        if is_unconstrained and isinstance(prior := unwrapped(site["fn"]), dist.TwoSidedTruncatedDistribution):
             bounds = float(prior.low), float(prior.high)
         is_natural = not any(name.endswith(suffix) and name.removesuffix(suffix) in traced for suffix in _RAW_SUFFIXES)
-        found[name] = Site(
-            np.shape(site["value"]), tuple(frame.name for frame in plates), is_unconstrained, is_natural, bounds
-        )
+        found[name] = Site(np.shape(site["value"]), _dims(name, site), is_unconstrained, is_natural, bounds)
     return found
+
+
+def _dims(name: str, site: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the axes of a site: those of its plates, and of its own for all others."""
+    shape, n_event = np.shape(site["value"]), site["fn"].event_dim if site["type"] == "sample" else 0
+    plates = {(frame.dim - n_event, frame.size): frame.name for frame in site["cond_indep_stack"]}
+    axes = enumerate(shape)
+    return tuple(plates.get((axis - len(shape), size), f"{name}_dim_{axis}") for axis, size in axes)
 
 
 class Evaluated(NamedTuple):
@@ -153,10 +158,12 @@ class Evaluated(NamedTuple):
 
     #: The natural parameters, and whatever else the program names.
     natural: Unconstrained
-    #: The log prior density of each unconstrained parameter.
+    #: The log prior density of each unconstrained parameter, and each ``numpyro.factor``.
     log_prior: Unconstrained
     #: The log probability of each question's state, without weights.
     log_likelihood: Float[Array, " problem"]
+    #: P of each report's answer, 0 but for its first mention, and of the null, last.
+    probability: Float[Array, "state problem"]
 
 
 def evaluated(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Evaluated:
@@ -164,8 +171,10 @@ def evaluated(model: Model, unconstrained: Unconstrained, data: LikelihoodData) 
     traced = trace(seed(substitute(model, data=unconstrained), 0)).get_trace(data)
     natural = {name: jnp.asarray(traced[name]["value"]) for name, site in _sites(traced).items() if site.is_natural}
     log_prior = {name: traced[name]["fn"].log_prob(value) for name, value in unconstrained.items()}
-    target = traced["target"]
-    return Evaluated(natural, log_prior, target["fn"].log_prob(jnp.asarray(target["value"])))
+    factors = {name: site for name, site in traced.items() if isinstance(site.get("fn"), dist.Unit)}
+    log_prior |= {name: jnp.sum(site["fn"].log_factor) for name, site in factors.items()}
+    state, observed = traced["target"]["fn"], jnp.asarray(traced["target"]["value"])
+    return Evaluated(natural, log_prior, state.log_prob(observed), state.probabilities)
 
 
 def log_joint(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
@@ -177,7 +186,7 @@ def log_joint(model: Model, unconstrained: Unconstrained, data: LikelihoodData) 
 def prior_at_mode(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
     """Return the log prior density with every normal at its mode; other priors, which have no such constant, add 0."""
     traced = trace(seed(substitute(model, data=unconstrained), 0)).get_trace(data)
-    normals = [traced[name]["fn"] for name in unconstrained if isinstance(_unwrapped(traced[name]["fn"]), dist.Normal)]
+    normals = [traced[name]["fn"] for name in unconstrained if isinstance(unwrapped(traced[name]["fn"]), dist.Normal)]
     return sum((jnp.sum(prior.log_prob(prior.mean)) for prior in normals), jnp.zeros(()))
 
 
@@ -189,7 +198,7 @@ def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Unconstrained,
         if site["type"] == "sample" and site["name"] in known:
             return jnp.full(site["fn"].shape(), known[site["name"]])
         value: Array | None = init_to_mean(site)
-        return value
+        return value if value is None else jnp.where(jnp.isfinite(value), value, 0.0)  # a Cauchy prior has no mean
 
     traced = trace(substitute(seed(model, 0), substitute_fn=initial)).get_trace(data)
     unconstrained = {name: site for name, site in _sites(traced).items() if site.is_unconstrained}
@@ -198,7 +207,7 @@ def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Unconstrained,
     }
 
 
-def _unwrapped(prior: Any) -> Any:
+def unwrapped(prior: Any) -> Any:
     """Return a distribution without the axes that plates add."""
     while isinstance(prior, dist.ExpandedDistribution | dist.Independent):
         prior = prior.base_dist

@@ -1,0 +1,119 @@
+"""Programs of one's own after a fit: given again by whoever loads it, and held against the presets' equations."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.inference.container import by_sample, evaluated_draws, sampled_parameters
+from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.equations import Equations, Parameters, Reports
+from bayes_direag.model.forward import Forward
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.models import model_of
+from bayes_direag.model.settings import Preset
+from bayes_direag.model.states import supports
+from bayes_direag.model.unconstrained import UnconstrainedDraws, parameter_sites
+
+#: How many draws are looked at, and how far two statements of one equation may be apart.
+_DRAWS, _SAME = 10, 1e-9
+#: How far a stored loss, and a log-likelihood of four digits, may be from those of the program.
+_SAME_LOSS, _SAME_LIKELIHOOD = 1e-9, 1e-3
+
+
+def program_of(name: str) -> Callable[..., None]:
+    """Return the function that ``FILE.py:FUNCTION`` names; the file is run.
+
+    Raises DirEAGError if there is no such file or function, or the file cannot be run.
+    """
+    file, _, function = name.rpartition(":")
+    path, expected = Path(file).expanduser(), "expected FILE.py:FUNCTION, such as models.py:my_model."
+    if not path.is_file():
+        raise DirEAGError(f"{name}: there is no file {file}; {expected}")
+    module = _run(path)
+    program: object = getattr(module, function, None)
+    if not callable(program):
+        known = ", ".join(key for key, value in vars(module).items() if callable(value) and key[0] != "_")
+        raise DirEAGError(
+            f"{name}: saw no function {function!r} in {file}; expected one of {known or 'its functions'}."
+        )
+    return program
+
+
+def _run(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise DirEAGError(f"{path}: saw another file; expected a Python file, whose name ends in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # so that Python finds the text of its functions
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise DirEAGError(f"{path}: {type(error).__name__}: {error}; expected a file that runs.") from error
+    return module
+
+
+def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) -> None:
+    """Raise DirEAGError unless the program of the preset is that of the container.
+
+    It must have the same sites, and give the recorded loss of a MAP, or the log-likelihoods of the first draw.
+    """
+    model, expected = model_of(preset), f"the function that was fitted, {preset.name}. Give it, or fit again."
+    drawn = by_sample(tree)
+    sites = {name: site.shape for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
+    stored = {name: values.shape[1:] for name, values in drawn.items()}
+    if sites != stored:
+        raise DirEAGError(
+            f"model {preset.name}: saw sites {_shown(sites)}; the fit has {_shown(stored)}; expected {expected}"
+        )
+    if "log_likelihood" in tree.children:
+        recorded = tree["log_likelihood"]["target"].transpose("chain", "draw", ...).to_numpy()[0, 0]
+        first: UnconstrainedDraws = {name: values[None, :1] for name, values in drawn.items()}
+        found = evaluated_draws(model, first, data).log_likelihood[0, 0, : len(recorded)]
+        differ = np.abs(found - recorded) > _SAME_LIKELIHOOD * np.maximum(np.abs(recorded), 1)
+    else:
+        with jax.enable_x64(True):
+            mode = {name: jnp.asarray(values[0]) for name, values in drawn.items()}
+            loss = float(jax.jit(penalised_loss, static_argnums=0)(model, mode, data))
+        recorded_loss = tree["sample_stats"]["loss"].item()
+        differ = np.array(not abs(loss - recorded_loss) <= _SAME_LOSS * max(abs(recorded_loss), 1))
+    if differ.any():
+        raise DirEAGError(
+            f"model {preset.name}: saw another likelihood of the fitted questions than the fit recorded; expected "
+            f"{expected}"
+        )
+
+
+def _shown(sites: dict[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in sorted(sites.items()))
+
+
+def require_equations(
+    tree: xr.DataTree, fitted: Forward, reports: Reports, slots: tuple[int, ...] | None, name: str
+) -> Parameters:
+    """Return the parameters of the presets' equations; raise DirEAGError if the program of a fit is not these.
+
+    Both are evaluated on the fitted questions, in the first draws.
+    """
+    try:
+        parameters = sampled_parameters(tree)
+        few: Parameters = jax.tree.map(lambda values: values[:_DRAWS], parameters)
+        program = replace(fitted, draws={site: values[:_DRAWS] for site, values in fitted.draws.items()})
+        apart = float(np.abs(supports(Equations(reports, few.of_slots(slots))) - supports(program)).max())
+    except (KeyError, ValueError, IndexError):  # without a weight for each level, or with parameters of other shapes
+        apart = np.inf
+    if not apart <= _SAME:
+        raise DirEAGError(
+            f"model {name}: it is another than the equations of the presets, which export, explain and policy know "
+            "alone; expected bayes, paper, release or a model that has their sites and no further term. What runs the "
+            "program works: predict, evaluate, compare, diagnose, report."
+        )
+    return parameters

@@ -1,0 +1,104 @@
+"""The forward evaluation: the program itself, with draws in the place of its sites, says how probable every state is.
+
+So what predicts is what was fitted, with every term of a program, whoever wrote it. No question sees another, and
+questions without reports fill a piece up to one of a few sizes, for which the program is compiled.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from numpyro.handlers import seed, substitute, trace
+
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.states import States, in_threads
+from bayes_direag.model.unconstrained import Model
+
+#: Most numbers in one array of a piece, and the sizes of pieces: powers of this.
+_PIECE_CELLS, _SIZES = 1 << 21, 8
+#: How many draws are evaluated at once.
+_DRAWS = 16
+
+#: NumPyro's stack of handlers is one for all threads, so only one of them may trace a program.
+_tracing = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """Questions that a program evaluates: see :class:`~bayes_direag.model.states.Evaluation`.
+
+    Attributes
+    ----------
+    model
+        The program, reparametrised.
+    draws
+        Values of its unconstrained sites, each with a leading axis of draws, in double precision.
+    data
+        The questions; their states are not looked at.
+    """
+
+    model: Model
+    draws: Mapping[str, Float[Array | np.ndarray, "sample ..."]]
+    data: LikelihoodData
+
+    @property
+    def n_draws(self) -> int:
+        """The number of draws."""
+        return len(next(iter(self.draws.values())))
+
+    def each[Result](self, then: Callable[[States], Result]) -> Iterator[Result]:
+        """Evaluate the questions in every draw, piece by piece; yield ``then`` of each piece, in order."""
+        n_reports, n = self.data.candidate.shape
+        most = max(_PIECE_CELLS // (self.n_draws * (n_reports + 1)), 1)
+        size = next(power for power in (_SIZES**k for k in range(99)) if power >= n or power * _SIZES > most)
+
+        def result(first: int) -> Result:
+            return then(self._states(slice(first, min(first + size, n)), size))
+
+        with _tracing:
+            first = result(0)
+        yield first
+        if size < n:
+            yield from in_threads(result, range(size, n, size))
+
+    def _states(self, piece: slice, size: int) -> States:
+        data = self.data.unlabelled.select(piece)
+        with jax.enable_x64(True):
+            found = _probabilities(self.model, self.draws, data.padded(size))
+        candidate, n = np.asarray(data.candidate), piece.stop - piece.start
+        support = by_candidate(np.asarray(found)[:, :n], candidate, np.asarray(data.first))
+        return States(piece, np.asarray(data.n_candidates), (candidate >= 0).sum(axis=0), support)
+
+
+@partial(jax.jit, static_argnames="model")
+def _probabilities(
+    model: Model, draws: Mapping[str, Float[Array, "sample ..."]], data: LikelihoodData
+) -> Float[Array, "state problem sample"]:
+    def of_draw(draw: Mapping[str, Float[Array, "..."]]) -> Float[Array, "state problem"]:
+        state = trace(seed(substitute(model, data=draw), 0)).get_trace(data)["target"]["fn"]
+        probability: Float[Array, "state problem"] = state.probabilities
+        return probability
+
+    return jnp.moveaxis(jax.lax.map(of_draw, draws, batch_size=_DRAWS), 0, -1)
+
+
+def by_candidate(
+    probability: Float[np.ndarray, "state problem *sample"],
+    candidate: Int[np.ndarray, "report problem"],
+    first: Bool[np.ndarray, "report problem"],
+) -> Float[np.ndarray, "candidate problem *sample"]:
+    """Move P from the first report that names each candidate to the candidate's own row; the null stays the last.
+
+    There are as many rows as candidates of any question, at least one.
+    """
+    n_rows = max(candidate.max(initial=-1) + 1, 1) + 1
+    moved = np.zeros((n_rows, *probability.shape[1:]))
+    report, problem = np.nonzero(first)
+    moved[candidate[report, problem], problem] = probability[report, problem]
+    moved[-1] = probability[-1]
+    return moved
