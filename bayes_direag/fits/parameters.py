@@ -25,15 +25,18 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     ``share`` of each level in the weight of all, and parameters on their natural scale, but for those of
     :data:`SCALED_TOGETHER`: ``prior_strength_relative`` and ``null_base_relative``, in units of the total weight, stand
     for these. Then the coefficients of a logistic final calibration, as ``recalibration_NAME``. The share of a single
-    level is left out. In variant ``level`` see the notes of :func:`parameter_table`.
+    level is left out; without weights of levels there is no common scale. In variant ``level`` see the notes of
+    :func:`parameter_table`.
     """
     natural = tree["posterior"].to_dataset()
-    total = natural["weight"].sum("level")
-    found = {"share": natural["share"]} if natural.sizes["level"] > 1 else {}
-    names = [str(name) for name in natural if name not in (*SCALED_TOGETHER, "share")]
+    found = {"share": natural["share"]} if "share" in natural and natural.sizes["level"] > 1 else {}
+    scaled = SCALED_TOGETHER if "share" in natural else ()
+    names = [str(name) for name in natural if name not in (*scaled, "share")]
     found |= {name: natural[name] for name in sorted(names, key=_rank)}
-    units = {"prior_strength": xr.ones_like(total)} | {str(name): values for name, values in natural.items()}
-    found |= {f"{name}_relative": units[name] / total for name in SCALED_TOGETHER[1:] if name in units}
+    if scaled:
+        total = natural["weight"].sum("level")
+        units = {"prior_strength": xr.ones_like(total)} | {str(name): values for name, values in natural.items()}
+        found |= {f"{name}_relative": units[name] / total for name in scaled[1:] if name in units}
     final = tree["recalibration"].to_dataset()
     if final.attrs["method"] != "none":
         found |= {f"recalibration_{name}": final[name] for name in IDENTITY if name in final and _moves(final[name])}
@@ -78,8 +81,8 @@ def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.
         return _tidy(tree["unconstrained_posterior"].to_dataset())
     natural = tree["posterior"].to_dataset()
     if scale == "relative":
-        total = natural["weight"].sum("level")
-        return _tidy({name: natural[name] / total for name in SCALED_TOGETHER if name in natural})
+        total = natural["weight"].sum("level") if "share" in natural else None
+        return _tidy({name: natural[name] / total for name in SCALED_TOGETHER if name in natural and total is not None})
     named = [name for name in ("share", *Parameters._fields) if name in natural]
     others = [str(name) for name in natural if name not in named]
     final = tree["recalibration"].to_dataset()
@@ -110,7 +113,8 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     shares = {"mode": 0.5} if len(natural) == 1 else {"median": 0.5, "low": 0.05, "high": 0.95}
     ends = np.quantile(natural, [*shares.values()], axis=0)  # NaN if any draw is
     table = pd.DataFrame(ends.T, natural.columns, [*shares])
-    table["relative"] = parameter_draws(tree, "relative").median(skipna=False)
+    if "share" in tree["posterior"]:
+        table["relative"] = parameter_draws(tree, "relative").median(skipna=False)
     return table.reset_index()
 
 

@@ -30,6 +30,7 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
     """Raise DirEAGError unless a program of one's own can be fitted to these data, searched, sampled and stored."""
     if preset.program is None:
         return
+    data = data.select(np.flatnonzero(data.weight))
     sites = _traced(preset, data)
     for name, site in sites.items():
         _check_site(preset, name, site)
@@ -55,7 +56,7 @@ def _traced(preset: Preset, data: LikelihoodData) -> Mapping[str, Any]:
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _file(program)]
         line = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-        text = str(error).partition("\n")[0]
+        text = str(error).partition("\n")[0] or "a prior that cannot be drawn from, such as an improper one"
         raise DirEAGError(
             f"model {preset.name}{line}: {type(error).__name__}: {text}; expected a NumPyro function of LikelihoodData "
             "that runs."
@@ -115,7 +116,7 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
         return
     found = evaluated(model, start, data)
     wrong = [name for name, value in found.log_prior.items() if not np.isfinite(value).all()]
-    unlikely = np.flatnonzero(~np.isfinite(found.log_likelihood) & (np.asarray(data.weight) > 0))
+    unlikely = np.flatnonzero(~np.isfinite(found.log_likelihood))
     where = f"prior of {wrong[0]!r}" if wrong else f"probability of the state of {len(unlikely)} questions"
     _refuse(
         preset,

@@ -23,9 +23,8 @@ from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map
-from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model import presets
-from bayes_direag.model.selection import supports
+from bayes_direag.model.states import supports
 from tests.analysis.made import Said, made_evaluation, random_said
 from tests.made_fits import made_fit, natural, replaced
 
@@ -89,7 +88,7 @@ class TestOutOfSample:
         final = {name: draws.to_numpy().reshape(-1) for name, draws in nuts.tree["recalibration"].to_dataset().items()}
         for row in (0, 17, 41):
             question, chosen = nuts.fitted.select(np.array([row])), int(nuts.left_out["candidate"][row])
-            support = supports(nuts.reports(question), sampled_parameters(nuts.tree))[:, 0, chosen]
+            support = supports(nuts.evaluation(question))[:, 0, chosen]
             probability = expit(final["intercept"] + final["slope"] * logit(support))
             density = nuts.tree["log_likelihood"]["target"].to_numpy()[..., row].ravel()
             log_weight, _ = array_stats.psislw(density, r_eff=1.0)

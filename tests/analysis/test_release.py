@@ -14,7 +14,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.selection import distribution
 
@@ -116,7 +116,9 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
         fitting, mine = observations, test
         if test is None:
             fitting, mine = (observations.select(kept) for kept in (fold != int(config.fold), fold == int(config.fold)))
-        learned, support = (distribution(Reports.of(one, release.eps), parameters) for one in (fitting, mine))
+        learned, support = (
+            distribution(Equations(Reports.of(one, release.eps), parameters)) for one in (fitting, mine)
+        )
         best = learned[None, :, :-1].argmax(axis=2)
         outcomes = Outcomes.of_selected(learned[None], fitting.right_state, np.ones(best.shape), best)
         (final,) = recalibrate(outcomes, release.recalibration)

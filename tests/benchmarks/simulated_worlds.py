@@ -31,9 +31,8 @@ from arviz_stats.base import array_stats
 from numpyro.infer import Predictive
 
 from bayes_direag import Fit, LikelihoodData, Observations, bayes, fit_nuts, simulate_observations
-from bayes_direag.inference.container import sampled_parameters
-from bayes_direag.model.equations import Parameters
-from bayes_direag.model.selection import Recalibration, distribution, evaluate_samples, select
+from bayes_direag.model.equations import Equations, Parameters
+from bayes_direag.model.selection import Recalibration, distribution, select
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import evaluated, parameter_sites
 
@@ -75,14 +74,14 @@ def compared(
     for seed, truth in enumerate(worlds):
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
         fit = fit_nuts(replace(asked, correct=correct), sampling=sampling, seed=seed)
-        reports, parameters = fit.reports(fit.aligned(fresh)), sampled_parameters(fit.tree)
-        selections = list(evaluate_samples(reports, parameters, select))
+        asked = fit.aligned(fresh)
+        selections = list(fit.evaluation(asked).each(select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
         dims = {name: site.dims for name, site in parameter_sites(bayes, fit.likelihood_data).items()}
         known = Parameters.of_sites(natural, dims, len(fit.fitted.signal_names))
-        right = distribution(reports, known)[np.arange(len(fresh)), selected]
+        right = distribution(Equations(fit.reports(asked), known))[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
         finals = (Recalibration.identity((1, len(support)), fit.preset.recalibration.eps), fit.recalibration)
         rows = {final.method: _covered(final.of_selected(support), right) for final in finals}

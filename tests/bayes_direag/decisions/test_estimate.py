@@ -12,11 +12,11 @@ from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fits_by
-from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model import presets
-from bayes_direag.model.selection import Recalibration, supports
+from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import FitSettings
 from bayes_direag.model.simulate import simulate_observations
+from bayes_direag.model.states import supports
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,8 @@ def constant(fit: Fit, new: Observations, probability: float, *sizes: tuple[int,
     """Estimate from answers that all have one probability."""
     intercept = np.full((1, 1), np.clip(logit(probability), -1000, 1000))
     final = Recalibration("platt", {"intercept": intercept, "slope": np.zeros((1, 1))}, 1e-6)
-    parameters = sampled_parameters(fit.tree)
-    rng = np.random.default_rng(0)
-    return Estimate.of(fit.reports(fit.aligned(new)), parameters, final, *sizes, interval_level=0.9, rng=rng)
+    rng, asked = np.random.default_rng(0), fit.evaluation(fit.aligned(new))
+    return Estimate.of(asked, final, *sizes, interval_level=0.9, rng=rng)
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.72, 1.0])
@@ -68,7 +67,7 @@ def test_unequal_probabilities_say_more(fit, new):
 def test_a_posterior_gives_means_by_draw_with_noise(nuts, questions):
     new = questions.select(slice(400, 480))
     found, aligned = nuts.estimate(new, interval_level=0.8), nuts.aligned(new)
-    support = supports(nuts.reports(aligned), sampled_parameters(nuts.tree))
+    support = supports(nuts.evaluation(aligned))
     selected = support[..., :-1].mean(axis=0).argmax(axis=1)
     p = nuts.recalibration.of_selected(np.take_along_axis(support, selected[None, :, None], axis=2)[..., 0])
     rng, accuracy, benefit = np.random.default_rng(1), [], []

@@ -1,6 +1,7 @@
 """A NumPyro function of one's own goes where a preset's name goes."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import arviz_base
@@ -10,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
-from numpyro.infer import MCMC, NUTS, log_likelihood
+from numpyro.infer import MCMC, NUTS, Predictive, log_likelihood
 from scipy.special import logsumexp
 
 from analysis import compare, evaluate
@@ -19,10 +21,12 @@ from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
+from bayes_direag.model.forward import Forward
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
-from bayes_direag.model.unconstrained import unconstrained
+from bayes_direag.model.states import supports
+from bayes_direag.model.unconstrained import parameter_sites, unconstrained
 
 
 @unconstrained(noncentered=("slope_base",))  # where it is centred, the density has its mode at a spread of 0
@@ -45,18 +49,127 @@ def fit(simulated: Observations) -> Fit:
     return fit_map(simulated.select(slice(0, 100)), preset=two_slopes)
 
 
-def test_it_is_recorded_by_name_and_text(fit: Fit, simulated: Observations, tmp_path) -> None:
+def test_file_of_an_own_model_predicts_once_the_function_is_given(fit: Fit, simulated: Observations, tmp_path) -> None:
     assert fit.tree["posterior"]["slope"].std() > 0
     np.testing.assert_allclose(fit.tree["posterior"]["share"].sum("level"), 1.0)
     assert float(fit.tree["sample_stats"]["projected_gradient"].item()) < 1e-6
     fit.save(tmp_path / "own.nc")
-    loaded = Fit.load(tmp_path / "own.nc")
+    loaded = Fit.load(tmp_path / "own.nc", preset=two_slopes)
     np.testing.assert_array_equal(loaded.predict(simulated)["probability"], fit.predict(simulated)["probability"])
-    record = json.loads(loaded.tree.attrs["preset"])
+    bare = Fit.load(tmp_path / "own.nc")
+    record = json.loads(bare.tree.attrs["preset"])
     assert record["name"] == "two_slopes"
     assert "def two_slopes" in record["source"]
-    with pytest.raises(DirEAGError, match="a model of its own, 'two_slopes'"):
-        model_of(loaded.preset)
+    assert "spread" in bare.parameters()["parameter"].tolist()
+    with pytest.raises(DirEAGError, match=r"own, two_slopes, whose function .*Fit.load\(FILE, preset=two_slopes\)"):
+        bare.predict(simulated)
+    with pytest.raises(DirEAGError, match=r"saw sites .*rate.*; the fit has .*slope.*; expected the function that was"):
+        Fit.load(tmp_path / "own.nc", preset=odds)
+
+
+def test_file_is_not_given_another_function_of_the_same_sites(fit: Fit, tmp_path) -> None:
+    @unconstrained(noncentered=("slope_base",))
+    def doubled(data: LikelihoodData) -> None:
+        two_slopes.__wrapped__(replace(data, logit=2 * data.logit))
+
+    fit.save(tmp_path / "own.nc")
+    with pytest.raises(DirEAGError, match="model doubled: saw another likelihood of the fitted questions"):
+        Fit.load(tmp_path / "own.nc", preset=doubled)
+
+
+def odds(data: LikelihoodData) -> None:
+    """Multiply the odds that reports give, as stated, without a site of a preset."""
+    rate, numbers = numpyro.sample("rate", dist.Normal(0.3, 0.2)), data.usable * data.logit
+    draw_states(data, rate * sums_by_answer(numbers, data.candidate), jnp.zeros(len(data.weight)))
+
+
+def stated(data: LikelihoodData) -> None:
+    """Take confidences as stated: a weight, and no slope."""
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(1.0, 0.5))
+    belief, doubt = belief_and_doubt(data.logit, data)
+    answers = 1 / data.n_states[None] + sums_by_answer(data.by_report(weight) * belief, data.candidate)
+    draw_states(data, jnp.log(answers), jnp.log(1 / data.n_states + data.of_columns(weight) @ doubt))
+
+
+def squared(data: LikelihoodData) -> None:
+    """Square the evidence, with all names as those of the presets."""
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(1.0, 0.5))
+    bias, slope = numpyro.sample("bias", dist.Normal(0, 1)), numpyro.sample("slope", dist.LogNormal(0.0, 0.5))
+    belief, doubt = belief_and_doubt(bias + slope * data.logit, data)
+    answers = 1 / data.n_states[None] + sums_by_answer(data.by_report(weight) * belief, data.candidate)
+    null = 1 / data.n_states + data.of_columns(weight) @ doubt
+    draw_states(data, 2 * jnp.log(answers), 2 * jnp.log(null))
+
+
+def doubtful(data: LikelihoodData) -> None:
+    """Add a term for the null to a model that is otherwise a preset's."""
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(1.0, 0.5))
+    lonely = numpyro.sample("lonely", dist.Normal(1, 0.5))
+    answers = 1 / data.n_states[None] + sums_by_answer(data.by_report(weight) * data.usable, data.candidate)
+    draw_states(data, jnp.log(answers), -jnp.log(data.n_states) + lonely * (data.usable.sum(axis=0) < 5))
+
+
+@pytest.mark.parametrize("program", [odds, stated, squared, doubtful])
+def test_forward_is_the_likelihood_of_the_program(program: Callable[..., None], simulated: Observations) -> None:
+    """Every term counts, whatever its name: the probability of each state is what numpyro says of that state."""
+    data = LikelihoodData.of(simulated.select(slice(0, 60)), preset=program)
+    model = model_of(preset(program))
+    drawn = Predictive(model, num_samples=3)(jax.random.key(2), data.unlabelled)
+    sites = [name for name, site in parameter_sites(model, data).items() if site.is_unconstrained]
+    draws = {name: np.asarray(drawn[name], float) for name in sites}
+    found = supports(Forward(model, draws, data))
+    np.testing.assert_allclose(found.sum(axis=2), 1.0)
+    expected = log_likelihood(model, draws, data)["target"]
+    of_target = found[:, np.arange(len(data.weight)), data.target]
+    merged = np.asarray(data.merged != data.candidate).any(axis=0)  # several right answers are one state
+    assert not merged.any()
+    np.testing.assert_allclose(of_target, np.exp(expected), rtol=1e-6)
+
+
+def test_export_refuses_what_the_presets_equations_do_not_say(simulated: Observations) -> None:
+    """A model that has their sites and no further term is exported; one that says more is refused, in one line."""
+    some = simulated.select(slice(0, 30))
+    draws = {"weight_base": np.zeros((2, 30, 5)), "bias": np.zeros((2, 30)), "slope_base": np.zeros((2, 30))}
+    own = Fit.from_draws(draws, some, preset=squared)
+    for refused in (lambda: own.predictor, lambda: own.asking):
+        with pytest.raises(DirEAGError, match="model squared: it is another than the equations of the presets"):
+            refused()
+    plain = Fit.from_draws({"weight_base": np.zeros((2, 30, 5))}, some, preset=stated)
+    with pytest.raises(DirEAGError, match="model stated: it is another"):
+        _ = plain.predictor
+
+
+def test_export_takes_a_model_that_is_a_preset_s_with_other_priors(simulated: Observations) -> None:
+    def even(data: LikelihoodData) -> None:
+        null_base = numpyro.sample("null_base", dist.HalfNormal(1.0))
+        with data.levels():
+            weight = numpyro.sample("weight", dist.Normal(1.0, 0.1))
+        answers = 1 / data.n_states[None] + sums_by_answer(data.by_report(weight) * data.usable, data.candidate)
+        draw_states(data, jnp.log(answers), jnp.log(1 / data.n_states + null_base))
+
+    some, rng = simulated.select(slice(0, 30)), np.random.default_rng(0)
+    draws = {"null_base_base": rng.normal(size=(2, 30)), "weight": rng.normal(1, 0.1, (2, 30, 5))}
+    own = Fit.from_draws(draws, some, preset=even)
+    question = some.questions[0]
+    reports = [report.model_dump(exclude_none=True) for report in question.observations]
+    found = own.predictor.predict(reports)["probability"]
+    assert found == pytest.approx(own.predict(some)["probability"][0], rel=1e-12)
+
+
+def test_file_of_a_weight_that_may_be_negative_is_read(simulated: Observations, tmp_path) -> None:
+    def signed(data: LikelihoodData) -> None:
+        with data.levels():
+            weight = numpyro.sample("weight", dist.Normal(0, 1))
+        draw_states(data, sums_by_answer(data.by_report(weight) * data.usable, data.candidate), 0 * data.n_states)
+
+    some = simulated.select(slice(0, 30))
+    own = Fit.from_draws({"weight": np.full((2, 30, 5), -0.3)}, some, preset=signed)
+    own.save(tmp_path / "own.nc")
+    again = Fit.load(tmp_path / "own.nc", preset=signed)
+    pd.testing.assert_frame_equal(again.predict(some), own.predict(some))
 
 
 def test_it_is_cross_fitted_and_its_data_are_a_pytree(simulated: Observations) -> None:
@@ -107,18 +220,9 @@ def test_ones_own_run_with_unequal_weights_goes_to_arviz(simulated: Observations
     np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
     own, theirs = (arviz_stats.loo(one, var_name="target", pointwise=True) for one in (fit.tree, tree))
     assert own.elpd == pytest.approx(theirs.elpd)
-    density = tree["log_likelihood"]["target"].stack(sample=("chain", "draw"))
+    density = tree["log_likelihood"]["target"].stack(sample=("chain", "draw"))  # noqa: PD013 - of xarray
     counts = fit.likelihood_data.weight[:, None] * density
     effective = arviz_stats.ess(fit.tree["unconstrained_posterior"].to_dataset(), method="mean")
     reff = np.mean(np.concatenate([np.ravel(values) for values in effective.values()])) / density.sizes["sample"]
     weight, _ = smoothed_weights(counts.to_numpy(), float(reff))
     np.testing.assert_allclose(fit.left_out["elpd"], logsumexp(density.to_numpy() + weight, axis=1), rtol=1e-10)
-
-
-def test_a_model_without_weights_is_refused(simulated: Observations) -> None:
-    def nothing(data: LikelihoodData) -> None:
-        bias = numpyro.sample("bias", dist.Normal(0, 1))
-        draw_states(data, jnp.zeros(data.candidate.shape) + bias, jnp.zeros(len(data.weight)))
-
-    with pytest.raises((DirEAGError, KeyError), match="weight"):
-        fit_map(simulated, preset=nothing)

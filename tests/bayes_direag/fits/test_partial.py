@@ -11,6 +11,7 @@ from scipy import optimize, stats
 from bayes_direag import PRESETS, Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import FewReportsWarning
 from bayes_direag.fits.containers import N_COPIES, thinned
+from bayes_direag.fits.few_reports import enough_reports
 from bayes_direag.fits.fitting import fits_by
 from bayes_direag.inference.container import evaluated_draws
 from bayes_direag.inference.map import penalised_loss
@@ -151,9 +152,9 @@ def test_all_copies_of_a_question_count_as_one_and_are_left_out_together(questio
 class TestOrdinaryFits:
     def test_how_much_fewer_reports_do(self, whole: Observations, ordinary: Fit) -> None:
         """By a plain loop over every part of the reports; random ones are within sampling error of that."""
-        parameters, final = ordinary.predictor.parameters, ordinary.recalibration
-        found = EnoughReports.of(ordinary.reports(whole), parameters, final).too_high
-        every, expected = distribution(ordinary.reports(whole), parameters, final), []
+        asked, final = ordinary.evaluation(whole), ordinary.recalibration
+        found = enough_reports(asked, final).excess
+        every, expected = distribution(asked, final), []
         for left in range(1, 5):
             moved = []
             for kept in combinations(range(5), left):

@@ -38,7 +38,7 @@ def test_a_label_not_met_before_has_no_prior(votes: Fit) -> None:
     other = [{"problem_id": "a", "observations": [{"level": 0, "level_name": "good", "answer": "unsure"}]}]
     new = votes.aligned(Observations.from_records(other, "text"))
     expected = brute_force.support(brute_force.scores([(0, "unsure", float("nan"))], values, votes.preset.eps))
-    (found,) = distribution(votes.reports(new), votes.predictor.parameters)
+    (found,) = distribution(votes.evaluation(new))
     assert found.tolist() == pytest.approx([expected["unsure"], expected[brute_force.NULL]])
 
 

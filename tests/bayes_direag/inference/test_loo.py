@@ -12,8 +12,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
-from bayes_direag.model import selection
-from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model import equations
+from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.selection import Recalibration
 from tests.bayes_direag import brute_force, one_level
 from tests.bayes_direag.data import questions
@@ -108,7 +108,7 @@ def left_out(
 ) -> LeaveOneOut:
     dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
     posterior = xr.Dataset({name: (dims[name], value) for name, value in unconstrained.items()})
-    return leave_one_out(posterior, log_likelihood, parameters, Reports.of(observations, 0.01))
+    return leave_one_out(posterior, log_likelihood, Equations(Reports.of(observations, 0.01), parameters))
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_the_table_of_questions(found, observations, monkeypatch: pytest.MonkeyP
 def test_it_does_not_depend_on_the_pieces(
     found, observations, unconstrained, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
+    monkeypatch.setattr(equations, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
     again = left_out(observations, unconstrained, log_likelihood, parameters)
     for before, after in zip(found, again, strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-12)

@@ -9,11 +9,11 @@ import pytest
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.container import prior_draws
-from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import bayes
 from bayes_direag.model.presets import preset
-from bayes_direag.model.selection import supports
+from bayes_direag.model.states import supports
 from tests.bayes_direag.data.questions import question
 
 N_DRAWS = 6000
@@ -39,7 +39,7 @@ def support() -> dict[str, np.ndarray]:
     drawn = prior_draws(bayes, data, n_draws=N_DRAWS, key=jax.random.key(0))
     dims = {"weight": ("level",), "vote": ("level",)} | dict.fromkeys(("bias", "slope"), ())
     parameters = Parameters.of_sites({name: drawn[name] for name in Parameters._fields if name in drawn}, dims, 1)
-    found = supports(Reports.of(asked, preset("bayes").eps), parameters)
+    found = supports(Equations(Reports.of(asked, preset("bayes").eps), parameters))
     return dict(zip(CASES, np.moveaxis(found, 1, 0), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The forward evaluation: by the equations, in plain Python; what it must not depend on; and its limits."""
+"""The presets' equations in NumPy: by the equations in plain Python; what it must not depend on; and its limits."""
 
 from itertools import combinations
 
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from bayes_direag.data.arrays import ranks
-from bayes_direag.model import selection
-from bayes_direag.model.equations import Parameters, Reports, clipped_logit
-from bayes_direag.model.selection import Recalibration, evaluate_samples, predict, select, supports
+from bayes_direag.model import equations, states
+from bayes_direag.model.equations import Equations, Parameters, Reports, clipped_logit
+from bayes_direag.model.selection import Recalibration, predict, select
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, natural_parameters, reports
 
@@ -27,6 +27,10 @@ FAMILY = [
 
 def without(values: Parameters, *names: str) -> Parameters:
     return values._replace(**dict.fromkeys(names))
+
+
+def supports(given_reports: Reports, values: Parameters) -> np.ndarray:
+    return states.supports(Equations(given_reports, values))
 
 
 def support(given_reports: Reports, values: Parameters) -> np.ndarray:
@@ -134,12 +138,10 @@ def some_reports(n: int, n_levels: int = 4, *, all_differ: bool = False) -> Repo
 
 
 @pytest.mark.parametrize("pieces", [9, 50, 1])
-@pytest.mark.parametrize("tables", [1, 72])
-def test_pieces_and_tables_of_any_size_give_the_same(pieces, tables, monkeypatch):
+def test_pieces_of_any_size_give_the_same(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given_reports, parameters = some_reports(80), spread_parameters(5)
     expected = supports(given_reports, parameters)
-    monkeypatch.setattr(selection, "_PIECE_CELLS", pieces)
-    monkeypatch.setattr(selection, "_TABLE_CELLS", tables)
+    monkeypatch.setattr(equations, "_PIECE_CELLS", pieces)
     np.testing.assert_allclose(supports(given_reports, parameters), expected, rtol=1e-13)
 
 
@@ -183,7 +185,8 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         slope=np.full((3, 1), 0.7),
         null_gain=np.array(0.6),
     )
-    (found,) = evaluate_samples(REPORTS, jax.tree.map(lambda value: np.stack([value, value]), own), select)
+    twice = jax.tree.map(lambda value: np.stack([value, value]), own)
+    (found,) = Equations(REPORTS, twice).each(select)
     plain = as_dict(own)
     for question in range(4):
         expected = brute_force.support(brute_force.concentrations(said(REPORTS, question), plain, EPS))
@@ -233,7 +236,7 @@ def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: P
         "support": selected.mean(axis=0),
         "null_probability": np.array(null),
     }
-    columns = predict(given_reports, parameters, final, 0.8)
+    columns = predict(Equations(given_reports, parameters), final, 0.8)
     assert list(columns) == list(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(columns[name], values, rtol=1e-12, atol=1e-13, err_msg=name)
@@ -272,7 +275,7 @@ def test_parameters_are_read_by_the_names_of_their_axes() -> None:
 
 
 def test_a_map_has_no_intervals() -> None:
-    columns = predict(some_reports(10), spread_parameters(1), recalibration(1), 0.8)
+    columns = predict(Equations(some_reports(10), spread_parameters(1)), recalibration(1), 0.8)
     assert set(columns) == {"candidate", "probability", "support", "null_probability"}
 
 
@@ -298,4 +301,6 @@ def test_string_order_decides_within_a_sample_too() -> None:
 
 def test_without_questions_every_column_is_empty() -> None:
     nothing = some_reports(5).select(np.arange(0))
-    assert all(len(values) == 0 for values in predict(nothing, spread_parameters(5), recalibration(5), 0.8).values())
+    assert all(
+        len(values) == 0 for values in predict(Equations(nothing, spread_parameters(5)), recalibration(5), 0.8).values()
+    )
