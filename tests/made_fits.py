@@ -76,11 +76,15 @@ def made_fit(
     gradient: float = 1e-9,
     starts: tuple[int, int] = (1, 1),
 ) -> Fit:
-    """Return a MAP of these parameters, as if found with that gradient, and that many starts and optima."""
+    """Return a MAP of ``paper`` with these parameters, as if found with that gradient and that many starts and optima."""
     settings = presets.preset(preset, variant)
     found = Optimum(
-        unconstrained={},
+        unconstrained={
+            name if name == "bias" else f"{name}_base": _softplus_inverse(value, is_real=name == "bias")
+            for name, value in given.items()
+        },
         natural={name: np.asarray(value, float)[None] for name, value in given.items()},
+        probability=np.zeros((1, 0, 0)),
         loss=np.array([0.5]),
         gradient=np.array([gradient]),
         curvature=np.zeros((1, 0, 0)),
@@ -94,6 +98,11 @@ def made_fit(
     coefficients = {"intercept": np.full((1, 1), intercept), "slope": np.full((1, 1), slope)}
     tree["recalibration"] = xr.DataTree(Recalibration(final.method, coefficients, final.eps).to_dataset())
     return Fit(tree)
+
+
+def _softplus_inverse(value: float | list[float], *, is_real: bool) -> np.ndarray:
+    natural = np.asarray(value, float)[None]
+    return natural if is_real else np.log(np.expm1(natural))
 
 
 def replaced(fit: Fit, group: str, values: Mapping[str, np.ndarray] | None = None, **attributes: str) -> Fit:

@@ -24,7 +24,7 @@ def assert_every_door_says_the_same(fit: Fit, new: Observations, folder: Path) -
     predict_file(fit, folder / "all.parquet", folder / "streamed.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "streamed.parquet"), expected, check_dtype=False)
     fit.save(folder / "fit.nc")
-    loaded = Fit.load(folder / "fit.nc")
+    loaded = Fit.load(folder / "fit.nc", preset=fit.program)
     assert (loaded.level_names, loaded.method, loaded.partial) == (fit.level_names, fit.method, fit.partial)
     pd.testing.assert_frame_equal(loaded.predict(new), expected, check_exact=True)
     pd.testing.assert_frame_equal(loaded.predict(loaded.fitted), fit.predict(fit.fitted), check_exact=True)

@@ -11,23 +11,23 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationMethod
 from bayes_direag.predictor import Predictor
-from tests.made_fits import made_fit
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def exported(simulated: Observations, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    given = {"weight": [0.5, 1, 1.5, 2, 2.5], "vote": [0.1, 0, -0.1, 0, 0.2]}
-    shared = {"null_base": 0.5, "sharpness": 1.2, "prior_strength": 1.0}
+def exported(point: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    of_levels = {"weight": [[0.5, 1, 1.5, 2, 2.5]], "vote": [[0.1, 0, -0.1, 0, 0.2]]}
+    shared = {"null_base": [0.5], "sharpness": [1.2], "prior_strength": [1.0], "null_gain": [1.0]}
     path = tmp_path_factory.mktemp("exported") / "predictor.json"
-    made_fit(simulated[:60], given | shared, preset="bayes").export(path)
+    parameters = Parameters(**{name: np.array(value) for name, value in (of_levels | shared).items()})
+    replace(point.predictor, parameters=parameters).save(path)
     return path
 
 

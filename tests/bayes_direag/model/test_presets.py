@@ -39,7 +39,7 @@ def test_a_name_a_preset_and_a_function_are_presets() -> None:
 def test_a_model_of_ones_own_is_recorded_by_name_and_text_alone() -> None:
     stored = Preset.model_validate_json(preset(own_model).model_dump_json())
     assert (stored.name, stored.source) == ("own_model", preset(own_model).source)
-    with pytest.raises(DirEAGError, match="a model of its own, 'own_model', and a file does not hold the function"):
+    with pytest.raises(DirEAGError, match="a model of its own, own_model, whose function a file does not hold"):
         model_of(stored)
 
 
