@@ -23,12 +23,10 @@ from analysis.methods.direag import after_calibration
 from analysis.parameters import INTERVAL_LEVEL, compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
-from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.streaming import named
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
@@ -73,14 +71,11 @@ class Comparison(Result):
         :func:`~analysis.parameters.compared_parameters`.
     record : dict
         All of it as JSON can hold it.
-    columns : Columns or None
-        How the questions were read: in tables that are written they are in a column that is called as there.
     """
 
     described: dict[str, str]
     tables: dict[str, pd.DataFrame]
     record: dict[str, object]
-    columns: Columns | None = None
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.described)}; tables {', '.join(self.tables)})"
@@ -111,7 +106,7 @@ class Comparison(Result):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the verdict, what is compared, and the tables."""
-        reference, question = next(iter(self.described)), (self.columns or Columns()).question
+        reference = next(iter(self.described))
         tables, parts = self.tables, []
         if "loo" in tables:
             parts.append(_loo_table(tables["loo"]))
@@ -120,7 +115,7 @@ class Comparison(Result):
         if "metrics" in tables:
             parts += [_metrics_table(rows, str(name), reference) for name, rows in tables["metrics"].groupby("model")]
         if "moved" in tables and tables["moved"]["changed"].any():
-            parts.append(_changed_table(tables["predictions"], reference, question))
+            parts.append(_changed_table(tables["predictions"], reference))
         yield Statements(tuple(_verdict(tables, reference)))
         yield Terms("", tuple(self.described.items()))
         yield from parts
@@ -128,8 +123,7 @@ class Comparison(Result):
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
         figures = {picture.name: picture.figure for picture in self.pictures()}
-        tables = {name: named(table, self.columns) for name, table in self.tables.items()}
-        COMPARISON_FOLDER.write(folder, self.record, tables, figures)
+        COMPARISON_FOLDER.write(folder, self.record, self.tables, figures)
 
 
 def compare(
@@ -200,8 +194,7 @@ def compare(
     record |= {"observations_sha256": None if observations is None else observations.fingerprint}
     record |= {name: as_records(table) for name, table in tables.items() if name != "predictions"}
     record |= {"versions": versions("numpyro", "jax", "numpy", "scipy")}
-    read_as = next((one.columns if isinstance(one, Fit) else one.of.read_as for one in compared.values()), None)
-    return Comparison(described, tables, record, read_as if observations is None else observations.table.names)
+    return Comparison(described, tables, record)
 
 
 def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd.DataFrame]:
@@ -214,7 +207,7 @@ def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd
                 f"{name} has no method {method!r}; expected one of {', '.join(has)}.{did_you_mean(method, has)} "
                 "Evaluate it, or in Python name another (method=)."
             )
-        frames[name] = one.predictions[one.predictions["method"] == method].set_index("problem_id")
+        frames[name] = one.predictions[one.predictions["method"] == method].set_index(one.of.question)
         reference, first = next(iter(frames.items()))
         here, there = set(first.index), set(frames[name].index)
         if here != there:
@@ -246,7 +239,9 @@ def predicted(fit: Fit, observations: Observations) -> pd.DataFrame:
         "cluster": cluster_column(observations),
         "fitted": fit.has_seen(observations),
     }
-    return pd.DataFrame(columns).set_axis(pd.Index(observations.problem_id, dtype="str", name="problem_id"))
+    return pd.DataFrame(columns).set_axis(
+        pd.Index(observations.problem_id, dtype="str", name=observations.question_column)
+    )
 
 
 def paired_metrics(frames: Mapping[str, pd.DataFrame], *, seed: int, n_resamples: int) -> pd.DataFrame:
@@ -271,14 +266,14 @@ def side_by_side(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         changed = (frame["answer"] != first["answer"]).astype("boolean").where(answered)
         shift = frame["probability"] - first["probability"]
         tables[name] = frame.assign(changed=changed, shift=shift, reference=first["probability"], n=int(answered.sum()))
-    return pd.concat(tables, names=["model", "problem_id"]).reset_index()
+    return pd.concat(tables, names=["model", first.index.name]).reset_index()
 
 
 def moved(predictions: pd.DataFrame) -> pd.DataFrame:
     """Summarise how far predictions are from those of the first frame; ``fitted``: how many it has learned from."""
     rows = []
     for name, table in predictions.groupby("model", sort=False):
-        answered = table[table["shift"].notna()].set_index("problem_id")
+        answered = table[table["shift"].notna()].set_index(table.columns[1])
         shift, fitted = answered["shift"], answered.get("fitted", pd.Series(dtype=bool))
         largest: Any = shift.abs().idxmax() if len(shift) else None
         row: dict[str, object] = {"model": name, "n": len(answered), "unanswered": len(table) - len(answered)}
@@ -411,15 +406,16 @@ def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
     return Table.of(caption, rows.to_dict("records"), columns, _METRICS_NOTE, "metrics.csv, with more")
 
 
-def _changed_table(table: pd.DataFrame, reference: str, question: str) -> Table:
+def _changed_table(table: pd.DataFrame, reference: str) -> Table:
     """Tabulate the questions whose answer changes, by the smaller of the two probabilities, the greatest first."""
-    first = table[table["model"] == reference].set_index("problem_id")["answer"]
+    question = str(table.columns[1])
+    first = table[table["model"] == reference].set_index(question)["answer"]
     changed = table[table["changed"].fillna(value=False).astype(bool)]
     least = changed[["probability", "reference"]].min(axis=1)
     rows = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
     columns = {
-        Column(question, holds="name"): lambda row: row["problem_id"],
-        Column(f"answer of {reference}", holds="name"): lambda row: first[row["problem_id"]],
+        Column(question, holds="name"): lambda row: row[question],
+        Column(f"answer of {reference}", holds="name"): lambda row: first[row[question]],
         Column("probability"): lambda row: number(row["reference"], 2),
         Column("model", holds="name"): lambda row: row["model"],
         Column("answer", holds="name"): lambda row: row["answer"],

@@ -33,7 +33,6 @@ from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
-from bayes_direag.fits.streaming import named
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
@@ -46,7 +45,7 @@ MANIFEST, FITS, REPORT = "evaluation.json", "fits", "report.html"
 
 #: The tables, and the types of their columns; all others are numbers.
 TABLES: Mapping[str, Mapping[str, str]] = {
-    "predictions": dict.fromkeys(("problem_id", "fold", "method", "answer", "answer_as_given"), "str")
+    "predictions": dict.fromkeys(("fold", "method", "answer", "answer_as_given"), "str")
     | {"probability": "float64", "correct": "boolean", "cluster": "Int64"},
     "metrics": {"method": "str", "n": "int64", "unanswered": "int64"} | dict.fromkeys(METRIC_NAMES, "float64"),
     "parameters": dict.fromkeys(("fold", "variant", "parameter", "level"), "str"),
@@ -81,7 +80,8 @@ class Evaluation(Result):
     Attributes
     ----------
     predictions : DataFrame
-        One row per method and question: ``problem_id``, ``fold``, ``method``, ``answer`` (canonical),
+        One row per method and question: its name, in a column called as in the observations (``problem_id``),
+        ``fold``, ``method``, ``answer`` (canonical),
         ``answer_as_given`` (its spelling in most reports), ``probability``, ``correct`` (missing without a label);
         for methods with a distribution, ``null_probability`` and ``state_probability``, that of the observed state;
         ``cluster``, if there are clusters. The rows of a method are in order of folds and of the file; the unanswered
@@ -139,9 +139,10 @@ class Evaluation(Result):
             record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (ValueError, ValidationError) as error:
             raise _unreadable(folder / MANIFEST, error) from error
-        own = {(record.test or record.observations).question: "problem_id"}
+        question = (record.test or record.observations).question
         tables: dict[str, Any] = {
-            name: _read_table(folder / f"{name}.csv", types, own) for name, types in TABLES.items()
+            name: _read_table(folder / f"{name}.csv", {**types, question: "str"} if name == "predictions" else types)
+            for name, types in TABLES.items()
         }
         evaluation = cls(**tables, record=record, fits=StoredFits(folder / FITS), folder=folder)
         evaluation._check()
@@ -163,7 +164,7 @@ class Evaluation(Result):
         if seen != ", ".join(methods):
             raise _unreadable(folder / "metrics.csv", f"rows of {seen} where {MANIFEST} has {', '.join(methods)}")
         rows, path = self.predictions, folder / "predictions.csv"
-        if len(rows) != n * len(methods) or rows.duplicated(["method", "problem_id"]).any():
+        if len(rows) != n * len(methods) or rows.duplicated(["method", self.of.question]).any():
             raise _unreadable(path, f"{len(rows)} rows where {len(methods)} methods answer {n} questions once each")
         given = rows[["probability", "null_probability", "state_probability"]].to_numpy(float)
         if (outside := given[(given < 0) | (given > 1)]).size:
@@ -173,8 +174,7 @@ class Evaluation(Result):
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
 
         The files are ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc`` and
-        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations. Questions are in a column
-        that is called as in the file of the observations.
+        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Evaluation(Result):
         with EVALUATION_FOLDER.replacing(folder) as whole:
             (whole / FITS).mkdir()
             for name in TABLES:
-                write_table(named(getattr(self, name), self.of.read_as), whole / f"{name}.csv")
+                write_table(getattr(self, name), whole / f"{name}.csv")
             for (variant, fold), fit in self.fits.items():
                 fit.save(whole / FITS / f"{variant}-{fold}.nc")
             write_record(self.record.model_dump(mode="json") | {"command": command}, whole / MANIFEST)
@@ -290,7 +290,7 @@ class Evaluation(Result):
         See :func:`~analysis.scores.paired.paired_table`.
         """
         settings, tables = self.settings, []
-        labelled = self.predictions.dropna(subset="correct").set_index("problem_id")
+        labelled = self.predictions.dropna(subset="correct").set_index(self.of.question)
         by_method = {str(name): rows for name, rows in labelled.groupby("method")}
         for name in self.metrics["method"]:
             if name == self.method or not {name, self.method} <= by_method.keys():
@@ -334,12 +334,12 @@ class Evaluation(Result):
         axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
 
 
-def _read_table(path: Path, types: Mapping[str, str], own: Mapping[str, str]) -> pd.DataFrame:
-    """Read a table of an evaluation, with our names for ``own`` columns; an empty cell is missing."""
+def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
+    """Read a table of an evaluation; an empty cell is missing."""
     try:
-        dtype = defaultdict(lambda: "float64", {**types, **dict.fromkeys(own, "str")})
-        table = pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=[""]).rename(columns=own)
-        return table.astype({name: types[name] for name in types})
+        dtype = defaultdict(lambda: "float64", types)
+        table = pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=[""])
+        return table.astype({**types})
     except (FileNotFoundError, KeyError, ValueError) as error:
         raise _unreadable(path, error) from error
 
@@ -552,13 +552,13 @@ def _of_elicitation(method: Method, elicited: Observations, evaluated: Observati
 def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Observations) -> pd.DataFrame:
     """Add the other columns of the predictions, and order the rows."""
     complete = table.assign(
-        problem_id=pd.Series(evaluated.problem_id, dtype="str"),
         fold=fold,
         method=method,
         correct=table["right"].astype("boolean").mask(~evaluated.labelled),
         cluster=cluster_column(evaluated),
     )
-    columns = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
+    complete[evaluated.question_column] = pd.Series(evaluated.problem_id, dtype="str")
+    columns = [evaluated.question_column, "fold", "method", "answer", "answer_as_given", "probability", "correct"]
     columns += ["null_probability", "state_probability", "cluster"]
     return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
 

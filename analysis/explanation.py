@@ -173,7 +173,7 @@ class Explanation:
         yield from ("0.85", "0.6")
 
     def _headline(self) -> str:
-        line = f"{self.prediction['problem_id']}: {_answer_or_null(self.answer, 60) if self.answer else 'unanswered'}"
+        line = f"{self.prediction.iloc[0]}: {_answer_or_null(self.answer, 60) if self.answer else 'unanswered'}"
         if self.answer is not None:
             line += f", right with probability {probability(self.prediction['probability'])}"
         if self.answer is not None and "probability_low" in self.prediction:
@@ -223,7 +223,7 @@ class Explanation:
         )
 
     def _terms(self) -> Iterator[tuple[str, str]]:
-        fit, name = self.fit, self.prediction["problem_id"]
+        fit, name = self.fit, self.prediction.iloc[0]
         if self.answer is not None:
             yield "probability", f"{self.prediction['probability']:.3f}, {_calibrated(fit)}"
         if (change := self.prediction.get("change_probability", 0)) > 0:

@@ -11,6 +11,7 @@ from analysis.display.style import REFERENCE, RIGHT, WRONG, without_formulas
 from analysis.display.text import listed
 from analysis.parameters import INTERVAL_LEVEL
 from analysis.scores.scoring import cluster_column
+from bayes_direag.data.columns import Columns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit
@@ -75,7 +76,7 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
             probability = fit.recalibration.of_selected(probability[None], questions.usable.sum(axis=1))[0]
         columns |= {"answer": answer, "probability": probability, "low": np.nan, "high": np.nan}
         columns |= {"correct": questions.right_state[np.arange(len(questions)), answer]}
-    index = pd.Index(questions.problem_id, dtype="str", name="problem_id")
+    index = pd.Index(questions.problem_id, dtype="str", name=(fit.columns or Columns()).question)
     table = pd.DataFrame(columns, index=range(len(questions))).set_axis(index)
     gave = questions.candidate == table["answer"].to_numpy()[:, None]
     levels = np.array(questions.level_names)  # they name an answer, as a fit does not hold its text

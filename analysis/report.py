@@ -326,18 +326,18 @@ def _question_blocks(evaluation: Evaluation) -> Iterator[Block]:
 
 def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) -> Table:
     questions = () if evaluation.observations is None else evaluation.observations.questions
-    known = {question.problem_id: question for question in questions}
+    known, question = {one.problem_id: one for one in questions}, evaluation.of.question
     verdicts = {True: "right", False: "wrong"}
     columns: dict[Column, Show] = {
-        Column(evaluation.of.question, holds="name"): lambda row: row["problem_id"],
+        Column(question, holds="name"): lambda row: row[question],
         Column("probability"): lambda row: percent(row["probability"]),
         Column("answer", holds="name"): lambda row: Cell(
             _cut(row["answer"]), verdicts.get(row["correct"], "not labelled")
         ),
     }
     if known:
-        columns[Column("right answer", holds="name")] = lambda row: _cut(known[row["problem_id"]].gold_answer)
-        columns[Column("question", holds="prose")] = lambda row: _cut(known[row["problem_id"]].question)
+        columns[Column("right answer", holds="name")] = lambda row: _cut(known[row[question]].gold_answer)
+        columns[Column("question", holds="prose")] = lambda row: _cut(known[row[question]].question)
     return Table.of(caption, rows.to_dict("records"), columns, source="predictions.csv")
 
 

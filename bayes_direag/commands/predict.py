@@ -88,7 +88,7 @@ def predict_command(
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.streaming import Predicted, named, predict_file
+    from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
     learned = Fit.load(fit)
@@ -117,7 +117,7 @@ def predict_command(
                 table = decided.table
             else:
                 table = learned.predict_candidates(questions)
-            write_table(named(table, columns), target)
+            write_table(table, target)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
         try:
             estimate = learned.estimate(predicted.sample, interval_level=interval_level)

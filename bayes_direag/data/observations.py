@@ -234,6 +234,11 @@ class Observations:
         return self.select(np.atleast_1d(rows))
 
     @property
+    def question_column(self) -> str:
+        """The column of the names of the questions in what they were read from, and in tables about them."""
+        return (self.table.names or Columns()).question
+
+    @property
     def shape(self) -> tuple[int, int]:
         """The numbers of questions and levels."""
         return len(self), self.n_levels
@@ -275,7 +280,8 @@ class Observations:
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
             groups = None if self.table.names is None else self.table.names.groups
-            table = replace(self.table.take(self.row), names=Columns(scale="percent", groups=groups))
+            names = Columns(self.question_column, scale="percent", groups=groups)
+            table = replace(self.table.take(self.row), names=names)
             return self.of_table(table, self.kind, voting)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes

@@ -264,7 +264,8 @@ class Fit:
         Returns
         -------
         DataFrame
-            One row per question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final
+            One row per question, in order: its name, in a column called as in the observations, by default
+            ``problem_id``; ``answer``, the canonical answer of greatest final
             probability (missing where no report is usable); ``answer_as_given``, its spelling in most reports (of
             several, in the first); ``probability``, that it is right; ``support``, the same before the
             final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct answers;
@@ -323,12 +324,15 @@ class Fit:
 
         from bayes_direag.data.tables import table_of_arrow, unlabelled_columns
 
-        questions = self.fitted.select(slice(0))
+        questions, names = (
+            self.fitted.select(slice(0)),
+            replace(columns or self.columns or Columns(), needs_labels=False),
+        )
         if table.num_rows:
-            names = replace(columns or self.columns or Columns(), needs_labels=False)
             rows = table.select(unlabelled_columns(table.column_names, names))
             questions = Observations.of_table(table_of_arrow(rows, None, names).unlabelled(), self.answers)
         predicted = self.predict(questions, interval_level=interval_level, warn=False)
+        predicted = predicted.set_axis([names.question, *predicted.columns[1:]], axis=1)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 
     def predict_candidates(self, observations: Source) -> pd.DataFrame:
@@ -338,7 +342,7 @@ class Fit:
         -------
         DataFrame
             For each question, in order, one row per candidate, the most probable first, and a row for the null:
-            ``problem_id``, ``answer`` (missing for the null), ``answer_as_given``, ``probability``, the mean over the
+            its name, ``answer`` (missing for the null), ``answer_as_given``, ``probability``, the mean over the
             posterior draws. The probabilities of a question sum to 1. A question without candidates has a row for the
             null alone.
 

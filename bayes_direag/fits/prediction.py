@@ -17,7 +17,7 @@ def selected_table(questions: Observations, selected: Mapping[str, Shaped[np.nda
     answers = [candidates[place] if place >= 0 else None for candidates, place in pairs]
     return pd.DataFrame(
         {
-            "problem_id": pd.Series(questions.problem_id, dtype="str"),
+            questions.question_column: pd.Series(questions.problem_id, dtype="str"),
             "answer": pd.Series(answers, dtype="str"),
             "answer_as_given": as_given(questions, answers),
             **columns,
@@ -36,7 +36,7 @@ def candidate_table(questions: Observations, probability: Float[np.ndarray, "pro
     place, answer, probabilities = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     return pd.DataFrame(
         {
-            "problem_id": pd.Series([questions.problem_id[row] for row in place], dtype="str"),
+            questions.question_column: pd.Series([questions.problem_id[row] for row in place], dtype="str"),
             "answer": pd.Series(answer, dtype="str"),
             "answer_as_given": as_given(questions, answer, place),
             "probability": np.array(probabilities, float),

@@ -47,8 +47,6 @@ def predict_file(
 ) -> Predicted:
     """Predict the questions of a file, and write the table of ``Fit.predict``, completely or not at all.
 
-    The names of questions are in a column that is called as in the file.
-
     Parquet with a row a question, one file or a folder of them, is read in batches, each checked by itself: each must
     name its levels, and a question in two batches goes unseen. ``on_step`` is called with messages on progress. Raises
     what ``Observations.read`` and ``Fit.predict`` do.
@@ -57,7 +55,7 @@ def predict_file(
     if not _has_a_row_a_question(source):
         questions = Observations.of_table(read_table(source, columns).unlabelled(), fit.answers)
         table = fit.predict(questions, interval_level=interval_level, warn=False)
-        write_table(named(table, columns), target)
+        write_table(table, target)
         return Predicted(table["n_used"].to_numpy(), questions.select(_drawn(len(questions))))
     with read_whole(source):
         rows = dataset.dataset(source, format="parquet")
@@ -74,17 +72,12 @@ def predict_file(
                 n_used.append(table["n_used"].to_numpy())
                 n = sum(map(len, n_used))
                 on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
-                yield named(table, columns)
+                yield table
 
     write_parts(predicted(), target)
     n_reports = np.concatenate(n_used)
     sample = table_of_arrow(rows.take(_drawn(len(n_reports))), source, columns).unlabelled()
     return Predicted(n_reports, Observations.of_table(sample, fit.answers))
-
-
-def named(table: pd.DataFrame, columns: Columns | None) -> pd.DataFrame:
-    """Return predictions whose questions have the name of their own column, by which the table can be joined."""
-    return table if columns is None else table.rename(columns={"problem_id": columns.question})
 
 
 def _has_a_row_a_question(source: Path) -> bool:

@@ -179,9 +179,10 @@ def test_tables_under_other_names_are_read_as_one_s_own(files: Path, tmp_path: P
     assert next(iter(written)) == "id", "as direag predict names it"
     theirs = Evaluation.read(tmp_path / "theirs", observations=files / "theirs.csv")
     assert theirs.observations.problem_id == Observations.read(files / "new.jsonl").problem_id
-    assert theirs.predictions["problem_id"].tolist() == written["id"].tolist()
+    assert theirs.predictions["id"].tolist() == written["id"].tolist()
     compare({"theirs": theirs, "again": theirs}, method="majority", n_resamples=5).write(tmp_path / "out")
     assert pd.read_csv(tmp_path / "out" / "predictions.csv")["id"].nunique() == 100
+    assert next(iter(Fit.load(files / "map.nc").predict(theirs.observations))) == "id"
     explained = [
         succeed("explain", files / "map.nc", files / table, FIRST, *pairs)
         for table, pairs in (("theirs.csv", PAIRS), ("new.jsonl", []))

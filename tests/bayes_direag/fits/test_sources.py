@@ -18,10 +18,9 @@ NAMES = {"question": "id", "level": "prompt", "confidence": "sure", "gold": "tru
 
 
 def predicted(fit: Path, source: Path, *options: object) -> pd.DataFrame:
-    """Return what the command writes, under our name of the questions."""
     target = fit.parent / "p.parquet"
     succeed("predict", fit, source, "--out", target, *options)
-    return pd.read_parquet(target).rename(columns={"id": "problem_id"})
+    return pd.read_parquet(target)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def test_a_fit_reads_as_its_questions_were_read(missing, path, theirs, simulated
     """Labels of new questions may be missing."""
     fit, new = Fit.load(path), theirs.drop(columns=missing)
     assert fit.columns == Columns(**NAMES, scale="fraction")
-    expected = fit.predict(simulated)
+    expected = fit.predict(simulated).rename(columns={"problem_id": "id"})
     new.to_csv(tmp_path / "new.csv", index=False)
     new.to_parquet(tmp_path / "new.parquet", index=False)
     new.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
@@ -62,7 +61,7 @@ def test_what_is_said_again_counts(path: Path, simulated: Observations, tmp_path
     simulated.to_frame().rename(columns={"problem_id": "id", "level_name": "prompt"}).to_csv(ours, index=False)
     for options, said in (((), "no column sure"), (named, "not on the scale fraction")):
         assert said in refuse("predict", path, ours, "--out", tmp_path / "p.parquet", *options)
-    expected = Fit.load(path).predict(simulated)
+    expected = Fit.load(path).predict(simulated).rename(columns={"problem_id": "id"})
     pd.testing.assert_frame_equal(predicted(path, ours, *named, "--scale", "percent"), expected)
 
 
