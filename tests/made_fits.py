@@ -76,7 +76,7 @@ def made_fit(
     gradient: float = 1e-9,
     starts: tuple[int, int] = (1, 1),
 ) -> Fit:
-    """Return a MAP of ``paper`` with these parameters, as if found with that gradient and that many starts and optima."""
+    """Return a MAP of ``paper`` with these parameters, as if found with this gradient, from so many starts."""
     settings = presets.preset(preset, variant)
     found = Optimum(
         unconstrained={

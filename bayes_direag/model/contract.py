@@ -83,7 +83,7 @@ def _check_site(preset: Preset, name: str, site: Mapping[str, Any]) -> None:
     kind = site["type"]
     if kind == "param":
         _refuse(preset, f"{name!r} is a numpyro.param", "a prior for every parameter", "Draw it by numpyro.sample.")
-    if kind not in ("sample", "deterministic") or name == "target" or isinstance(site["fn"], dist.Unit):
+    if kind not in ("sample", "deterministic") or name == "target" or isinstance(site.get("fn"), dist.Unit):
         return
     if "/" in name or name != name.strip() or not name or name in _DIMENSIONS:
         expected = f"a name without / and outer spaces, other than {', '.join(_DIMENSIONS)}"

@@ -141,6 +141,7 @@ def own_plate(data: LikelihoodData) -> None:
 def factored(data: LikelihoodData) -> None:
     rate = numpyro.sample("rate", dist.Normal(0, 1))
     numpyro.factor("narrow", -(rate**2))
+    numpyro.deterministic("twice", 2 * rate)
     finished(data, rate)
 
 
