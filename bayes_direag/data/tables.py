@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,38 +161,39 @@ def read_whole(path: Path) -> Iterator[None]:
 
 
 _ANSWERS = ("answer", "gold_answer")
-# Numbers in a table with semicolons that show whether commas are decimal: what else is one between thousands?
-_WITH_COMMA, _DECIMAL_COMMA, _DECIMAL_POINT = (
-    re.compile(rf"[^\d.,]*(?:{number})[^\d.,]*")
-    for number in (
-        r"(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?",
-        r"\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+",
-        r"\d+\.(?:\d{1,2}|\d{4,})|\d{1,3}(?:,\d{3})+\.\d+",
-    )
-)
+# A number whose comma is no comma between thousands.
+_DECIMAL_COMMA = re.compile(r"[^\d.,]*(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)[^\d.,]*")
 
 
 def csv_table(lines: Iterable[str], path: Path, names: Columns | None) -> LongTable:
     """Take the lines of a CSV file with a row a report or a question."""
     header, delimiter, cells = csv_cells(lines, path)
     layout = (names or Columns()).layout([name for name in header if name], path)
-    number = partial(_number, decimal="." if delimiter == "," else ",")
-    meaning: dict[type, Callable[[str], object]] = {str: str, int: number, float: number, bool: flag}
-    answers = [name for each in layout.values() for our in _ANSWERS for name in each.get(our, ())]
-    said = [text for name in answers for text in _arrow_column(cells[header.index(name)]).values]
-    has_commas = delimiter == ";" and any(map(_DECIMAL_COMMA.fullmatch, said))
-    has_commas &= not any(map(_DECIMAL_POINT.fullmatch, said))
+    meaning: dict[type, Callable[[str], object]] = {str: str, int: _number, float: _number, bool: flag}
 
     def coded(name: str, our: str) -> DictionaryColumn:
-        change = _with_point if has_commas and our in _ANSWERS else meaning[str if our == RUN else type_of(our)]
-        return _arrow_column(cells[header.index(name)]).changed(change)
+        column = _arrow_column(cells[header.index(name)])
+        if delimiter == ";" and our in _ANSWERS:
+            _refuse_decimal_commas(column, cells[-1].to_numpy(), name, path)
+        return column.changed(meaning[str if our == RUN else type_of(our)])
 
     return LongTable.of_rows(layout, coded, path, cells[-1].to_numpy(), names)
 
 
-def _with_point(text: str) -> str:
-    """Return a number with a decimal point in place of its comma, and without points between thousands."""
-    return text.replace(".", "").replace(",", ".") if _WITH_COMMA.fullmatch(text) else text
+def _refuse_decimal_commas(column: DictionaryColumn, line: Int[np.ndarray, " row"], name: str, path: Path) -> None:
+    """Raise ObservationError for a number with a decimal comma: 1,234 beside it would be taken for thousands."""
+    for code, text in enumerate(column.values):
+        if _DECIMAL_COMMA.fullmatch(text):
+            raise ObservationError(
+                "this number has a decimal comma",
+                path=path,
+                line=int(line[column.code == code].min()),
+                field=name,
+                seen=text,
+                expected="decimal points",
+                remedy="Export the table with decimal points (a spreadsheet: with English as its language). If such "
+                "answers are texts, export it with commas between the cells.",
+            )
 
 
 def csv_cells(lines: Iterable[str], path: Path) -> tuple[list[str], str, pyarrow.Table]:
@@ -273,9 +273,9 @@ def _with_any_end(lines: Iterable[str]) -> Iterator[str]:
     return chain.from_iterable(io.StringIO(line, newline="") if "\r" in line else (line,) for line in lines)
 
 
-def _number(cell: str, decimal: str) -> object:
+def _number(cell: str) -> object:
     try:
-        return cell if "_" in cell else float(cell.replace(decimal, "."))  # Python takes 1_0 for 10
+        return cell if "_" in cell else float(cell)  # Python takes 1_0 for 10
     except ValueError:
         return cell
 

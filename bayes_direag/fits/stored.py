@@ -1,11 +1,8 @@
 """Write and read the file of a fit. What is read may come from anyone."""
 
 import errno
-import math
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import get_args
@@ -19,15 +16,26 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.inference.container import require_format
 from bayes_direag.model.settings import FitMethod
 
-#: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.
-_MOST_MEMORY = 100
+#: What a digest begins with, and how many seconds reading may take.
+_SIGN, _LIMIT = b"direag ", 20
+#: Reads all of a file, unless it claims to be far larger: only log-likelihoods are compressed, to a quarter.
+_READ_ALL = """
+import math, sys, netCDF4
+content = sys.stdin.buffer.read()
+with netCDF4.Dataset("fit.nc", memory=content) as stored:
+    variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
+    claimed = sum(8 * math.prod(variable.shape) for variable in variables)
+    if claimed > 100 * len(content):
+        sys.exit(f"it claims to hold {claimed / 2**20:,.0f} MiB in {len(content) / 2**10:,.0f} KiB")
+    for each in (stored, *stored.groups.values(), *variables):
+        [each.getncattr(name) for name in each.ncattrs()]
+    for variable in variables:
+        variable[...], variable.filters(), variable.chunking()
+"""
 #: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
 _COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
 #: Attributes of a container that are one of a few words.
-_WORDS: dict[str, tuple[str, ...]] = {
-    "method": get_args(FitMethod),
-    "answers": get_args(AnswerKind),
-}
+_WORDS: dict[str, tuple[str, ...]] = {"method": get_args(FitMethod), "answers": get_args(AnswerKind)}
 
 
 def write_tree(tree: xr.DataTree, path: str | Path) -> None:
@@ -47,22 +55,25 @@ def write_tree(tree: xr.DataTree, path: str | Path) -> None:
 
 
 def stored_tree(path: str | Path) -> xr.DataTree:
-    """Read a NetCDF file; raise ValueError if it is damaged, its groups claim to be much larger, or are no such fit.
+    """Read a NetCDF file; raise ValueError if it is damaged, claims to hold much more, or is no such fit.
 
-    Its digest is checked first, since the NetCDF library may crash on a damaged file, or never return. The file is
-    opened once, and meanwhile Ctrl-C and SIGTERM end the process: the library does not hear Python's handlers.
+    A file of :func:`write_tree` ends with its digest; another program leaves none. On a damaged or forged file the
+    NetCDF library may crash or never return, so a child process reads it first.
     """
-    whole = Path(path).read_bytes()
-    if not whole.startswith(b"\x89HDF"):
+    content = Path(path).read_bytes()
+    if not content.startswith(b"\x89HDF"):
         raise ValueError("this is no NetCDF file")
-    content, digest = whole[:-_DIGEST_SIZE], whole[-_DIGEST_SIZE:]
-    if digest != _digest(content):
+    body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
+    if digest.startswith(_SIGN) and digest != _digest(body):
         raise ValueError("its content is not what was written: it is damaged, or of an earlier version")
-    with _ended_by_signals(), netCDF4.Dataset("fit.nc", memory=content) as stored:
-        variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
-        claimed = sum(8 * math.prod(variable.shape) for variable in variables)
-        if claimed > _MOST_MEMORY * len(content):
-            raise ValueError(f"it claims to hold {claimed / 2**20:,.0f} MiB in {len(content) / 2**10:,.0f} KiB")
+    command = [sys.executable, "-P", "-c", _READ_ALL]
+    try:
+        child = subprocess.run(command, input=content, capture_output=True, timeout=_LIMIT)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"it is damaged: reading it did not end in {_LIMIT} seconds") from None
+    if child.returncode:
+        raise ValueError((child.stderr.decode().splitlines() or ["it is damaged"])[-1])
+    with netCDF4.Dataset("fit.nc", memory=content) as stored:
         groups = {
             name: xr.open_dataset(NetCDF4DataStore(group)).load()  # type: ignore[no-untyped-call]
             for name, group in stored.groups.items()
@@ -77,21 +88,7 @@ def stored_tree(path: str | Path) -> xr.DataTree:
 
 
 def _digest(content: bytes) -> bytes:
-    return b"direag " + sha256(content).digest()
+    return _SIGN + sha256(content).digest()
 
 
 _DIGEST_SIZE = len(_digest(b""))
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the process at once, in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import xarray as xr
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
+from bayes_direag.fits import stored
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
 from bayes_direag.fits.stored import write_tree
@@ -178,7 +178,7 @@ class TestFile:
             "nowhere.nc": "no such file",
             ".": "saw a folder",
             "text.nc": unreadable,
-            "other.nc": rf"{unreadable} \(ValueError: its content is not what was written",
+            "other.nc": rf"{unreadable} \(ValueError: its layout is not format",
         }.items():
             with pytest.raises(FitFileError, match=said):
                 Fit.load(tmp_path / name)
@@ -193,25 +193,34 @@ class TestFile:
 
     def test_one_that_claims_to_be_larger_than_its_file_is_not_loaded(self, point: Fit, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
-        with netCDF4.Dataset(tmp_path / "fit.nc", "a") as stored:
-            stored.createDimension("huge", 3 * 10**9)
-            stored.createVariable("posterior/huge", "f8", ("huge",), zlib=True)
-        content = (tmp_path / "fit.nc").read_bytes()
-        (tmp_path / "fit.nc").write_bytes(content + b"direag " + sha256(content).digest())
+        with netCDF4.Dataset(tmp_path / "fit.nc", "a") as written:
+            written.createDimension("huge", 3 * 10**9)
+            written.createVariable("posterior/huge", "f8", ("huge",), zlib=True)
         with pytest.raises(FitFileError, match=r"it claims to hold 22,8.. MiB in .* KiB"):
             Fit.load(tmp_path / "fit.nc")
 
-    def test_a_damaged_one_is_refused_before_it_is_opened(self, point: Fit, tmp_path: Path, monkeypatch) -> None:
-        """A single bit is enough; the NetCDF library might not return from it."""
+    def test_one_of_which_a_single_bit_is_damaged_is_not_loaded(self, point: Fit, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
-        posterior = point.tree["posterior"].to_dataset()
-        assert xr.open_datatree(tmp_path / "fit.nc")["posterior"].to_dataset().equals(posterior)
-        content = (tmp_path / "fit.nc").read_bytes()
-        monkeypatch.setattr(netCDF4, "Dataset", None)
-        other = "its content is not what was written"
+        content, other = (tmp_path / "fit.nc").read_bytes(), "its content is not what was written"
         for place, says in ((0, "this is no NetCDF file"), (len(content) // 3, other), (len(content) - 1, other)):
             damaged = bytearray(content)
             damaged[place] ^= 1
             (tmp_path / "damaged.nc").write_bytes(damaged)
             with pytest.raises(FitFileError, match=says):
                 Fit.load(tmp_path / "damaged.nc")
+
+    def test_one_that_xarray_has_written_again_is_loaded(self, point: Fit, tmp_path: Path) -> None:
+        point.save(tmp_path / "fit.nc")
+        xr.open_datatree(tmp_path / "fit.nc").load().to_netcdf(tmp_path / "again.nc")
+        again = Fit.load(tmp_path / "again.nc")
+        assert again.tree["posterior"].to_dataset().equals(point.tree["posterior"].to_dataset())
+        assert again.tree.attrs == point.tree.attrs
+
+    def test_one_that_does_not_return_or_crashes_is_one_error(self, point: Fit, tmp_path: Path, monkeypatch) -> None:
+        """Its digest is right, as anyone can renew it."""
+        point.save(tmp_path / "fit.nc")
+        for child, says in (("while True: pass", "did not end in 1 sec"), ("import os; os.abort()", "is damaged\\)")):
+            monkeypatch.setattr(stored, "_LIMIT", 1)
+            monkeypatch.setattr(stored, "_READ_ALL", child)
+            with pytest.raises(FitFileError, match=says):
+                Fit.load(tmp_path / "fit.nc")
