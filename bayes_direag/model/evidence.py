@@ -6,6 +6,7 @@ then run along whole rows.
 """
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import jax
@@ -18,6 +19,10 @@ from numpyro.distributions import constraints
 
 if TYPE_CHECKING:
     from bayes_direag.model.likelihood_data import LikelihoodData
+
+
+#: Sums over at most so many reports are compiled as one expression.
+_UNROLLED = 40
 
 
 class State(dist.Distribution):  # type: ignore[misc]
@@ -94,8 +99,15 @@ def sums_by_answer(
 def _sums_by_answer(
     values: Float[Array | np.ndarray, "report problem"], candidate: Int[Array | np.ndarray, "report problem"]
 ) -> Float[Array, "report problem"]:
-    rows = zip(candidate, values, strict=True)
-    sums = sum(jnp.where(candidate == other[None], value[None], 0.0) for other, value in rows)
+    def added(sums: Array | float, row: tuple[Array, Array]) -> Array:
+        other, value = row
+        return sums + jnp.where(candidate == other[None], value[None], 0.0)
+
+    rows = jnp.asarray(candidate), jnp.asarray(values)
+    if len(candidate) <= _UNROLLED:
+        sums: Array | float = reduce(added, zip(*rows, strict=True), 0.0)
+    else:  # so many are slow to compile one by one
+        sums, _ = jax.lax.scan(lambda sums, row: (added(sums, row), None), jnp.zeros_like(rows[1]), rows)
     return jnp.where(candidate >= 0, sums, 0.0)
 
 

@@ -38,3 +38,16 @@ def test_reports_of_one_answer_have_one_sum_and_its_gradient() -> None:
     slopes = jax.grad(lambda values: jnp.sum(jnp.arange(6.0).reshape(3, 2) * sums_by_answer(values, candidate)))(values)
     np.testing.assert_array_equal(slopes, [[4, 0], [2, 8], [4, 8]])
     assert first_mentions(candidate).tolist() == [[True, False], [True, True], [False, False]]
+
+
+def test_sums_of_many_reports_are_those_of_a_plain_loop() -> None:
+    rng = np.random.default_rng(0)
+    candidate, values = rng.integers(-1, 5, (60, 3)), rng.normal(size=(60, 3))
+    expected = np.zeros((60, 3))
+    for report, problem in zip(*np.nonzero(candidate >= 0), strict=True):
+        same = candidate[:, problem] == candidate[report, problem]
+        expected[report, problem] = values[same, problem].sum()
+    np.testing.assert_allclose(sums_by_answer(values, candidate), expected, rtol=1e-12)
+    slopes = jax.grad(lambda values: jnp.sum(sums_by_answer(values, candidate)))(values)
+    sizes = (candidate[:, None] == candidate[None]).sum(axis=0) * (candidate >= 0)
+    np.testing.assert_allclose(slopes, sizes)
