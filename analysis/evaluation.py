@@ -28,6 +28,7 @@ from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import same_answer
 from bayes_direag.data.files import write_table
+from bayes_direag.data.labels import Labels
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
@@ -46,7 +47,7 @@ MANIFEST, FITS, REPORT = "evaluation.json", "fits", "report.html"
 #: The tables, and the types of their columns; all others are numbers.
 TABLES: Mapping[str, Mapping[str, str]] = {
     "predictions": dict.fromkeys(("fold", "method", "answer", "answer_as_given"), "str")
-    | {"probability": "float64", "correct": "boolean", "cluster": "Int64"},
+    | {"probability": "float64", "correct": "boolean", "cluster": "Int64", "at_random": "boolean"},
     "metrics": {"method": "str", "n": "int64", "unanswered": "int64"} | dict.fromkeys(METRIC_NAMES, "float64"),
     "parameters": dict.fromkeys(("fold", "variant", "parameter", "level"), "str"),
 }
@@ -84,7 +85,8 @@ class Evaluation(Result):
         ``fold``, ``method``, ``answer`` (canonical),
         ``answer_as_given`` (its spelling in most reports), ``probability``, ``correct`` (missing without a label);
         for methods with a distribution, ``null_probability`` and ``state_probability``, that of the observed state;
-        ``cluster``, if there are clusters. The rows of a method are in order of folds and of the file; the unanswered
+        ``cluster``, if there are clusters; ``at_random``, whether the question was chosen at random to be labelled, if
+        that is known. The rows of a method are in order of folds and of the file; the unanswered
         questions come last, without fold, answer and probability, and not correct.
     metrics : DataFrame
         One row per method: ``method``, ``n`` (answered, labelled questions), ``unanswered`` (other labelled questions);
@@ -228,11 +230,11 @@ class Evaluation(Result):
 
     @property
     def name(self) -> str:
-        """The dataset and the model, or how many there are of them; else the name of the folder."""
+        """The dataset and the model, or how many there are of them; else the name of the file."""
         parts: list[str] = []
         for names, noun in ((self.of.datasets, "datasets"), (self.of.models, "models")):
             parts += names if len(names) <= 1 else [f"{len(names)} {noun}"]
-        return ", ".join(parts) or ("" if self.folder is None else self.folder.resolve().name)
+        return ", ".join(parts) or self.of.file
 
     @property
     def table(self) -> pd.DataFrame:
@@ -361,6 +363,7 @@ def evaluate(
     sampling: SamplingSettings | None = None,
     methods: Sequence[str] | None = None,
     vanilla_level: str | None = None,
+    labels: pd.DataFrame | str | Path | None = None,
     n_folds: int = 5,
     seed: int = 0,
     n_resamples: int = 1000,
@@ -386,6 +389,8 @@ def evaluate(
         that the observations allow.
     vanilla_level
         The level of method ``vanilla``; by default, the level of that name.
+    labels
+        The table in which the questions were labelled; it says which of them were chosen at random.
     n_folds
         Number of folds of a cross-fit.
     seed
@@ -441,6 +446,8 @@ def evaluate(
     chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
     folds = deal(observations, test, settings.n_folds, seed) if learns else ()
+    known = {} if labels is None else Labels.of(labels).at_random
+    at_random = pd.Series([known.get(name) for name in evaluated.problem_id], dtype="boolean")
     fold_names = _fold_of_question(evaluated, folds)
     predictions: list[pd.DataFrame] = []
     learned: dict[Learner, list[Any]] = {}
@@ -457,7 +464,8 @@ def evaluate(
                 table = _held_out_answers(method, learned[method.learn], folds, evaluated)
             if not method.elicitation:
                 table["answer_as_given"] = as_given(evaluated, table["answer"])
-            predictions.append(_completed(table, name, fold_names, evaluated))
+            table = table.assign(method=name, fold=fold_names, at_random=at_random)
+            predictions.append(_completed(table, evaluated))
             scorer.add(predictions[-1])
         on_step("scoring")
         metrics = scorer.table()
@@ -549,17 +557,13 @@ def _of_elicitation(method: Method, elicited: Observations, evaluated: Observati
     return table.assign(right=right.where(np.array([gold is not None for gold in golds])))
 
 
-def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Observations) -> pd.DataFrame:
+def _completed(table: pd.DataFrame, evaluated: Observations) -> pd.DataFrame:
     """Add the other columns of the predictions, and order the rows."""
-    complete = table.assign(
-        fold=fold,
-        method=method,
-        correct=table["right"].astype("boolean").mask(~evaluated.labelled),
-        cluster=cluster_column(evaluated),
-    )
+    correct = table["right"].astype("boolean").mask(~evaluated.labelled)
+    complete = table.assign(correct=correct, cluster=cluster_column(evaluated))
     complete[evaluated.question_column] = pd.Series(evaluated.problem_id, dtype="str")
     columns = [evaluated.question_column, "fold", "method", "answer", "answer_as_given", "probability", "correct"]
-    columns += ["null_probability", "state_probability", "cluster"]
+    columns += ["null_probability", "state_probability", "cluster", "at_random"]
     return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
 
 

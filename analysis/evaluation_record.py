@@ -30,8 +30,12 @@ class EvaluationSettings(Settings):
 
 
 class Origin(Settings):
-    """Which observations were read; ``learned_sha256`` is that of the labelled, answered ones, as a fit has it."""
+    """Which observations were read; ``learned_sha256`` is that of the labelled, answered ones, as a fit has it.
 
+    ``file`` is the name of their file, empty for a frame.
+    """
+
+    file: str
     questions: int
     answers: AnswerKind
     levels: tuple[str, ...]
@@ -46,8 +50,9 @@ class Origin(Settings):
     @classmethod
     def of(cls, observations: Observations) -> "Origin":
         """Describe observations."""
-        names = observations.table.names or Columns()
+        names, path = observations.table.names or Columns(), observations.table.path
         return cls(
+            file="" if path is None else path.name,
             questions=len(observations),
             answers=observations.kind,
             levels=observations.level_names,

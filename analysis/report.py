@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import binomtest
 
 from analysis.diagnosis import Diagnosis, diagnose
 from analysis.display.document import (
@@ -124,6 +125,7 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     name, level = spoken(evaluation.method), evaluation.settings.interval_level
     if not evaluation.calibration.n:
         return
+    yield from _of_random_ones(evaluation)
     yield evaluation.calibration.sentence()
     if evaluation.answered.confidence.max() < _ACCEPTED:
         yield f"Check every answer: none has a probability of {percent(_ACCEPTED, 0)} or more."
@@ -148,6 +150,20 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     if vote and vote["high"] < 0:
         gap, within = number(vote["difference"], signed=True), interval(vote["low"], vote["high"], signed=True)
         yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({gap} {within})."
+
+
+def _of_random_ones(evaluation: Evaluation) -> Iterator[str]:
+    """Say how many answers to the labelled questions that were chosen at random are right, if others were not."""
+    answered = evaluation.own.dropna(subset=["probability", "correct", "at_random"])
+    right = answered["correct"][answered["at_random"].astype(bool)]
+    if 0 < len(right) < len(answered):
+        level = evaluation.settings.interval_level
+        low, high = binomtest(int(right.sum()), len(right)).proportion_ci(level, method="wilson")
+        yield (
+            f"Of the {len(right)} questions that were chosen at random, as new ones are, {percent(right.mean())} of the "
+            f"answers are right [{percent(level, 0)}: {percent(low)} to {percent(high)}]. The others were chosen since "
+            "their votes are close."
+        )
 
 
 def useful_thresholds(evaluation: Evaluation) -> pd.DataFrame:
@@ -183,7 +199,8 @@ def first_screen(evaluation: Evaluation) -> Iterator[Block]:
     yield table
     n_others = len(evaluation.metrics) - len(table.rows)
     more = f" {counted(n_others, 'other method')}: evaluate --all." if n_others else ""
-    yield Paragraph(f"{evaluation.name}: {evaluation.design}; {evaluation.how}.{more}", "note")
+    name = f"{evaluation.name}: " if evaluation.name else ""
+    yield Paragraph(f"{name}{evaluation.design}; {evaluation.how}.{more}", "note")
 
 
 def every_method(evaluation: Evaluation) -> Iterator[Block]:

@@ -1,5 +1,6 @@
 """``direag`` as a user types it, for the tests of every command."""
 
+import itertools
 import json
 from pathlib import Path
 from unittest.mock import patch
@@ -44,10 +45,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def labels_of(source: Path, target: Path, n: int) -> Path:
-    """Write the gold answers of the first n questions as a table of labels, whose other rows are empty."""
+    """Write the gold answers of the first n questions as a table of labels, whose other rows are empty.
+
+    Every second question was chosen at random.
+    """
     records = [json.loads(line) for line in source.read_text().splitlines()]
-    rows = [f"{record['problem_id']},{record['gold_answer'] if k < n else ''}" for k, record in enumerate(records)]
-    target.write_text("\n".join(["problem_id,gold_answer", *rows]) + "\n")
+    golds = [record["gold_answer"] if k < n else "" for k, record in enumerate(records)]
+    whys = itertools.cycle(("at random", "close votes"))
+    rows = [f"{record['problem_id']},{gold},{why}" for record, gold, why in zip(records, golds, whys, strict=False)]
+    target.write_text("\n".join(["problem_id,gold_answer,chosen", *rows]) + "\n")
     return target
 
 

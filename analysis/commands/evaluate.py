@@ -88,6 +88,7 @@ def evaluate_command(
             preset=preset,
             sampling=sampling,
             methods=None if methods is None else [name.strip() for name in methods.split(",")],
+            labels=labels,
             n_folds=folds,
             seed=seed,
             n_resamples=resamples,

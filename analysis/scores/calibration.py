@@ -83,21 +83,21 @@ class Calibration(NamedTuple):
 
     def sentence(self, name: str = "probabilities") -> str:
         """Return the verdict on the probabilities of that name."""
-        size = f"{100 * self.size:.1f} points [{INTERVAL:.0%}: {100 * self.low:.1f} to {100 * self.high:.1f}]"
-        least = f"{100 * self.smallest_found:.1f} points or more"
+        size, least = f"{100 * self.size:.1f} points", f"{100 * self.smallest_found:.1f} points"
         if self.verdict == "off":
             low, high, stated, right = self.worst
             return (
-                f"The {name} are {self.direction}: calibration error {size}. The largest part is between {low:.0%} and "
+                f"The {name} are {self.direction}: they are off by {size} on average [{INTERVAL:.0%}: "
+                f"{100 * self.low:.1f} to {100 * self.high:.1f}]. The largest part is between {low:.0%} and "
                 f"{high:.0%}: {stated:.1%} given, {right:.1%} right."
             )
         if self.verdict == "none found":
             return (
-                f"The {name} look right: calibration error {size}, which chance explains. One of {least} would have "
-                "shown."
+                f"The {name} look right: they are off by {size} on average, no more than chance gives with {self.n:,} "
+                f"answers. An error of {least} would probably have been seen."
             )
-        found = f"only a calibration error of {least}" if np.isfinite(self.smallest_found) else "no calibration error"
-        return f"Too few answers to judge the {name}: with {self.n:,}, {found} would show."
+        found = f"only an error of {least} or more" if np.isfinite(self.smallest_found) else "no error"
+        return f"Too few answers to judge the {name}: with {self.n:,}, {found} would probably be seen."
 
 
 def judge_calibration(

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.arrays import kind_of
-from bayes_direag.data.labels import Labels
+from bayes_direag.data.labels import AT_RANDOM, CLOSE_VOTES, Labels
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
 
@@ -52,8 +52,9 @@ def questions_to_label(
     -------
     DataFrame
         A row for each question: ``problem_id``; ``question``, if there are texts; ``answers``, the most frequent first,
-        as they were given; and an empty ``gold_answer``. If answers are flagged, or texts with more than 12 different
-        answers, a row for each ``answer``, with an empty ``correct``.
+        as they were given; an empty ``gold_answer``; and ``chosen``, why the question is there: ``at random`` or
+        ``close votes``. If answers are flagged, or texts with more than 12 different answers, a row for each
+        ``answer``, with an empty ``correct``.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def questions_to_label(
     are_free = observations.kind == "text" and len({*chain.from_iterable(observations.candidates)}) > _MOST_LABELS
     by_answer = are_free or table.texts("correct").given.any()
     columns = ["problem_id", *(["question"] if has_texts else [])]
-    columns += ["answer", "correct"] if by_answer else ["answers", "gold_answer"]
+    columns += [*(["answer", "correct"] if by_answer else ["answers", "gold_answer"]), "chosen"]
     if so_far is not None:
         labels, columns = Labels.of(so_far), [str(name) for name in so_far.columns]
         labels.check_names(labels.rows, observations.problem_id, table.path)
@@ -88,9 +89,9 @@ def questions_to_label(
         taken |= np.isin(observations.problem_id, [*names])
         n -= len(names - labels.filled.keys())
     rows = []
-    for number in _chosen(observations, n, taken, seed):
+    for number, why in _chosen(observations, n, taken, seed).items():
         answers, question = answers_as_given(observations, number), table.record(int(observations.row[number]))
-        about = {"problem_id": question.problem_id, "question": question.question or ""}
+        about = {"problem_id": question.problem_id, "question": question.question or "", "chosen": why}
         of_labels = (
             [{"answer": text} for text in answers] if "answer" in columns else [{"answers": BETWEEN.join(answers)}]
         )
@@ -127,21 +128,21 @@ def likely_kind(table: LongTable) -> AnswerKind:
     return "text"
 
 
-def _chosen(observations: Observations, n: int, taken: Bool[np.ndarray, " problem"], seed: int) -> list[int]:
-    """Return up to n questions that are not taken: the first, third, ... at random, the others by vote margin."""
+def _chosen(observations: Observations, n: int, taken: Bool[np.ndarray, " problem"], seed: int) -> dict[int, str]:
+    """Choose up to n questions that are not taken: the first, third, ... at random, the others by vote margin."""
     own_number = np.arange(len(observations))
     cluster = own_number if observations.cluster_number is None else observations.cluster_number
     n_taken = np.bincount(cluster[taken], minlength=len(own_number))
     digests = [hashlib.sha256(f"{seed} {name}".encode()).hexdigest() for name in observations.problem_id]
     order = np.argsort(np.argsort(digests))
-    criteria = order, vote_margin(observations)
-    left, chosen = np.flatnonzero(observations.answered & ~taken), list[int]()
+    criteria = (order, AT_RANDOM), (vote_margin(observations), CLOSE_VOTES)
+    left, chosen = np.flatnonzero(observations.answered & ~taken), dict[int, str]()
     while len(chosen) < n and len(left):
-        criterion = criteria[len(chosen) % 2]
+        criterion, why = criteria[len(chosen) % 2]
         first = left[np.lexsort((order[left], criterion[left], n_taken[cluster[left]]))[0]]
         n_taken[cluster[first]] += 1
         left = left[left != first]
-        chosen.append(int(first))
+        chosen[int(first)] = why
     return chosen
 
 

@@ -24,18 +24,24 @@ if TYPE_CHECKING:
 
 #: The gold answer of a question to which no report gave the right answer, unless a report gives this very answer.
 NONE_OF_THESE = "none of these"
+#: Why a question was chosen to be labelled, in the column ``chosen``.
+AT_RANDOM, CLOSE_VOTES = "at random", "close votes"
 #: The columns that models write, or whoever wrote the questions.
 _OF_MODELS = ("question", "answers", "answer")
 _PATH = "path"
 
 
 class LabelRow(NamedTuple):
-    """A row: what it has under ``gold_answer`` or ``correct`` is its ``label``, None if that is empty."""
+    """A row: what it has under ``gold_answer`` or ``correct`` is its ``label``, None if that is empty.
+
+    ``chosen``: why its question is in the table, None if that is not known.
+    """
 
     line: int
     problem_id: str
     answer: str | None
     label: str | None
+    chosen: str | None
 
 
 class Known(NamedTuple):
@@ -71,9 +77,14 @@ class Labels:
             )
         column: Literal["gold_answer", "correct"] = "gold_answer" if "gold_answer" in header else "correct"
         cells = {name: map(_text, frame.iloc[:, place]) for place, name in enumerate(header)}
-        answers = cells.get("answer", repeat(None))
-        rows = zip(lines, cells["problem_id"], answers, cells[column], strict=False)
-        return cls(tuple(LabelRow(line, name or "", answer, label) for line, name, answer, label in rows), column, path)
+        answers, chosen = cells.get("answer", repeat(None)), cells.get("chosen", repeat(None))
+        rows = zip(lines, cells["problem_id"], answers, cells[column], chosen, strict=False)
+        return cls(tuple(LabelRow(line, name or "", *others) for line, name, *others in rows), column, path)
+
+    @property
+    def at_random(self) -> dict[str, bool]:
+        """Whether each question was chosen at random, of those of which that is known."""
+        return {row.problem_id: row.chosen == AT_RANDOM for row in self.rows if row.chosen in (AT_RANDOM, CLOSE_VOTES)}
 
     @property
     def filled(self) -> dict[str, list[LabelRow]]:

@@ -82,6 +82,7 @@ def predictions(said: Mapping[str, Said]) -> pd.DataFrame:
             "null_probability": np.nan,
             "state_probability": np.nan,
             "cluster": pd.array([None] * len(own), "Int64"),
+            "at_random": pd.array([None] * len(own), "boolean"),
         }
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)

@@ -230,6 +230,7 @@ class TestEvaluate:
         options = ["--labels", labels, "--resamples", 20, "--folds", 2, "--methods", "majority,majority_platt"]
         printed = succeed("evaluate", questions, "--out", tmp_path / "results", *options)
         assert "60 labelled" in printed
+        assert "Of the 30 questions that were chosen at random, as new ones are, " in one_line(printed)
         assert pd.read_csv(tmp_path / "results" / "metrics.csv")["n"].tolist() == [60, 60]
         capsys.readouterr()
         show_evaluation(Evaluation.read(tmp_path / "results"), tmp_path, everything=True)

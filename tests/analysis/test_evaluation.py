@@ -29,7 +29,7 @@ from tests.command_line import contents
 
 FROM_ONE_ELICITATION = tuple(method for method in EVALUATED_METHODS if method not in SAMPLED_METHODS)
 COLUMNS = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
-COLUMNS += ["null_probability", "state_probability", "cluster"]
+COLUMNS += ["null_probability", "state_probability", "cluster", "at_random"]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,12 @@ class TestWhole:
         expected = {"fit_method": "map", "sampling": None, "methods": METHODS, "vanilla_level": "vanilla", "n_folds": 2}
         expected |= {"preset": PRESETS["bayes"], "seed": 1, "n_resamples": 50, "interval_level": 0.95}
         assert dict(settings) == expected
-        known = {"questions": 82, "answers": "numeric", "levels": evaluation.observations.level_names}
+        known = {
+            "file": "observations.jsonl",
+            "questions": 82,
+            "answers": "numeric",
+            "levels": evaluation.observations.level_names,
+        }
         known |= {"sha256": evaluation.observations.fingerprint, "datasets": ("simulated",), "models": ("simulated",)}
         known |= {"learned_sha256": Fit.load(home / "fit.nc").fingerprint, "columns": (), "groups": None, "scale": None}
         assert (dict(origin), evaluation.record.test) == (known, None)
@@ -252,7 +257,7 @@ class TestReading:
         assert run.metrics.set_index("method")["unanswered"].to_dict() == {"vanilla": 1, "direag": 0}
 
     @pytest.mark.parametrize(
-        ("dataset", "model", "about"), [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "run")]
+        ("dataset", "model", "about"), [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "")]
     )
     def test_what_it_is_about(self, tmp_path: Path, dataset, model, about) -> None:
         run = Evaluation.read(write_run(tmp_path / "run", SAID, dataset=dataset, model=model, n_fitted=7))

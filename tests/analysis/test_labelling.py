@@ -127,7 +127,7 @@ def table(tmp_path: Path, questions: Path) -> Path:
 def fill(path: Path, n: int) -> None:
     rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
     for row in rows[1 : n + 1]:
-        row[-1] = row[-2].split(" | ")[0]
+        row[-2] = row[-3].split(" | ")[0]
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file).writerows(rows)
 
@@ -135,7 +135,7 @@ def fill(path: Path, n: int) -> None:
 class TestCommand:
     def test_it_goes_on_with_a_table_that_is_filled_in(self, table: Path, questions: Path, tmp_path: Path) -> None:
         first = table.read_bytes()
-        assert first.startswith(b"\xef\xbb\xbfproblem_id,question,answers,gold_answer\n")
+        assert first.startswith(b"\xef\xbb\xbfproblem_id,question,answers,gold_answer,chosen\n")
         succeed("label", questions, "--n", 6, "--out", table)
         assert table.read_bytes() == first
         fill(table, 4)
@@ -156,9 +156,9 @@ class TestCommand:
         (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, records)))
         succeed("label", tmp_path / "new.jsonl", "--n", 2, "--out", tmp_path / "labels.csv")
         rows = list(csv.reader((tmp_path / "labels.csv").read_text("utf-8-sig").splitlines(keepends=True)))
-        assert rows[0] == ["problem_id", "question", "answer", "correct"]
+        assert rows[0] == ["problem_id", "question", "answer", "correct", "chosen"]
         assert not any(cell.startswith(tuple("=+-@")) for row in rows for cell in row)
-        filled = [[*row[:3], "true" if row[2] in (" -5", "other 3") else "false"] for row in rows[1:]]
+        filled = [[*row[:3], "true" if row[2] in (" -5", "other 3") else "false", row[4]] for row in rows[1:]]
         with (tmp_path / "labels.csv").open("w", newline="") as file:
             csv.writer(file).writerows([rows[0], *filled])
         printed = succeed("label", tmp_path / "new.jsonl", "--n", 2, "--out", tmp_path / "labels.csv")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
@@ -52,6 +53,19 @@ class TestSentences:
         assert useful_thresholds(unsure)["threshold"].tolist() == [0, 0.5], "what no answer reaches is left out"
         silent = made_evaluation({"direag": [(None, False)] * 3})
         assert said_of(silent) == ["DirEAG has answered none of the labelled questions"]
+
+    def test_answers_to_questions_chosen_at_random_stand_apart(self) -> None:
+        found = made_evaluation({"direag": [(0.8, number % 4 > 0) for number in range(20)]})
+        at_random = pd.Series([True] * 8 + [False] * 10 + [None] * 2, dtype="boolean")
+        some = replace(found, predictions=found.predictions.assign(at_random=at_random))
+        low, high = binomtest(6, 8).proportion_ci(0.95, method="wilson")
+        assert said_of(some)[1] == (
+            "Of the 8 questions that were chosen at random, as new ones are, 75.0% of the answers are right [95%: "
+            f"{100 * low:.1f}% to {100 * high:.1f}%]. The others were chosen since their votes are close."
+        )
+        alone = replace(found, predictions=found.predictions.assign(at_random=at_random.fillna(value=True)))
+        for other in (found, replace(alone, predictions=alone.predictions.assign(at_random=True))):
+            assert "at random" not in said_of(other)[1]
 
     def test_a_vote_that_selects_better_answers_is_named(self) -> None:
         direag = [(0.6, number % 2 == 0) for number in range(100)]

@@ -39,8 +39,10 @@ def test_margin_and_answers_by_counting(said):
 
 def test_every_second_question_has_the_closest_votes():
     observations = unlabelled()
-    chosen = names(questions_to_label(observations, 40))
+    table = questions_to_label(observations, 40)
+    chosen = names(table)
     assert len(set(chosen)) == 40
+    assert table["chosen"].tolist() == ["at random", "close votes"] * 20
     margin = dict(zip(observations.problem_id, vote_margin(observations), strict=True))
     for place, name in enumerate(chosen):
         if place % 2:
@@ -115,15 +117,15 @@ def test_clusters_take_turns():
 def test_free_text_and_flagged_answers_have_a_row_for_each_answer():
     questions = [question(f"{k}", "the Nile", "Nile", f"river {k}") for k in range(12)]
     table = questions_to_label(Observations.from_questions(questions, "text"), 2)
-    assert table.columns.tolist() == ["problem_id", "answer", "correct"]
+    assert table.columns.tolist() == ["problem_id", "answer", "correct", "chosen"]
     assert table["answer"].tolist()[0::2] == ["Nile", "Nile"]
     few = Observations.from_questions(questions[:11], "text")
-    assert questions_to_label(few, 2).columns.tolist() == ["problem_id", "answers", "gold_answer"]
+    assert questions_to_label(few, 2).columns.tolist() == ["problem_id", "answers", "gold_answer", "chosen"]
     judged = [question("a", ("1", 50, True), ("1.0", 51, True)), question("b", "2", "3")]
     table = questions_to_label(Observations.from_questions(judged, "numeric"), 2)
-    assert table.to_numpy().tolist() == [["b", "2", ""], ["b", "3", ""]]
+    assert table.to_numpy().tolist() == [["b", "2", "", "at random"], ["b", "3", "", "at random"]]
     table = questions_to_label(unlabelled(), 3)
-    assert table.columns.tolist() == ["problem_id", "question", "answers", "gold_answer"]
+    assert table.columns.tolist() == ["problem_id", "question", "answers", "gold_answer", "chosen"]
     assert table["question"].str.startswith("simulated question").all()
 
 
