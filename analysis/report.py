@@ -160,9 +160,9 @@ def _of_random_ones(evaluation: Evaluation) -> Iterator[str]:
         level = evaluation.settings.interval_level
         low, high = binomtest(int(right.sum()), len(right)).proportion_ci(level, method="wilson")
         yield (
-            f"Of the {len(right)} questions that were chosen at random, as new ones are, {percent(right.mean())} of the "
-            f"answers are right [{percent(level, 0)}: {percent(low)} to {percent(high)}]. The others were chosen since "
-            "their votes are close."
+            f"Of the {len(right)} questions that were chosen at random, as new ones are, {percent(right.mean())} of "
+            f"the answers are right [{percent(level, 0)}: {percent(low)} to {percent(high)}]. The others were chosen "
+            "since their votes are close."
         )
 
 
