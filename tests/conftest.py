@@ -108,7 +108,7 @@ def nuts(labelled, unlearnable, tmp_path_factory):
     from tests.made_fits import NUTS_SAMPLING, made_once
 
     everything = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
-    return made_once(tmp_path_factory, "nuts", lambda _: fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8))
+    return made_once(tmp_path_factory, "nuts", lambda _: fit_nuts(everything, **NUTS_SAMPLING.model_dump(), seed=8))
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,10 @@ from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import FitSettings, Preset, SamplingSettings, Variant
 
 #: How the fit :func:`nuts` of all tests is sampled.
-NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=300, target_accept=0.9)
+NUTS_SAMPLING = SamplingSettings(num_chains=2, num_warmup=200, num_samples=300, target_accept_prob=0.9)
 
 #: Too short to be believed. Fits of one model, with as many distinct questions, share the program of it.
-TINY_SAMPLING = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
+TINY_SAMPLING = SamplingSettings(num_chains=2, num_warmup=20, num_samples=25, target_accept_prob=0.9)
 
 type Natural = dict[str, float | list[float]]
 

@@ -78,7 +78,8 @@ def evaluate_command(
     tested = None if test is None else read(test, answers or labelled.kind)
     paths = {"samples": samples, "topk": topk}
     elicited = {name: Observations.read(path, labelled.kind, columns) for name, path in paths.items() if path}
-    sampling = options.chosen_sampling() if fit_method == "nuts" else None
+    if fit_method == "nuts":
+        options.device_for_each_chain()
     with options.progress() as step:
         evaluation = evaluate(
             labelled,
@@ -86,7 +87,6 @@ def evaluate_command(
             elicited=elicited,
             fit_method=fit_method,
             preset=preset,
-            sampling=sampling,
             methods=None if methods is None else [name.strip() for name in methods.split(",")],
             labels=labels,
             n_folds=folds,

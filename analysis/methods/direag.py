@@ -12,11 +12,11 @@ from analysis.methods.method import Answers, Learner
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import check_disjoint, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
+from bayes_direag.fits.fitting import check_disjoint, cross_fit, fit_by, fold_of_question, train_test
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution
-from bayes_direag.model.settings import FitMethod, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, FitSettings, SamplingSettings, Variant
 
 
 class FittedMethod(NamedTuple):
@@ -72,7 +72,7 @@ SHARED_AGREEMENT = (
 
 @dataclass(frozen=True)
 class FitLearner:
-    """Learn by a fit; the attributes are arguments of :func:`~bayes_direag.fits.fitting.fit_map` and ``fit_nuts``."""
+    """Learn by a fit; the attributes are those of :class:`~bayes_direag.model.settings.FitSettings`."""
 
     preset: PresetLike
     variant: Variant = "confidence"
@@ -81,10 +81,8 @@ class FitLearner:
 
     def __call__(self, labelled: Observations, seed: int) -> Fit:
         """Fit: see :class:`~analysis.methods.method.Method`."""
-        settings: dict[str, Any] = {"preset": presets.preset(self.preset, self.variant), "seed": seed}
-        if self.fit_method == "map":
-            return fit_map(labelled, **settings)
-        return fit_nuts(labelled, sampling=self.sampling, **settings)
+        preset = presets.preset(self.preset, self.variant)
+        return fit_by(FitSettings(preset, self.fit_method, self.sampling, seed=seed), labelled)
 
     def of_each_fold(
         self, observations: Observations, test: Observations | None, n_folds: int | None, seed: int

@@ -70,11 +70,12 @@ def fit_command(
 
             fitted = fit_map(labelled, **given)
     else:
-        given |= {"sampling": options.chosen_sampling(chains, warmup, draws, target_accept)}
+        options.device_for_each_chain(chains)
         from bayes_direag.fits.fitting import fit_nuts
 
+        given |= {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
         terminal = options.err.is_terminal
-        fitted = fit_nuts(labelled, **given, progress=terminal)
+        fitted = fit_nuts(labelled, **given, target_accept_prob=target_accept, progress=terminal)
     fitted.save(target)
     from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
 

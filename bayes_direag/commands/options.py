@@ -16,7 +16,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns
 from bayes_direag.data.plain import ConfidenceScale
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.settings import FitMethod, PresetName, SamplingSettings
+from bayes_direag.model.settings import FitMethod, PresetName
 
 #: Groups of options in the help of a command, beside the common ones.
 READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
@@ -92,7 +92,11 @@ DrawsOption = Annotated[
 AcceptOption = Annotated[
     float,
     typer.Option(
-        "--target-accept", help="Acceptance rate; nearer 1 means fewer divergences.", rich_help_panel=SAMPLING
+        "--target-accept",
+        min=0.01,
+        max=0.999,
+        help="Acceptance rate; nearer 1 means fewer divergences.",
+        rich_help_panel=SAMPLING,
     ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
@@ -119,16 +123,11 @@ def chosen_columns(
     )
 
 
-def chosen_sampling(
-    chains: int = 4, warmup: int = 250, draws: int = 1000, target_accept: float = 0.98
-) -> SamplingSettings:
-    """Return the settings of the sampler, and give JAX a CPU device for each chain; call it before JAX is used."""
+def device_for_each_chain(chains: int = 4) -> None:
+    """Give JAX a CPU device for each chain of NUTS; call it before JAX is used."""
     from numpyro import set_host_device_count
 
-    if not 0 < target_accept < 1:
-        raise DirEAGError(f"--target-accept {target_accept}: expected a rate between 0 and 1, such as 0.95.")
     set_host_device_count(chains)
-    return SamplingSettings(n_chains=chains, n_warmup=warmup, n_draws=draws, target_accept=target_accept)
 
 
 out, err = PlainConsole(), PlainConsole(stderr=True, soft_wrap=True)

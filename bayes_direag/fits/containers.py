@@ -168,10 +168,10 @@ def drawn_tree(
     require_program(preset, data)
     sites = parameter_sites(model_of(preset), data)
     drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_unconstrained})
-    n_chains, n_draws = next(iter(drawn.unconstrained.values())).shape[:2]
-    shape = n_chains, n_draws
+    num_chains, num_samples = next(iter(drawn.unconstrained.values())).shape[:2]
+    shape = num_chains, num_samples
     if settings.sampling is None:
-        sampling = SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
+        sampling = SamplingSettings.model_construct(num_chains=num_chains, num_warmup=0, num_samples=num_samples)
         settings = replace(settings, sampling=sampling)
     of_draws = evaluated_draws(model_of(preset), drawn.unconstrained, data)
     tree = nuts_posterior(drawn, fitted, data, of_draws, labels=labels, settings=settings)

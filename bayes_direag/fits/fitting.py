@@ -65,7 +65,10 @@ def fit_nuts(
     observations: Observations,
     *,
     preset: PresetLike = "bayes",
-    sampling: SamplingSettings | None = None,
+    num_chains: int = 4,
+    num_warmup: int = 250,
+    num_samples: int = 1000,
+    target_accept_prob: float = 0.98,
     unlabelled: Observations | None = None,
     partial: bool = False,
     seed: int = 0,
@@ -82,8 +85,9 @@ def fit_nuts(
         As in :func:`fit_map`. Its inner folds are ignored, since leave-one-out support has not seen the label either.
         Where questions count unequally (``release``, weights of questions) the draws are of a Gibbs
         posterior: the likelihood is not that of a probability model.
-    sampling
-        Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
+    num_chains, num_warmup, num_samples, target_accept_prob
+        As in NumPyro: independent chains, at least 2; steps of each that adapt the step size; draws of each, at least
+        25; and the acceptance rate that the step size is adapted to, nearer 1 for smaller steps.
     unlabelled
         As in :func:`fit_map`.
     partial
@@ -97,8 +101,10 @@ def fit_nuts(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered, or the unlabelled ones cannot be used.
+        If no question is both labelled and answered, the unlabelled ones cannot be used, or NUTS cannot be run so.
     """
+    words = {"num_chains": num_chains, "num_warmup": num_warmup, "num_samples": num_samples}
+    sampling = SamplingSettings.of(**words, target_accept_prob=target_accept_prob)
     settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
     return _sampled(_with_unlabelled(observations, unlabelled, settings), settings, progress=progress)
 

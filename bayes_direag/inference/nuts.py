@@ -1,26 +1,21 @@
-"""Draws from the posterior by NUTS, on the same density of the NumPyro model that a MAP fit maximises.
+"""Draws from the posterior by numpyro's MCMC, on the same density of the NumPyro model that a MAP fit maximises.
 
-Steps and step size adaptation are those of numpyro's :class:`~numpyro.infer.NUTS`. Four things are added:
+NUTS samples in the coordinates of :mod:`bayes_direag.inference.coordinates`, from the Laplace approximation: the mode,
+and a normal with the inverse Hessian there as its covariance. The normal gives every chain its start, and its
+covariance is the mass matrix; warm-up adapts the step size alone. Under a model with several optima each chain looks
+for one from a place of its own.
 
-- It samples in the coordinates of :mod:`bayes_direag.inference.coordinates`.
-- It starts at the Laplace approximation: the mode, and a normal with the inverse Hessian there as its covariance. The
-  normal gives every chain its start, and its covariance is the first mass matrix. Under a model with several optima
-  each chain looks for one from a place of its own.
-- The chains share one mass matrix. Twice in warm-up it becomes the covariance of the draws of all chains since the last
-  time, shrunk towards the matrix before it.
-- Chains advance in blocks of steps, each a call of one compiled computation. So progress can be shown, a run can be
-  interrupted, and fits of similar size share their compilation.
+:class:`~numpyro.infer.MCMC` runs in blocks of steps, each a call of one compiled computation whose arguments are the
+data: progress can be shown, a run can be interrupted, and fits of one shape share their compilation. Chains are
+distributed over JAX's devices (call ``numpyro.set_host_device_count(4)`` before JAX is first used to split a CPU), and
+on an accelerator the chains of a device advance together. The draws do not depend on the number of devices.
 
-Chains are distributed over JAX's devices (call ``numpyro.set_host_device_count(4)`` before JAX is first used to split a
-CPU), and on an accelerator the chains of a device advance together. The draws do not depend on the number of devices.
 Parameters, and sums over questions, are in double precision, whatever JAX's global setting. The work of each question
 is in single precision, which is twice as fast: it changes the log density by less than 1e-4.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import pairwise
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -51,11 +46,8 @@ from bayes_direag.model.unconstrained import (
     parameter_sites,
 )
 
-#: Steps of each chain in one call of the compiled computation.
-BLOCK = 250
-
-#: The shares of warm-up after which the mass matrix is updated.
-_LEARNING = (0.16, 0.4)
+#: Steps of each chain in one call of the compiled computation. Progress is shown, and Ctrl-C obeyed, between two.
+BLOCK = 50
 
 #: The step size before any adaptation, and the largest standard deviation of a coordinate at the start.
 _STEP_SIZE, _WIDEST = 0.5, 3.0
@@ -75,8 +67,6 @@ NUMPYRO_STATISTICS = {
 
 #: The search for the mode ends at this projected gradient of the mean log density.
 _NEAR_ENOUGH = 1e-6
-
-_BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
 
 
 class Draws(NamedTuple):
@@ -118,32 +108,23 @@ class Draws(NamedTuple):
         return draws if isinstance(draws, Draws) else cls(unconstrained, statistics_of(fields, first))
 
 
-class _Chain(NamedTuple):
-    """One chain, or all chains with a leading axis, at the start of a window of warm-up."""
-
-    number: Int[np.ndarray, "*chain"]
-    place: UnconstrainedDraws
-    step_size: Float[np.ndarray, "*chain"]
-    inverse_mass_matrix: Float[np.ndarray, "*chain parameter parameter"]
-
-
 class _Run(NamedTuple):
-    """The static arguments that a run is compiled for."""
+    """What a run is compiled for, beside the shapes of its data."""
 
     model: Model
-    n_warmup: int
-    target_accept: float
-    n_devices: int
+    num_warmup: int
+    target_accept_prob: float
 
-    def kernel(self, data: LikelihoodData, **start: ArrayLike) -> NUTS:
-        """Return a NUTS kernel that adapts only its step size."""
+    def kernel(self, data: LikelihoodData, inverse_mass_matrix: Array | None = None) -> NUTS:
+        """Return NumPyro's kernel, which adapts only its step size; states hold their mass matrix."""
         return NUTS(
             potential_fn=_potential(in_single_precision(self.model), data, self.model),
             dense_mass=True,
+            inverse_mass_matrix=inverse_mass_matrix,
             adapt_mass_matrix=False,
-            target_accept_prob=self.target_accept,
+            step_size=_STEP_SIZE,
+            target_accept_prob=self.target_accept_prob,
             max_tree_depth=_TREE_DEPTHS,
-            **start,
         )
 
 
@@ -151,48 +132,87 @@ def nuts_draws(
     model: Model, data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False
 ) -> Draws:
     """Draw from the posterior, with a dense mass matrix and a bar of progress, if wanted."""
-    n, n_steps = sampling.n_chains, sampling.n_warmup + sampling.n_draws
-    run = _Run(model, sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
-    surplus = -n % run.n_devices  # the same number for each device; surplus chains are dropped
+    n_chains, n_warmup = sampling.num_chains, sampling.num_warmup
+    n_steps, run = n_warmup + sampling.num_samples, _Run(model, n_warmup, sampling.target_accept_prob)
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
-        task = bar.add_task(f"NUTS, {n} chains: compiling", total=n_steps)
+        task = bar.add_task(f"NUTS, {n_chains} chains: compiling", total=n_steps)
         sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
-        chains = _laplace(model, data, n + surplus, np.random.default_rng(seed))
-        single = data.in_single_precision()
-        for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            states = _started(chains, single, start, seed, run=run)
-            blocks: list[_Recorded] = []
-            for done in range(start, stop, BLOCK):
-                size = min(BLOCK, stop - done)
-                states, recorded = _advanced(states, single, size, run=run)
-                blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:, :size], recorded))
-                bar.update(task, description=f"NUTS, {n} chains", advance=size)
-            window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
-            if stop < n_steps:
-                chains = _learned(chains, window)
-        kept: _Recorded = jax.tree.map(lambda value: value[:n, sampling.n_warmup - start :], window)
-        places = _unconstrained_of(kept.place, data, model=model)
+        starts, single = _laplace(model, data, n_chains, np.random.default_rng(seed)), data.in_single_precision()
+        states, blocks = _started(*starts, single, seed, run=run), []
+        for step in range(0, n_steps, BLOCK):
+            states, block = _advanced(states, single, seed, step, run=run)
+            blocks.append(jax.tree.map(np.asarray, block))
+            bar.update(task, description=f"NUTS, {n_chains} chains", advance=BLOCK)
+        places, fields = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, n_warmup:n_steps], *blocks)
+        found = _unconstrained_of(places, data, model=model)
         unconstrained: UnconstrainedDraws = {
-            name: np.asarray(site.transform(places[name])) for name, site in sites.items()
+            name: np.asarray(site.transform(found[name])) for name, site in sites.items()
         }
-    return Draws(unconstrained, statistics_of(kept.fields, (n, sampling.n_draws)))
+    return Draws(unconstrained, statistics_of(fields, (n_chains, sampling.num_samples)))
+
+
+@partial(jax.jit, static_argnames="run")
+def _started(
+    places: Unconstrained,
+    matrices: Float[Array, "chain parameter parameter"],
+    data: LikelihoodData,
+    seed: ArrayLike,
+    *,
+    run: _Run,
+) -> HMCState:
+    """Return the state of every chain before its first step."""
+
+    def start(chain: tuple[Array, Unconstrained, Array]) -> HMCState:
+        key, place, matrix = chain
+        state: HMCState = run.kernel(data, matrix).init(key, run.num_warmup, place)
+        return state
+
+    keys = jax.random.split(jax.random.key(seed), len(matrices))
+    return _for_each_chain(start)((keys, places, matrices))
+
+
+@partial(jax.jit, static_argnames="run")
+def _advanced(
+    states: HMCState, data: LikelihoodData, seed: ArrayLike, step: ArrayLike, *, run: _Run
+) -> tuple[HMCState, tuple[Unconstrained, dict[str, Array]]]:
+    """Let every chain take a block of steps; return the states, and the places and statistics of all steps."""
+    chains = MCMC(
+        run.kernel(data),
+        num_warmup=run.num_warmup,
+        num_samples=BLOCK,
+        num_chains=len(states.i),
+        chain_method=_for_each_chain,
+        progress_bar=False,
+    )
+    chains.post_warmup_state = states  # which goes on adapting as long as its own step says
+    key, fields = jax.random.fold_in(jax.random.key(seed), step), tuple(NUMPYRO_STATISTICS)
+    chains.run(key, extra_fields=fields, init_params=states.z)
+    return chains.last_state, (chains.get_samples(group_by_chain=True), chains.get_extra_fields(group_by_chain=True))
+
+
+def _for_each_chain[Chain, Result](function: Callable[[Chain], Result]) -> Callable[[Chain], Result]:
+    """Apply a function to each chain, distributed over the devices; side by side on an accelerator."""
+
+    def on_device(chains: Chain) -> Result:
+        side_by_side = None if jax.default_backend() == "cpu" else len(jax.tree.leaves(chains)[0])
+        result: Result = jax.lax.map(function, chains, batch_size=side_by_side)
+        return result
+
+    def on_devices(chains: Chain) -> Result:
+        n_chains, devices = len(jax.tree.leaves(chains)[0]), jax.local_devices()
+        n_devices = max(n for n in range(1, len(devices) + 1) if n_chains % n == 0)
+        mesh = Mesh(np.array(devices[:n_devices]), ("chain",), axis_types=(AxisType.Auto,))
+        by_chain = PartitionSpec("chain")  # type: ignore[no-untyped-call]
+        # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
+        return jax.shard_map(on_device, mesh=mesh, in_specs=by_chain, out_specs=by_chain, check_vma=False)(chains)
+
+    return on_devices
 
 
 @partial(jax.jit, static_argnames="model")
 def _unconstrained_of(places: Any, data: LikelihoodData, *, model: Model) -> UnconstrainedDraws:
-    """Return the unconstrained parameters of draws in the coordinates of NUTS."""
+    """Return the unconstrained parameters of draws in the coordinates of NUTS, in double precision."""
     return {**jax.vmap(jax.vmap(to_unconstrained(model, data)))(places)}
-
-
-def learning_steps(n_warmup: int) -> list[int]:
-    """Return the steps of warm-up after which the mass matrix is updated; the rest adapts only the step size.
-
-    Examples
-    --------
-    >>> learning_steps(250)
-    [40, 100]
-    """
-    return sorted({int(share * n_warmup) for share in _LEARNING} - {0})
 
 
 def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Unconstrained], Float[Array, ""]]:
@@ -201,8 +221,10 @@ def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[
     return lambda place: potential_energy(model, (data,), {}, raw_of(place))
 
 
-def _laplace(model: Model, data: LikelihoodData, n: int, rng: np.random.Generator) -> _Chain:
-    """Return chains at draws of the Laplace approximation; of several if the model has several searches."""
+def _laplace(
+    model: Model, data: LikelihoodData, n: int, rng: np.random.Generator
+) -> tuple[Unconstrained, Float[np.ndarray, "chain parameter parameter"]]:
+    """Return draws of the Laplace approximation, one a chain, and its covariance; of several for several searches."""
     found = [_mode(data, number, model=model) for number in range(n if n_searches(model) > 1 else 1)]
     moved = rng.normal(size=(n, len(found[0][1])))
     places, matrices = [], []
@@ -213,8 +235,7 @@ def _laplace(model: Model, data: LikelihoodData, n: int, rng: np.random.Generato
         point, unravel = ravel_pytree(mode)
         places.append(unravel(np.asarray(point) + basis @ (np.sqrt(variance) * move)))
         matrices.append((basis * variance) @ basis.T)
-    place: UnconstrainedDraws = jax.tree.map(lambda *values: np.stack(values), *places)
-    return _Chain(np.arange(n), place, np.full(n, _STEP_SIZE), np.stack(matrices))
+    return jax.tree.map(lambda *values: np.stack(values), *places), np.stack(matrices)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -240,71 +261,6 @@ def _mode(
     return unravel(mode), convex(total * hessian(jax.grad(loss), mode))
 
 
-def _learned(chains: _Chain, window: "_Recorded") -> _Chain:
-    """Return the chains at their last draws, with the mass matrix learned from the window."""
-    matrix = inverse_mass_matrix(window.place, chains.inverse_mass_matrix)
-    last = {name: value[:, -1] for name, value in window.place.items()}
-    return _Chain(chains.number, last, window.fields["adapt_state.step_size"][:, -1], matrix)
-
-
-def inverse_mass_matrix(
-    places: UnconstrainedDraws, before: Float[np.ndarray, "chain parameter parameter"]
-) -> Float[np.ndarray, "chain parameter parameter"]:
-    """Return the covariance of all chains' draws together, shrunk towards the matrix before.
-
-    The matrix before counts as many draws as there are parameters.
-    """
-    draws = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jax.tree.leaves(places)], axis=2)
-    pooled = draws.reshape(-1, draws.shape[2])
-    n, size = pooled.shape
-    centred = pooled - pooled.mean(axis=0)
-    learned = (centred.T @ centred + size * before[0]) / (n + size)
-    return np.asarray(np.broadcast_to(learned, before.shape))
-
-
-@partial(jax.jit, static_argnames="run")
-def _started(chains: _Chain, data: LikelihoodData, step: ArrayLike, seed: ArrayLike, *, run: _Run) -> HMCState:
-    """Start every chain's kernel after ``step`` steps, at its place and with its mass matrix."""
-
-    def start(chain: _Chain, data: LikelihoodData) -> HMCState:
-        kernel = run.kernel(data, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix)
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), chain.number)
-        state: HMCState = kernel.init(key, run.n_warmup, chain.place)
-        return state._replace(i=jnp.asarray(step, state.i.dtype))
-
-    return _for_each_chain(start, chains, data, run)
-
-
-@partial(jax.jit, static_argnames="run")
-def _advanced(states: HMCState, data: LikelihoodData, n_steps: ArrayLike, *, run: _Run) -> tuple[HMCState, "_Recorded"]:
-    """Let every chain take ``n_steps`` steps, at most a block; the rest of the record is 0."""
-
-    def advance(state: HMCState, data: LikelihoodData) -> tuple[HMCState, _Recorded]:
-        kernel = run.kernel(data)
-        jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # numpyro's sample needs an init
-
-        def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
-            state = kernel.sample(carry[0], (), {})
-            return state, jax.tree.map(lambda record, new: record.at[index].set(new), carry[1], _recorded(state))
-
-        empty = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
-        advanced: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, empty))
-        return advanced
-
-    return _for_each_chain(advance, states, data, run)
-
-
-class _Recorded(NamedTuple):
-    """The places of a chain, and NumPyro's statistics of its steps."""
-
-    place: UnconstrainedDraws
-    fields: dict[str, Shaped[np.ndarray, "..."]]
-
-
-def _recorded(state: HMCState) -> _Recorded:
-    return _Recorded(state.z, {field: attrgetter(field)(state) for field in NUMPYRO_STATISTICS})
-
-
 def statistics_of(
     fields: Mapping[str, ArrayLike], shape: tuple[int, ...]
 ) -> dict[str, Shaped[np.ndarray, "chain draw"]]:
@@ -328,20 +284,3 @@ def _of_tree(tree: xr.DataTree) -> tuple[dict[str, ArrayLike], dict[str, ArrayLi
     stats = found["sample_stats"]
     fields = {field: stats[name] for field, name in NUMPYRO_STATISTICS.items() if name in stats}
     return found[group], fields | ({"potential_energy": -stats["lp"]} if "lp" in stats else {})
-
-
-def _for_each_chain[Chain, Result](
-    function: Callable[[Chain, LikelihoodData], Result], chains: Chain, data: LikelihoodData, run: _Run
-) -> Result:
-    """Apply a function to each chain, distributed over the devices."""
-
-    def on_device(chains: Chain, data: LikelihoodData) -> Result:
-        side_by_side = None if jax.default_backend() == "cpu" else len(jax.tree.leaves(chains)[0])
-        result: Result = jax.lax.map(lambda chain: function(chain, data), chains, batch_size=side_by_side)
-        return result
-
-    devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
-    # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
-    return jax.shard_map(on_device, mesh=devices, in_specs=(_BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False)(
-        chains, data
-    )

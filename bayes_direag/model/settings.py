@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -134,24 +136,33 @@ class Preset(Settings):
 
 
 class SamplingSettings(Settings):
-    """How NUTS is run.
+    """How NUTS is run, in NumPyro's words.
 
     Attributes
     ----------
-    n_chains
+    num_chains
         Independent chains, each from its own start. At least 2, since R-hat compares chains.
-    n_warmup
-        Steps of each chain that adapt step size and mass matrix; they are not kept.
-    n_draws
+    num_warmup
+        Steps of each chain that adapt the step size; they are not kept.
+    num_samples
         Steps of each chain that are kept. At least 25, for leave-one-out predictions.
-    target_accept
+    target_accept_prob
         Acceptance rate that the step size is adapted to; closer to 1 means smaller steps and fewer divergences.
     """
 
-    n_chains: int = Field(default=4, ge=2)
-    n_warmup: int = Field(default=250, ge=1)
-    n_draws: int = Field(default=1000, ge=25)
-    target_accept: float = Field(default=0.98, gt=0, lt=1)
+    num_chains: int = Field(default=4, ge=2)
+    num_warmup: int = Field(default=250, ge=1)
+    num_samples: int = Field(default=1000, ge=25)
+    target_accept_prob: float = Field(default=0.98, gt=0, lt=1)
+
+    @classmethod
+    def of(cls, **words: float) -> "SamplingSettings":
+        """Return these settings; raise DirEAGError if one is out of range."""
+        try:
+            return cls.model_validate(words)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise DirEAGError(f"{first['loc'][0]}: {first['msg']}; saw {first['input']!r}.") from None
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def test_answers_stand_beside_their_spelling_in_the_reports(few: Observations) -
 
 @pytest.mark.slow
 def test_a_fit_by_sampling(tmp_path: Path) -> None:
-    sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=40)
+    sampling = SamplingSettings(num_chains=2, num_warmup=50, num_samples=40)
     labelled, test = simulate_observations(40, seed=3), simulate_observations(15, seed=4)
     options = {"methods": ["count", "count_calibrated"], "preset": "paper", "fit_method": "nuts", "sampling": sampling}
     sampled = evaluate(labelled, test, **options, n_resamples=5, seed=7)
@@ -176,7 +176,7 @@ def test_a_test_set_may_have_its_levels_in_another_order(few: Observations) -> N
 def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Observations, monkeypatch) -> None:
     for fit_method, given, recorded in (
         ("nuts", None, SamplingSettings()),
-        ("map", SamplingSettings(n_draws=50), None),
+        ("map", SamplingSettings(num_samples=50), None),
     ):
         found = evaluate(few, methods=["majority"], fit_method=fit_method, sampling=given, n_resamples=1).settings
         assert (found.fit_method, found.sampling, found.preset) == (fit_method, recorded, PRESETS["bayes"])
@@ -187,7 +187,7 @@ def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Obse
         raise InterruptedError
 
     monkeypatch.setattr(fitting, "nuts_draws", record)
-    sampling = SamplingSettings(n_chains=3, n_draws=50)
+    sampling = SamplingSettings(num_chains=3, num_samples=50)
     options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "seed": 4}
     with pytest.raises(InterruptedError):
         evaluate(few, methods=["level_calibrated"], **options)

@@ -9,7 +9,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
-from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
 from tests.made_fits import made_once
@@ -64,9 +63,9 @@ def signals(tmp_path_factory: pytest.TempPathFactory) -> Fit:
 
 @pytest.fixture(scope="session")
 def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000, target_accept=0.9)
+    sampling = {"num_chains": 2, "num_warmup": 200, "num_samples": 2000}
     questions, preset = one_level.observations(), one_level.PRESET
-    fit = lambda _: fit_nuts(questions, preset=preset, sampling=sampling, seed=1)  # noqa: E731
+    fit = lambda _: fit_nuts(questions, preset=preset, **sampling, seed=1)  # noqa: E731
     return made_once(tmp_path_factory, "one_level_nuts", fit)
 
 

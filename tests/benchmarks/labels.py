@@ -45,7 +45,7 @@ from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.benchmarks.common import benefit, kept_rows, parser, shuffled
 
-SAMPLING = SamplingSettings(n_chains=4, n_warmup=250, n_draws=500)
+SAMPLING = SamplingSettings(num_chains=4, num_warmup=250, num_samples=500)
 
 
 @wraps(bayes)
@@ -66,13 +66,13 @@ def laplace(labelled: Observations) -> Fit:
     normal = SVI(bayes, guide, Adam(0.01), TraceMeanField_ELBO())
     place = normal.get_params(normal.init(jax.random.key(0), data))
     return Fit.from_draws(
-        guide.sample_posterior(jax.random.key(1), place, sample_shape=(4, SAMPLING.n_draws)), labelled
+        guide.sample_posterior(jax.random.key(1), place, sample_shape=(4, SAMPLING.num_samples)), labelled
     )
 
 
 FITS: dict[str, Callable[[Observations], Fit]] = {
     "direag": fit_map,
-    "nuts": partial(fit_nuts, sampling=SAMPLING),
+    "nuts": partial(fit_nuts, **SAMPLING.model_dump()),
     "laplace": laplace,
     "no_label_prior": partial(fit_map, preset=no_label_prior),
     **{name: partial(fit_map, preset=name) for name in PRESETS},
@@ -146,7 +146,7 @@ def main() -> None:
     arguments.add_argument("--most", type=int, default=500, help="most questions that are tested")
     arguments.add_argument("--by-file", action="store_true", help="the figures of each file as well")
     given = arguments.parse_args()
-    numpyro.set_host_device_count(SAMPLING.n_chains)
+    numpyro.set_host_device_count(SAMPLING.num_chains)
     warnings.simplefilter("ignore")
     jax.config.update("jax_enable_x64", True)  # for the normal at the mode; fits are in double precision anyway
     rows = kept_rows(

@@ -26,10 +26,10 @@ def main() -> None:
     arguments.add_argument("--preset", default="bayes")
     arguments.add_argument("--seeds", type=int, default=3)
     for name, field in SamplingSettings.model_fields.items():
-        arguments.add_argument("--" + name.removeprefix("n_").replace("_", "-"), type=type(field.default), dest=name)
+        arguments.add_argument("--" + name.removeprefix("num_").replace("_", "-"), type=type(field.default), dest=name)
     given = arguments.parse_args()
     chosen = {name: getattr(given, name) for name in SamplingSettings.model_fields if getattr(given, name)}
-    numpyro.set_host_device_count(chosen.get("n_chains", 4))
+    numpyro.set_host_device_count(chosen.get("num_chains", 4))
     warnings.simplefilter("ignore")
     print("file                            seed   CPU s  gradients a draw   R-hat     ESS  divergences")
     for path in given.files:

@@ -37,7 +37,7 @@ from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import evaluated, parameter_sites
 
 N_RANKED = 99
-SHORT_CHAINS = SamplingSettings(n_chains=2, n_warmup=500, n_draws=500)
+SHORT_CHAINS = SamplingSettings(num_chains=2, num_warmup=500, num_samples=500)
 _LEVEL, _N_BINS, _SMALLEST_BIN = 0.9, 10, 20
 
 
@@ -73,7 +73,7 @@ def compared(
     """Fit to the asked questions as labelled in each world, and compare the posterior with the world's truth."""
     for seed, truth in enumerate(worlds):
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
-        fit = fit_nuts(replace(asked, correct=correct), sampling=sampling, seed=seed)
+        fit = fit_nuts(replace(asked, correct=correct), **sampling.model_dump(), seed=seed)
         asked = fit.aligned(fresh)
         selections = list(fit.evaluation(asked).each(select))
         support = np.concatenate([selection.support for selection in selections], axis=1)

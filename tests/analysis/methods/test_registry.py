@@ -20,7 +20,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.settings import FitSettings, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.made_fits import made_fit, natural
 
@@ -127,19 +127,18 @@ class TestEveryMethod:
 def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def fit(subset: Observations, **settings: object) -> Fit:
-        asked.append((subset, settings))
+    def fit(settings: FitSettings, subset: Observations) -> Fit:
+        asked.append((settings, subset))
         return made()
 
-    monkeypatch.setattr(direag, f"fit_{way}", fit)
-    sampling = SamplingSettings(n_chains=2, n_draws=40)
+    monkeypatch.setattr(direag, "fit_by", fit)
+    sampling = SamplingSettings(num_chains=2, num_samples=40)
     methods = fitted_methods(PRESETS["paper"], way, sampling)
     assert set(methods) == set(direag.FITTED_METHODS)
     before, after = methods["direag_raw"], methods["direag"]
     assert before.learn == after.learn
     learned = before.learn(LABELLED, 5)
-    expected = {"preset": PRESETS["paper"], "seed": 5}
-    assert asked == [(LABELLED, expected | ({"sampling": sampling} if way == "nuts" else {}))]
+    assert asked == [(FitSettings(PRESETS["paper"], way, sampling, seed=5), LABELLED)]
     table = made().predict(TESTED)
     for method, column in ((before, "support"), (after, "probability")):
         found = method.answer(learned, TESTED)

@@ -11,7 +11,6 @@ from bayes_direag.errors import ArgumentError, DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
-from bayes_direag.model.settings import SamplingSettings
 
 SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "third": 0.55, "poor": 0.2}
 
@@ -107,8 +106,8 @@ def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Obse
 
 @pytest.mark.slow
 def test_the_posterior_has_it_too(few: Observations, whole: Observations) -> None:
-    sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=100)
-    fit = fit_nuts(few, unlabelled=whole, sampling=sampling, seed=1)
+    sampling = {"num_chains": 2, "num_warmup": 50, "num_samples": 100}
+    fit = fit_nuts(few, unlabelled=whole, **sampling, seed=1)
     np.testing.assert_allclose(fit.fitted.agreement.score, whole.with_agreement().agreement.score)
     assert level_means(fit, "vote")["good"] > level_means(fit, "vote")["poor"]
     prior = fit.with_predictive().tree["prior"]["weight"].mean(("chain", "draw")).to_series()

@@ -94,13 +94,16 @@ def test_nuts_keeps_the_same_questions_apart_as_a_map(simulated: Observations) -
     """Its evidence is that of a fit to the others, and its calibration learns from what that predicts of these."""
     some, split = simulated.select(slice(0, 120)), {"method": "platt", "split": 4}
     release = preset("release", "count", recalibration=split)
-    fit, point = fit_nuts(some, preset=release, sampling=TINY_SAMPLING, seed=3), fit_map(some, preset=release, seed=3)
+    fit, point = (
+        fit_nuts(some, preset=release, **TINY_SAMPLING.model_dump(), seed=3),
+        fit_map(some, preset=release, seed=3),
+    )
     assert (fit.calibrated_on, fit.fingerprint) == (point.calibrated_on, point.fingerprint)
     assert fit.fitted.problem_id == point.fitted.problem_id
     assert fit.fingerprint == some.select(some.informative).fingerprint
     apart = np.isin(some.problem_id, fit.calibrated_on)
     bare = preset("release", "count", recalibration={"method": "none"})
-    alone = fit_nuts(some.select(~apart), preset=bare, sampling=TINY_SAMPLING, seed=3)
+    alone = fit_nuts(some.select(~apart), preset=bare, **TINY_SAMPLING.model_dump(), seed=3)
     np.testing.assert_array_equal(fit.tree["posterior"]["weight"], alone.tree["posterior"]["weight"])
     predicted = alone.predict(some.select(apart), warn=False)
     right = some.select(apart).is_right(predicted["answer"])

@@ -13,7 +13,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map, train_test
+from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
 from bayes_direag.fits.folds import assign_folds, hashed_folds
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitSettings
@@ -140,6 +140,10 @@ class TestCrossFitting:
             once, again, other = (fit.predict(whole)["probability"] for fit in fits)
             np.testing.assert_allclose(again, once, rtol=1e-9)
             assert np.abs(other - once).max() > 1e-6
+
+    def test_nuts_names_a_setting_out_of_range(self, simulated):
+        with pytest.raises(DirEAGError, match="num_chains: Input should be greater than or equal to 2; saw 1"):
+            fit_nuts(simulated, num_chains=1)
 
     def test_nuts_is_handed_what_a_mode_is_handed(self, simulated, point, monkeypatch):
         """Neither of several folds nor of a training set the questions that are predicted."""

@@ -15,7 +15,6 @@ from bayes_direag.errors import LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_file
-from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
 
 GROUPS = {"very_cautious": "careful", "cautious": "careful", "confident": "bold", "very_confident": "bold"}
@@ -95,8 +94,8 @@ def test_a_question_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_the_posterior_has_a_parameter_a_group(observations: Observations, tmp_path: Path) -> None:
-    sampling = SamplingSettings(n_chains=2, n_warmup=100, n_draws=50)
-    found = fit_nuts(observations.select(slice(0, 50)), sampling=sampling, seed=1)
+    sampling = {"num_chains": 2, "num_warmup": 100, "num_samples": 50}
+    found = fit_nuts(observations.select(slice(0, 50)), **sampling, seed=1)
     assert dict(found.tree["posterior"]["weight"].sizes) == {"chain": 2, "draw": 50, "level": 3}
     found.save(tmp_path / "fit.nc")
     pd.testing.assert_frame_equal(Fit.load(tmp_path / "fit.nc").predict(observations), found.predict(observations))

@@ -67,7 +67,7 @@ class TestContainer:
             names = {"problem": labelled.problem_id, "level": labelled.level_names}
             for dim, expected in names.items():
                 assert dim not in group.coords or group[dim].to_numpy().tolist() == list(expected)
-        assert dict(tree["posterior"].sizes) == {"chain": 2, "draw": NUTS_SAMPLING.n_draws, "level": 5}
+        assert dict(tree["posterior"].sizes) == {"chain": 2, "draw": NUTS_SAMPLING.num_samples, "level": 5}
 
     def test_parameters_and_likelihood_are_those_of_the_equations(self, nuts, natural, labelled) -> None:
         posterior = nuts.tree["posterior"]
@@ -125,7 +125,7 @@ class TestContainer:
 
     def test_what_is_said_of_the_answer_that_is_selected_without_its_label(self, nuts, labelled) -> None:
         found = nuts.tree["recalibration"].to_dataset()
-        assert found["intercept"].shape == found["slope"].shape == (NUTS_SAMPLING.n_chains, NUTS_SAMPLING.n_draws)
+        assert found["intercept"].shape == found["slope"].shape == (NUTS_SAMPLING.num_chains, NUTS_SAMPLING.num_samples)
         assert (found.attrs["method"], found.attrs["eps"]) == ("platt", 1e-6)
         assert len(np.unique(found["slope"])) > 0.5 * nuts.n_samples
         loo, fitted = nuts.tree["loo"], nuts.fitted
@@ -186,7 +186,7 @@ class TestPredictions:
 
 @pytest.mark.slow
 def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> None:
-    fits = [fit_nuts(labelled, sampling=TINY_SAMPLING, seed=seed).with_predictive() for seed in (1, 1, 2)]
+    fits = [fit_nuts(labelled, **TINY_SAMPLING.model_dump(), seed=seed).with_predictive() for seed in (1, 1, 2)]
     assert fits[0].tree.equals(fits[1].tree)
     for group, name in (
         ("posterior", "weight"),
@@ -208,7 +208,7 @@ def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequal
     labelled: Observations, variant: Variant
 ) -> None:
     """By default of the variant with the fewest parameters, whose program is the smallest."""
-    fit = fit_nuts(labelled, preset=presets.preset("release", variant), sampling=TINY_SAMPLING)
+    fit = fit_nuts(labelled, preset=presets.preset("release", variant), **TINY_SAMPLING.model_dump())
     assert fit.preset.is_weighted
     unconstrained = arrays(fit.tree["unconstrained_posterior"])
     bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
@@ -231,7 +231,7 @@ class TestFromDraws:
         turned = xr.Dataset({name: values.transpose(..., "draw", "chain") for name, values in unconstrained.items()})
         made = xr.DataTree.from_dict({"posterior": turned, "sample_stats": nuts.tree["sample_stats"].to_dataset()})
         expected = Fit.from_draws(arrays(nuts.tree["unconstrained_posterior"]), labelled)
-        assert expected.settings.sampling.n_draws == NUTS_SAMPLING.n_draws
+        assert expected.settings.sampling.num_samples == NUTS_SAMPLING.num_samples
         for tree in (made, nuts.tree):
             again = Fit.from_draws(tree, labelled)
             pd.testing.assert_frame_equal(again.predict(labelled), expected.predict(labelled))

@@ -24,7 +24,6 @@ from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_a
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import preset
-from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.states import supports
 from bayes_direag.model.unconstrained import parameter_sites, unconstrained
 
@@ -195,10 +194,10 @@ def test_numpyro_has_the_log_likelihood_of_its_draws(fit: Fit, simulated: Observ
 @pytest.mark.slow
 def test_what_fits_again_has_the_function(simulated: Observations) -> None:
     """Evaluations, and comparisons of a MAP with the posterior; a file of a fit has lost it."""
-    some, short = simulated.select(slice(0, 60)), SamplingSettings(n_chains=2, n_warmup=30, n_draws=40)
+    some, short = simulated.select(slice(0, 60)), {"num_chains": 2, "num_warmup": 30, "num_samples": 40}
     evaluation = evaluate(some, methods=["direag"], preset=two_slopes, n_folds=2, n_resamples=20)
     assert len(evaluation.predictions.query("method == 'direag'")) == 60
-    fits = {"map": fit_map(some, preset=two_slopes), "nuts": fit_nuts(some, preset=two_slopes, sampling=short)}
+    fits = {"map": fit_map(some, preset=two_slopes), "nuts": fit_nuts(some, preset=two_slopes, **short)}
     found = compare(fits, n_resamples=20).tables
     assert found["moved"]["fitted"].tolist() == [0, 0]
     slopes = found["parameters"].query("model == 'nuts' and parameter == 'slope'")

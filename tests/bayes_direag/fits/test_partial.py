@@ -17,7 +17,7 @@ from bayes_direag.inference.container import evaluated_draws
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
-from bayes_direag.model.settings import FitSettings, SamplingSettings
+from bayes_direag.model.settings import FitSettings
 from bayes_direag.predictor import EnoughReports
 
 
@@ -131,8 +131,8 @@ class TestMap:
 @pytest.mark.slow
 def test_all_copies_of_a_question_count_as_one_and_are_left_out_together(questions: Observations) -> None:
     """Unconstrained importance weights come near the smoothed ones, and only if they are those of all copies."""
-    sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=100)
-    drawn = fit_nuts(questions.select(slice(0, 60)), sampling=sampling, partial=True, seed=2)
+    sampling = {"num_chains": 2, "num_warmup": 150, "num_samples": 100}
+    drawn = fit_nuts(questions.select(slice(0, 60)), **sampling, partial=True, seed=2)
     data, n = drawn.likelihood_data, drawn.n_questions
     assert (data.weight.sum(), len(data.weight)) == (pytest.approx(n), N_COPIES * n)
     given = {str(name): own.to_numpy() for name, own in drawn.tree["unconstrained_posterior"].to_dataset().items()}

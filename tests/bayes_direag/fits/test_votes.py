@@ -85,7 +85,7 @@ def said(row: dict[str, object], judge: str) -> str:
 
 @pytest.mark.slow
 def test_the_posterior_of_votes_and_labels_is_around_their_mode(votes: Fit) -> None:
-    sampled = fit_nuts(OBSERVATIONS, sampling=NUTS_SAMPLING, seed=1)
+    sampled = fit_nuts(OBSERVATIONS, **NUTS_SAMPLING.model_dump(), seed=1)
     assert sampled.tree["posterior"]["label"].dims == ("chain", "draw", "answer")
     draws, modes = sampled.draws(), votes.draws().iloc[0]
     for name in draws.columns:

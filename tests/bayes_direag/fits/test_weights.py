@@ -12,7 +12,6 @@ from bayes_direag.fits.fitting import cross_fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
 from bayes_direag.model.models import model_of
-from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag.model.test_models import some_unconstrained
 
 IN_SAMPLE = presets.preset("bayes", recalibration={"out_of_fold": 0})
@@ -118,8 +117,8 @@ def test_folds_leave_weight_zero_out(questions) -> None:
 @pytest.mark.slow
 def test_nuts(weighted: Observations, twice: Observations) -> None:
     """Draws from the posterior of two equal questions; what is left out is a question with all its weight."""
-    sampling = SamplingSettings(n_chains=2, n_warmup=150, n_draws=150)
-    fits = [fit_nuts(each, sampling=sampling, seed=2) for each in (weighted, twice)]
+    sampling = {"num_chains": 2, "num_warmup": 150, "num_samples": 150}
+    fits = [fit_nuts(each, **sampling, seed=2) for each in (weighted, twice)]
     names = sorted(unconstrained(fits[0]))
     means = [np.concatenate([unconstrained(fit)[name].mean(axis=(0, 1)).ravel() for name in names]) for fit in fits]
     spread = np.concatenate([unconstrained(fits[0])[name].std(axis=(0, 1)).ravel() for name in names])

@@ -9,10 +9,11 @@ import arviz_stats
 import numpy as np
 import pytest
 
+from bayes_direag import LikelihoodData, bayes, simulate_observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.nuts import inverse_mass_matrix, learning_steps
+from bayes_direag.inference import nuts
 from tests.bayes_direag import brute_force, one_level
-from tests.made_fits import NUTS_SAMPLING
+from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING
 
 
 class TestStatistics:
@@ -47,7 +48,7 @@ class TestStatistics:
         assert step_size[0, 0] != step_size[1, 0]
         accepted = found["acceptance_rate"].to_numpy()
         assert ((accepted >= 0) & (accepted <= 1)).all()
-        assert accepted.mean() == pytest.approx(NUTS_SAMPLING.target_accept, abs=0.07)
+        assert accepted.mean() == pytest.approx(NUTS_SAMPLING.target_accept_prob, abs=0.07)
 
 
 class TestDraws:
@@ -69,26 +70,16 @@ class TestDraws:
         np.testing.assert_allclose(support, probability @ exact.support, atol=0.01)
 
 
-class TestMassMatrix:
-    def test_it_is_learned_twice_and_most_steps_keep_it(self) -> None:
-        assert learning_steps(1000) == [160, 400]
-        for n_warmup in (1, 12, 13, 60, 5000):
-            assert all(0 < step <= 0.4 * n_warmup for step in learning_steps(n_warmup))
-        assert learning_steps(2) == []
-
-    def test_draws_give_their_covariance(self) -> None:
-        """In the order in which JAX lays out a dictionary: by name."""
-        root = np.array([[1.0, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.1]])
-        draws = np.random.default_rng(0).normal(size=(2, 20_000, 3)) @ root.T
-        before = np.broadcast_to(np.eye(3), (2, 3, 3))
-        found = inverse_mass_matrix({"weight": draws[..., 1:], "slope": draws[..., 0]}, before)
-        np.testing.assert_allclose(found, np.broadcast_to(root @ root.T, (2, 3, 3)), atol=0.15)
-
-    def test_few_draws_count_for_little(self) -> None:
-        """Chains that stand still keep their matrix but for its scale, and it stays one that can be inverted."""
-        before = np.array([np.diag([2.0, 3.0])])
-        found = inverse_mass_matrix({"weight": np.ones((1, 6, 2))}, before)
-        np.testing.assert_allclose(found, before * 2 / 8)
+def test_nuts_compiles_once_for_fits_of_one_shape() -> None:
+    """Whatever their questions, their seed and the number of their draws."""
+    n_compiled = set()
+    for seed, num_samples in ((1, 25), (2, 90)):
+        data = LikelihoodData.of(simulate_observations(60, seed=seed)).padded(64)
+        sampling = TINY_SAMPLING.model_copy(update={"num_samples": num_samples})
+        draws = nuts.nuts_draws(bayes, data, sampling=sampling, seed=seed)
+        assert draws.stats["lp"].shape == (2, num_samples)
+        n_compiled.add((nuts._started._cache_size(), nuts._advanced._cache_size()))
+    assert len(n_compiled) == 1
 
 
 ELSEWHERE = """
@@ -98,11 +89,10 @@ numpyro.set_host_device_count(2)
 import json
 import numpy as np
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import one_level
 
-sampling = SamplingSettings(n_chains=2, n_warmup=300, n_draws=1500)
-fit = fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
+sampling = {"num_chains": 2, "num_warmup": 300, "num_samples": 1500}
+fit = fit_nuts(one_level.observations(), preset=one_level.PRESET, **sampling, seed=1)
 unconstrained = fit.tree["unconstrained_posterior"]
 np.save(sys.argv[1], np.stack([unconstrained[name].to_numpy()[..., 0] for name in ("weight_base", "bias")]))
 groups = {path: one.to_dataset() for path, one in fit.tree.subtree_with_keys}

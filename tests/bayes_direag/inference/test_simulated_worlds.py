@@ -8,7 +8,7 @@ from bayes_direag import LikelihoodData, Observations, simulate_observations
 from bayes_direag.model.settings import SamplingSettings
 from tests.benchmarks.simulated_worlds import N_RANKED, compared, draw_worlds, uniformity
 
-SHORT = SamplingSettings(n_chains=2, n_warmup=250, n_draws=250)
+SHORT = SamplingSettings(num_chains=2, num_warmup=250, num_samples=250)
 N_ASKED = 40
 
 
