@@ -28,6 +28,7 @@ from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
 from bayes_direag.fits.few_reports import enough_reports
 from bayes_direag.fits.folds import hashed_folds
+from bayes_direag.fits.new_levels import with_new_levels
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
@@ -182,6 +183,22 @@ class Fit:
         return fitted_observations(self.tree)
 
     @property
+    def new_levels(self) -> pd.DataFrame:
+        """The levels that joined without labels (:meth:`with_levels`).
+
+        ``level``; ``n_questions`` that its agreement rests on; ``agrees``, how often it does, and ``by_chance``; and
+        ``votes``, whether it states no confidence.
+        """
+        names = ["level", "n_questions", "agrees", "by_chance", "votes"]
+        return pd.DataFrame(json.loads(self.tree.attrs.get("new_levels", "[]")), columns=names)
+
+    @property
+    def voting(self) -> tuple[str, ...]:
+        """The levels that only vote, so that their reports need no confidence."""
+        new = self.new_levels
+        return (*self.fitted.voting, *new.loc[new["votes"].astype(bool), "level"])
+
+    @property
     def partial(self) -> bool:
         """Whether it has learned from copies with fewer reports too, and so holds for questions that lack some."""
         return self.settings.partial
@@ -200,7 +217,7 @@ class Fit:
             scale=read_as.scale,
             groups=read_as.groups,
             levels=self.level_names,
-            voting=frozenset(self.fitted.voting),
+            voting=frozenset(self.voting),
             labels=label_names(self.tree),
             signals=signal_names(self.tree),
             eps=self.preset.eps,
@@ -458,7 +475,29 @@ class Fit:
         """
         observations = observations_of(observations, self.answers, self.columns)
         form = None if self.columns is None else self.columns.groups
-        return observations.as_fitted(self.answers, self.level_names, self.fitted.voting, form)
+        return observations.as_fitted(self.answers, self.level_names, self.voting, form)
+
+    def with_levels(self, observations: Source) -> "Fit":
+        """Let further levels join, without a label: see :mod:`bayes_direag.fits.new_levels`.
+
+        How a new level counts follows from how often it agrees with the others, in these questions and the fitted ones.
+        The levels of the fit and its final calibration stay as they are. Old levels may be missing in new questions; if
+        many are, join a partial fit.
+
+        Parameters
+        ----------
+        observations
+            Questions of the new levels and of others; labels are not looked at. Whether a level votes or states
+            confidences is what it does here.
+
+        Raises
+        ------
+        DirEAGError
+            If there is no new level, one shares fewer than 30 questions with two others, the answers are of another
+            kind, or the model has parameters of levels that are no offsets from what levels share.
+        """
+        given = observations_of(observations, self.answers, self.columns)
+        return Fit(with_new_levels(self.tree, self.fitted, self.settings, given), self.program)
 
     def with_predictive(self) -> "Fit":
         """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.

@@ -92,7 +92,7 @@ def map_posterior(
     found = {"loss": optimum.loss, "projected_gradient": optimum.gradient}
     found |= {"n_steps": optimum.n_steps, "n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
     stats = {name: np.asarray(values[member])[None, None] for name, values in found.items()}
-    return _container(drawn | {"sample_stats": stats}, observations, data, labels=labels, settings=settings)
+    return container(drawn | {"sample_stats": stats}, observations, data, labels=labels, settings=settings)
 
 
 def record_holdout(tree: xr.DataTree, learned: Observations, holdout: Observations) -> None:
@@ -126,7 +126,7 @@ def nuts_posterior(
         "log_prior": of_draws.log_prior,
         "log_likelihood": {"target": of_draws.log_likelihood[..., :n]},
     }
-    return _container(drawn, observations, data, labels=labels, settings=settings)
+    return container(drawn, observations, data, labels=labels, settings=settings)
 
 
 def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.DataTree:
@@ -169,10 +169,15 @@ def _replicated(
     return drawn
 
 
+def by_group(tree: xr.DataTree, group: str) -> dict[str, Any]:
+    """Return the arrays of a group of draws, by chain and draw."""
+    drawn = tree[group].to_dataset()
+    return {str(name): drawn[name].transpose("chain", "draw", ...).to_numpy() for name in drawn}
+
+
 def by_sample(tree: xr.DataTree) -> dict[str, Float[np.ndarray, "sample ..."]]:
     """Return the unconstrained parameters of all draws, one chain after the other."""
-    drawn = tree["unconstrained_posterior"].to_dataset()
-    values = {str(name): drawn[name].transpose("chain", "draw", ...).to_numpy() for name in drawn}
+    values = by_group(tree, "unconstrained_posterior")
     return {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
 
 
@@ -275,7 +280,7 @@ def require_format(tree: xr.DataTree) -> None:
         raise ValueError(f"its layout is not format {FORMAT}, perhaps that of an earlier version")
 
 
-def _container(
+def container(
     drawn: dict[str, dict[str, Shaped[np.ndarray, "chain draw ..."]]],
     observations: Observations,
     data: LikelihoodData,
@@ -283,6 +288,7 @@ def _container(
     labels: Sequence[str],
     settings: FitSettings,
 ) -> xr.DataTree:
+    """Put arrays of draws, by group and name, and what is known of their questions into a container."""
     preset = settings.preset
     right, weight = observations.correct_candidate, np.asarray(data.weight)[: len(observations)]
     columns = _columns(observations, weight, labels)

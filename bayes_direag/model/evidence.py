@@ -99,15 +99,15 @@ def sums_by_answer(
 def _sums_by_answer(
     values: Float[Array | np.ndarray, "report problem"], candidate: Int[Array | np.ndarray, "report problem"]
 ) -> Float[Array, "report problem"]:
-    def added(sums: Array | float, row: tuple[Array, Array]) -> Array:
+    def added(sums: Array, row: tuple[Array, Array]) -> Array:
         other, value = row
         return sums + jnp.where(candidate == other[None], value[None], 0.0)
 
-    rows = jnp.asarray(candidate), jnp.asarray(values)
+    rows, sums = (jnp.asarray(candidate), jnp.asarray(values)), jnp.zeros_like(values)
     if len(candidate) <= _UNROLLED:
-        sums: Array | float = reduce(added, zip(*rows, strict=True), 0.0)
+        sums = reduce(added, zip(*rows, strict=True), sums)
     else:  # so many are slow to compile one by one
-        sums, _ = jax.lax.scan(lambda sums, row: (added(sums, row), None), jnp.zeros_like(rows[1]), rows)
+        sums, _ = jax.lax.scan(lambda sums, row: (added(sums, row), None), sums, rows)
     return jnp.where(candidate >= 0, sums, 0.0)
 
 
