@@ -1,97 +1,111 @@
 r"""Canonical answers, so that two ways of writing one answer count as one candidate.
 
-Answers are compared in a declared kind. What is not wholly an answer of this kind has no canonical form: it is missing,
-never another answer. Markdown, LaTeX and "The answer is" before it do not count in any kind.
+Answers are compared in a declared kind. An answer has wholly a form of this kind, or it is missing, and nothing inside
+it is rewritten. In every kind characters have their plain form, and the whole may have a stop behind it, stand in
+quotation marks, ``**``, ``$``, ``\boxed{}`` or ``\text{}``, and follow "The answer is" or "Answer:".
 
 ``numeric``: one exact rational number; the grammar is that of :mod:`bayes_direag.data.amounts`.
 
-``choice``: one letter of any script, alone or before the option's own text; a second label makes it unreadable.
+``choice``: one letter of any script, alone or in brackets, or with a bracket, stop or colon between it and its option.
 
-``choices``: a set of letters.
+``choices``: a set of such letters, separated by commas or "and", or a JSON or Python list of them.
 
-``text``: words without case, leading articles and the signs around words. Apostrophes, quotes, dashes and stops of all
-scripts are alike; invisible characters and vowel points go.
+``text``: the whole, without case and one leading article.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from bayes_direag.data.amounts import MAX_SIZE, amount
-from bayes_direag.data.plain import is_missing, spelled, unmarked
+from bayes_direag.data.amounts import number
+from bayes_direag.data.plain import is_missing
 from bayes_direag.errors import ObservationError
 
 AnswerKind = Literal["numeric", "choice", "choices", "text"]
 
 _MAX_TEXT = 4000  # characters; longer answers are not read
-_PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
 
 # Answers that are canonical already, as most are: they skip the parsing.
 _CANONICAL: dict[AnswerKind, re.Pattern[str]] = {
     "numeric": re.compile(r"0|-?[1-9][0-9]{0,14}"),
     "choice": re.compile(r"[A-Z]"),
     "choices": re.compile(r"[A-Z]"),
-    "text": re.compile(r"(?!(?:the|an?|answer|option|choice) |(?:nan|null)\Z)[a-z0-9]+(?: [a-z0-9]+)*"),
+    "text": re.compile(r"(?!(?:nan|null)\Z)[a-z0-9]+"),
 }
-_LEAD = re.compile(
-    r"(?:(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my) )?(?:(?:final|correct|right|best) )?"
-    r"(?:answer|option|choice)(?: is ?:?| ?[:=]) ?)+(?=\S)",
-    re.IGNORECASE,
+
+
+class _Characters(dict[int, str]):
+    """The plain form of each character, found when it is first met; powers, indices and circled numbers stay."""
+
+    def __missing__(self, code: int) -> str:
+        given, plain = chr(code), unicodedata.normalize("NFKC", chr(code))
+        is_other = unicodedata.decomposition(given).startswith(("<super>", "<sub>", "<circle>"))
+        self[code] = given if is_other or (len(plain) > 1 and not plain.isalpha()) else plain
+        return self[code]
+
+
+_CHARACTERS = _Characters(
+    {ord(other): plain for plain, others in {
+        "'": "\u2018\u2019\u02bc\u02b9\u2032\u00b4", '"': "\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f",
+        "-": "\u2010\u2011\u2012\u2013\u2014\u2212\u2796", ".": "\u3002\u0964\u06d4", "I": "\u0130",
+    }.items() for other in others}
+)  # fmt: skip
+_INVISIBLE = (
+    "\ufeff\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufe0f"
 )
-_OPEN, _CLOSE = r"[(\[{\"']*", r"[)\]}\"']*"
-_LETTER = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]"  # of any script in which options are lettered
-_BEFORE = (
-    r"(?:the )?(?:option|choice|answer) |i (?:choose|pick|select) "
-    r"|(?:故?选择?项?|選|答案|答え|正解|정답|ответ)[是为為は은]?:?\s*"
+_BRACES = r"(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"
+_LEAD = (
+    r"(?:(?:the|my) )?(?:(?:final|correct|right|best) )?(?:answer|option|choice)s?(?:(?: is| are)(?: ?:)?| ?:) ?(?=\S)"
 )
-_BEHIND = (
-    r"[.!,;:]?|选项|選項|번|번?입니다|です| is (?:the )?(?:correct|right|best)?(?: ?(?:answer|option|choice))?[.!]?"
-)
-_OPTION = re.compile(
-    rf"(?:{_BEFORE})?{_OPEN}(?P<letter>{_LETTER})"
-    rf"(?:{_CLOSE}(?:{_BEHIND})|(?:[)\]}}\"':]+\s*|[)\]]*[.:]\s+|\s+-\s+)(?P<text>\S.*))",
-    re.IGNORECASE,
-)
-_LABEL = re.compile(
-    r"(?<!\S)(?:[(\[]?[A-Z\u0410-\u042f][)\]]|[a-z]\)|[A-Z\u0410-\u042f][.:](?= ))"  # before a text, or in brackets
-    r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z\u0410-\u042f]\W*$"  # at the end, listed
-)
-_COMMAS = dict.fromkeys(map(ord, "\u3001\u060c"), ", ")  # of other scripts
-_BETWEEN = r"(?: ?[,;/&+|] ?(?:and )?| (?:and )?)"
-_LETTERS = re.compile(
-    rf"(?:{_OPEN}{_LETTER}{_CLOSE}(?:{_BETWEEN}{_OPEN}{_LETTER}{_CLOSE})+"
-    rf"|{_OPEN}(?P<run>(?-i:[A-J]{{2,}}|[\u0410-\u041a]{{2,}})){_CLOSE})\.?",
-    re.IGNORECASE,
-)
-_WHOLE = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[-+]?\d+\.0+")  # or with commas between thousands
-_DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
-_FOLDS = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"(?<=[^ ]) ?([+*/=^<>]) ?(?=[^ ])|(?<![^\W\d_]{2}) (-) (?![^\W\d_]{2})", r"\1\2"),  # in formulas
-        (r"_\{?(\d+)\}?", r"\1"),  # an index
-        (r"(?<=[\w)\]}]) ?([,;]) ?(?=[\w(\[{\\-][^()\[\]{}]{0,60}[)\]}])", r"\1"),  # between parts in brackets
-        (r"(?<=\d) (?=[%°])", ""),
+#: What may stand around a whole answer.
+_AROUND = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(.*[^. ]) ?\.",
+        r'"([^"]+)"',
+        r"'([^']+)'",
+        r"`([^`]+)`",
+        r"\*\*((?:(?!\*\*).)+)\*\*",
+        r"\$\$?((?:[^$\\]|\\.)+)\$\$?",
+        rf"\\(?:boxed|text) ?\{{({_BRACES})\}}",
+        rf"(?:{_LEAD})+(.+)",
     )
 )
+_ARTICLE = re.compile(r"\A(?:(?:the|an) (?=\S)|a (?=[^\W\d_]{2}))(?!(?:the|an?|and|or) )")
+_LETTER = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]"  # of any script in which options are lettered
+_OPTION = re.compile(
+    rf"(?:(?:the )?(?:option|choice|answer) )?\$?[(\[{{\u3010]?(?P<letter>{_LETTER})"
+    rf"(?:[)\]}}\u3011]?[.:]?|(?:[)\]}}\u3011\u3001][.:]? ?|[.:] )(?P<text>\S.*))",
+    re.IGNORECASE,
+)
+# A second label in the text of an option: before a text, in brackets, or at the end of a list.
+_LABEL = re.compile(
+    r"(?<!\S)(?:[(\[]?[A-Z\u0410-\u042f][)\]]|[a-z]\)|[A-Z\u0410-\u042f][.:](?= ))"
+    r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z\u0410-\u042f]\W*$"
+)
+_ITEM = rf"[(\[\"']?{_LETTER}[)\]\"'.:]?"
+_LETTERS = re.compile(
+    rf"\[{_ITEM}(?:, ?{_ITEM})*\]|(?:(?:option|choice|answer)s )?{_ITEM}(?:(?:, ?(?:and )?| and ){_ITEM})+",
+    re.IGNORECASE,
+)
+_DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
 
 
 @lru_cache(maxsize=2**16)
 def canonical(text: str | None, kind: AnswerKind) -> str | None:
     r"""Return the spelling shared by an answer and all its equivalents.
 
-    A ``numeric`` text is one number, with a currency or a unit of a table; of an equation the right side counts.
-    Percent is a unit (``12%`` is 12). A ``choice`` text names one letter, with or without the option's text, and a
-    ``choices`` text several, in any order.
+    A ``numeric`` text is one number, with a currency, a percent sign or a unit of a table; of an equation the right
+    side counts. Percent is a unit (``12%`` is 12). A ``choice`` text names one letter, with or without the option's
+    text, and a ``choices`` text several, in any order.
 
     The spelling of a number is a decimal (``"-0.125"``), a fraction in lowest terms if the decimal does not end
     (``"1/3"``), or scientific form if the exponent exceeds 30 (``"1e31"``). That of a choice is a capital letter, of
-    several their list, of a text the folded text. None if the answer is missing, blank, not wholly of this kind, or
-    longer than 4000 characters, or if the exponent or the length of a number exceeds 400.
+    several their list, of a text the text without case. None if the answer is missing, blank, not wholly of this kind,
+    or longer than 4000 characters, or if the exponent or the length of a number exceeds 400.
 
     Examples
     --------
@@ -104,13 +118,18 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
         return None
     if _CANONICAL[kind].fullmatch(text):
         return text
+    bare = _bare(text)
     if kind == "text":
-        return _folded(text)
-    bare = without_lead(unmarked(text))
+        before = None
+        while bare != before:
+            before, bare = bare, _ARTICLE.sub("", _bare(bare.casefold()))
+        return None if is_missing(bare) else bare
     if kind == "numeric":
-        return _spell(amount(bare))
-    letters = _letters(without_lead(unmarked(text.translate(_COMMAS)))) if kind == "choices" else []
-    return ",".join(sorted({*letters})) if letters else _letter(bare)
+        return number(bare)
+    if kind == "choices" and _LETTERS.fullmatch(bare):
+        letters = {letter.upper() for letter in re.findall(rf"(?<!\w){_LETTER}(?!\w)", bare)}
+        return ",".join(sorted(letters))
+    return _letter(bare)
 
 
 def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool:
@@ -121,8 +140,7 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
 
 def without_lead(text: str) -> str:
     """Return a text without "The answer is", if it begins so."""
-    lead = _LEAD.match(text)
-    return text if lead is None else text[lead.end() :]
+    return re.sub(rf"\A(?:{_LEAD})+", "", text, flags=re.IGNORECASE)
 
 
 def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequence[int | None] = ()) -> AnswerKind:
@@ -162,22 +180,15 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
     return "text"
 
 
-def _spell(value: Fraction | None) -> str | None:
-    """Return the canonical spelling of a rational number, None if it would be too long."""
-    if value is None:
-        return None
-    places = value.denominator.bit_length()  # a decimal that ends has no more places than this
-    scaled, rest = divmod(value.numerator * 10**places, value.denominator)
-    if rest:
-        spelling = str(value)
-    else:
-        digits = str(scaled).rstrip("0") or "0"
-        decimal = Decimal(f"{digits}e{len(str(scaled)) - len(digits) - places}") if scaled else Decimal(0)
-        if abs(decimal.adjusted()) > MAX_SIZE:
-            return None
-        form = "f" if abs(decimal.adjusted()) <= _PLAIN_DIGITS else "e"
-        spelling = f"{decimal:{form}}".replace("e+", "e")
-    return spelling if len(spelling) <= MAX_SIZE else None
+def _bare(text: str) -> str:
+    """Return a text in plain characters and single spaces, without what stands around the whole."""
+    before, text = None, unicodedata.normalize("NFC", text.translate(_CHARACTERS))
+    while text != before:
+        before, text = text, " ".join(text.split()).strip(_INVISIBLE)
+        for pattern in _AROUND:
+            if (whole := pattern.fullmatch(text)) is not None:
+                text = whole[1]
+    return text
 
 
 def _letter(text: str) -> str | None:
@@ -187,43 +198,3 @@ def _letter(text: str) -> str | None:
         return None
     letter = match["letter"].upper()
     return letter if len(letter) == 1 else None
-
-
-def _letters(text: str) -> list[str]:
-    """Return the letters of a list, in its order; none if it is not a list of several."""
-    found = _LETTERS.fullmatch(text)
-    if found is None:
-        return []
-    letters = [*found["run"]] if found["run"] else re.findall(rf"\b{_LETTER}\b", text.upper())
-    return [] if found["run"] and len({*letters}) < len(letters) else letters
-
-
-def _folded(text: str) -> str | None:
-    """Fold case, characters, spaces, articles and the signs around words; None if the text is blank or missing."""
-    before = None
-    while text != before and not _CANONICAL["text"].fullmatch(text):
-        before, text = text, _folded_once(text)
-    return None if is_missing(text) else text
-
-
-def _folded_once(given: str) -> str:
-    plain = without_lead(unmarked(given))
-    if re.fullmatch(r"[^(\[{]*(?:[,;/&+]| and )[^(\[{]*", plain) and (letters := _letters(plain)):
-        plain = "".join(letters)
-    if _WHOLE.fullmatch(plain):
-        plain = re.sub(r",|\.0+$", "", plain)
-    folded = spelled(plain.replace("İ", "I").casefold())
-    for pattern, replacement in _FOLDS:
-        folded = pattern.sub(replacement, folded)
-    words = [word for word in map(_bare, folded.split()) if word] or folded.split()
-    first = 0
-    while first < len(words) - 1 and re.match(r"(?:the|an|a(?= \w\w)) ", f"{words[first]} {words[first + 1]}"):
-        first += 1
-    return " ".join(words[first:])
-
-
-def _bare(word: str) -> str:
-    """Return a word without the quotes around it and the punctuation after it; ``5!`` is a number."""
-    word = word.lstrip("\"'*_")
-    bare = word.rstrip("\"'*_,;:.?!")
-    return f"{bare}!" if bare[-1:].isdigit() and word[len(bare) :].startswith("!") else bare

@@ -1,7 +1,6 @@
-r"""What values, names of levels and texts are without what does not count: the number of a run, Markdown, LaTeX."""
+"""Values as Python has them, confidences in percent, and names of levels without the number of a run."""
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -142,85 +141,3 @@ def form_of_runs(levels: Sequence[str], column: str) -> str | None:
 def is_word_for_runs(name: str) -> bool:
     """Tell whether a column with this name holds the number of a run."""
     return re.fullmatch(rf"{_WORDS}(?:[ _-]?(?:id|number|no|index))?", name.strip(), re.IGNORECASE) is not None
-
-
-_POWER = re.compile(r"([⁰¹²³⁴-⁹⁺⁻]+)")
-# Signs that mean the same in all scripts, by their category and name in Unicode.
-_SIGNS = tuple(
-    (re.compile(pattern), sign)
-    for pattern, sign in (
-        (r"Cf |Mn VARIATION SELECTOR|Lm ARABIC TATWEEL$", ""),
-        (r"Mn (?:HEBREW|ARABIC (?:FATHA|DAMMA|KASRA|SHADDA|SUKUN|LETTER SUPERSCRIPT ALEF))", ""),  # vowels
-        (r"Pd |S. (?:MODIFIER LETTER |(?!SET|DOT)\w+ )?MINUS(?: SIGN)?$", "-"),
-        (r"(?:P|S|Lm).*(?:SINGLE.* QUOTATION.*|APOSTROPHE|GERESH|HALF RING|(?:TURNED|REVERSED) COMMA)$", "'"),
-        (r"(?:P|S|Lm).*(?<!DOUBLE )(?:PRIME|(?:ACUTE|GRAVE) ACCENT)$", "'"),
-        (r"[PS].*(?:QUOTATION MARK|(?:CORNER|ANGLE) BRACKET|GERSHAYIM|DOUBLE PRIME)$", '"'),
-        (r"P[se] (?:LEFT|RIGHT) .*(?:LENTICULAR|TORTOISE SHELL) BRACKET$", '"'),
-        (r"Po .*DECIMAL SEPARATOR$", "."),
-        (r"Po .*THOUSANDS SEPARATOR$", ","),
-        (r"Po .* (?:FULL STOP|COMMA|SEMICOLON|QUESTION MARK|EXCLAMATION MARK|DANDA|KHAN|SHAD|SECTION)$", ". "),
-    )
-)
-
-
-class _Spelling(dict[int, str]):
-    """The plain spelling of each character, found when it is first met."""
-
-    def __missing__(self, code: int) -> str:
-        name = f"{unicodedata.category(chr(code))} {unicodedata.name(chr(code), '')}"
-        plain = unicodedata.normalize("NFKC", chr(code)).replace("\u2044", "/")  # the slash of "½"
-        if name.startswith("No") and "SCRIPT" not in name:
-            self[code] = f" {plain} "  # not glued to a digit: "2½" is not 21/2
-        elif plain.isascii():
-            self[code] = plain.replace("`", "'")
-        else:
-            self[code] = next((sign for pattern, sign in _SIGNS if pattern.match(name)), chr(code))
-        return self[code]
-
-
-_SPELLING = _Spelling()
-_MARKED = re.compile(r"[\\$*_<{}^]|[(\[] | [)\]]")
-_BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
-_REWRITES = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"</?(?:b|i|u|p|br|em|strong|code|span|sup|sub|answer)\b[^<>]*>", " "),
-        (r"(?<!\d)\*\*|\*\*(?!\d)", ""),  # bold; between digits it is a power
-        (r"(?<![\w*])([*_])(\S|\S[^*_]*\S)\1(?![\w*])", r"\2"),  # italics
-        (r"(?<!\\)\$\$?(?! )((?:[^$\\]|\\.)+(?<! ))\$\$?(?!\d)", r" \1 "),  # a formula
-        (r"\\(?:text(?:rm|bf|it|sf)?|math(?:rm|bf|it|sf)|mbox|operatorname)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1"),
-        (r"\\[cdst]?frac(?![A-Za-z])\s*", r"\\frac"),
-        (r"\\frac(\d)", r"\\frac{\1}"),
-        (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"),
-        (r"\^?\{?\\(?:circ|degree)(?![A-Za-z])\}?|\^\{?°\}?", "°"),
-        (r"(?<=\d)(?:\{,\}|\\,|,\\!)(?=\d{3}(?!\d))", ","),
-        (r"\\(?:left|right|displaystyle|q?quad)(?![A-Za-z])|\\[,;:! ()\[\]]", " "),
-        (r"\\([$%#&{}])", r"\1"),
-        (r"\\(?:times|cdot)(?![A-Za-z])|[\u00d7\u2217\u2219\u22c5\u2715\u2716]", "*"),
-        (r"([\^_])\{(-?\d+|\w)\}", r"\1\2"),
-        (r"([(\[{]) | (?=[)\]}])", r"\1"),
-    )
-)
-
-
-def spelled(text: str) -> str:
-    """Return a text with powers marked, characters in their plain spelling, and single spaces."""
-    plain = unicodedata.normalize("NFKC", _POWER.sub(r"^\1", text).translate(_SPELLING))
-    return " ".join(plain.translate(_SPELLING).split())
-
-
-def unmarked(text: str) -> str:
-    r"""Return a text spelled plainly, without Markdown and with one spelling of LaTeX.
-
-    If there is a ``\boxed{}``, only its content counts. A space between thousands is a comma, an index is marked.
-    """
-    text = re.sub(r"(?<=\d)[\u00a0\u2004-\u200a\u202f](?=\d{3}(?!\d| ?/))", ",", text)
-    text = re.sub(r"[\u2061-\u2064]", " ", re.sub(r"([₀-₉]+)", r"_\1", text))
-    text = spelled(text)
-    if not _MARKED.search(text):
-        return text.strip("\"' ")
-    boxed = dict.fromkeys(_BOXED.findall(text))
-    text = " ; ".join(boxed) if boxed else text
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
-    return " ".join(text.split()).strip("*_\"' ")
