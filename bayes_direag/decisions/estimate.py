@@ -90,16 +90,27 @@ class Estimate:
         figures = float(accuracy), low, high, float(benefit), benefit_low, benefit_high
         return cls(*figures, interval_level, n_labels, n_answers, float(worth))
 
+    def narrowed(self, more_labels: int) -> float:
+        """Return the width of the interval of the accuracy with so many more labels, as a share of its width now.
+
+        Widths go with the root of :math:`k`, of which the new answers keep their part.
+        """
+        k, labels = 1 / self.n_labels + 1 / self.n_answers, self.n_labels + more_labels
+        return float(np.sqrt((1 / labels + 1 / self.n_answers) / k))
+
     def record(self) -> dict[str, object]:
         """Return the estimate as plain values."""
         return dict(vars(self))
 
     def text(self) -> str:
-        """Return the accuracy in one sentence."""
+        """Return the accuracy, and what three times as many more labels would bring if there are so many questions."""
+        more, further = 3 * self.n_labels, ""
+        if more <= self.n_answers:
+            further = f" About {more:,} more labels would narrow this to {self.narrowed(more):.0%} of its width."
         return (
             f"About {self.accuracy:.0%} of these {self.n_answers:,} answers are right "
             f"[{self.accuracy_low:.0%}, {self.accuracy_high:.0%}; probability {self.interval_level:g}], if these "
-            f"questions are like the {self.n_labels:,} labelled ones."
+            f"questions are like the {self.n_labels:,} labelled ones.{further}"
         )
 
 

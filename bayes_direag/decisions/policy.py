@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
     from bayes_direag.model.settings import RecalibrationSettings
 
-POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 3
+POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 4
 
 #: Probability of the intervals of a forecast.
 INTERVAL_LEVEL = 0.9
@@ -35,9 +35,9 @@ INTERVAL_LEVEL = 0.9
 _HALVINGS, _SMALLEST_FACTOR, _LARGEST_FACTOR = 14, 1e-8, 1e2
 #: What to do, by the way of asking that is advised.
 _ADVICE = {
-    "policy": "Ask by the policy: no other way is clearly better.",
-    "all": "Ask all levels: the reports that the policy leaves out are clearly worth their price.",
-    "fixed": "Ask {levels} always: for their price that is clearly better than the policy.",
+    "policy": "Ask by the policy: for its price no other way is clearly better.",
+    "all": "Ask all levels: for their price that is better than the policy.",
+    "fixed": "Ask {levels} always: for their price that is better than the policy.",
 }
 
 #: Which reports are asked for.
@@ -172,9 +172,9 @@ class Policy:
             policy: in a replay those of the forecast, which judges them where they were not chosen. Columns: ``levels``
             that are asked in every question; ``reports``, how many a question has; ``share`` of all reports; ``price``
             a question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions for a
-            person, who does not count in what follows; ``probability``, the mean of that of the answers; ``accuracy``,
-            ``benefit`` (accuracy less Brier score), and ``difference``, the benefit less that of the policy, each with
-            ``_low`` and ``_high``.
+            person, who does not count in what follows; ``probability``, the mean of that of the answers; ``accuracy``;
+            ``excess``, probability less accuracy; ``benefit`` (accuracy less Brier score); and ``difference``, the
+            benefit less that of the policy; from ``accuracy`` on with ``_low`` and ``_high``.
         """
         import pandas as pd
 
@@ -189,28 +189,36 @@ class Policy:
     def advice(self, forecast: "pd.DataFrame | None" = None) -> str:
         """Say which way of asking to take: ``policy``, ``fixed`` or ``all``.
 
-        That is the policy, unless another way is clearly better: unless the interval of the difference in benefit, less
-        that in price, lies above 0.
+        That is the policy, unless another way is better: unless the interval of the difference in benefit, less that in
+        price, lies above 0.
         """
         rows = self.forecast if forecast is None else forecast
-        net = rows["difference_low"] - self.factor * (rows["price"] - rows["price"].iloc[0])
-        return str(rows["asked"].iloc[int(net.argmax())])
+        return str(rows["asked"].iloc[int(self._for_its_price(rows)["difference_low"].argmax())])
+
+    def _for_its_price(self, forecast: "pd.DataFrame") -> "pd.DataFrame":
+        dearer = self.factor * (forecast["price"] - forecast["price"].iloc[0])
+        return forecast.filter(like="difference").sub(dearer, axis=0)
 
     def text(self, forecast: "pd.DataFrame | None" = None) -> str:
-        """Return what to do by a forecast, by default the policy's own, in three lines."""
-        found = self.forecast if forecast is None else forecast
-        own, every, fixed = found.to_dict("records")
+        """Return what to do by a forecast, by default the policy's own, in four lines."""
+        rows = self.forecast if forecast is None else forecast
+        own, every, fixed = rows.to_dict("records")
         levels = ", ".join(fixed["levels"])
+        difference = "{difference:+.3f} [{difference_low:+.3f}, {difference_high:+.3f}]"
+        _, less_every, less_fixed = map(difference.format_map, self._for_its_price(rows).to_dict("records"))
         figures = "{benefit:.2f} [{benefit_low:.2f}, {benefit_high:.2f}] with {share:.0%} of the reports"
         if np.ptp(self.prices) > 0:
             figures += ", {price_share:.0%} of their price"
         person = "" if self.person is None else f" {own['handed_over']:.0%} of the questions are for a person."
         return (
-            f"{_ADVICE[self.advice(found)].format(levels=levels)}\n"
+            f"{_ADVICE[self.advice(rows)].format(levels=levels)}\n"
             f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {figures.format_map(own)}; always {levels} "
             f"{figures.format_map(fixed)}; all {figures.format_map(every)}.\n"
-            f"The policy's answers claim that {own['probability']:.0%} of them are right; {own['accuracy']:.0%} are "
-            f"[{own['accuracy_low']:.0%}, {own['accuracy_high']:.0%}].{person}"
+            f"Less the policy's, and less the difference in price: always {levels} {less_fixed}; all {less_every}.\n"
+            f"The policy's answers claim that {own['probability']:.0%} of them are right, and {own['accuracy']:.0%} "
+            f"are [{own['accuracy_low']:.0%}, {own['accuracy_high']:.0%}]: the claim is off by "
+            f"{100 * own['excess']:+.1f} points [{100 * own['excess_low']:+.1f}, {100 * own['excess_high']:+.1f}]."
+            f"{person}"
         )
 
     def content(self) -> dict[str, Any]:
@@ -371,6 +379,7 @@ class Replay:
             row |= {"price": means["price"], "price_share": means["price"] / of_all["price"]}
             row |= {"handed_over": handed_over if name == "policy" else 0.0, "probability": means["probability"]}
             row |= self._mean("accuracy", answers["accuracy"]) | self._mean("benefit", answers["benefit"])
+            row |= self._mean("excess", answers["probability"] - answers["accuracy"])
             row |= self._mean("difference", answers["benefit"] - own["benefit"])
             levels = [*fixed] if name == "fixed" else []
             rows.append({"asked": name, "levels": levels} | {column: float(value) for column, value in row.items()})

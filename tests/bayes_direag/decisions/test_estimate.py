@@ -56,6 +56,16 @@ def test_equal_probabilities_give_intervals_of_text_books(fit, new, probability)
     assert (found.benefit_low, found.benefit_high) == pytest.approx((found.benefit - half, found.benefit + half))
 
 
+def test_estimate_says_what_more_labels_would_bring(fit, new):
+    """Four times as many halve the interval, but for what the new answers themselves leave to chance."""
+    found, many = (constant(fit, new, 0.5, (n, n), (300, 300)) for n in (40, 160))
+    width, narrowed = (one.accuracy_high - one.accuracy_low for one in (found, many))
+    assert found.narrowed(120) == pytest.approx(narrowed / width, rel=0.03)
+    assert found.text().endswith("40 labelled ones. About 120 more labels would narrow this to 58% of its width.")
+    assert constant(fit, new, 0.5, (40, 40), (10**6, 10**6)).narrowed(120) == pytest.approx(0.5, abs=1e-3)
+    assert many.text().endswith("the 160 labelled ones."), "of 300 questions, 480 cannot be labelled"
+
+
 def test_unequal_probabilities_say_more(fit, new):
     found, p = fit.estimate(new), fit.predict(new)["probability"].to_numpy()
     held = p.clip(1 / 102, 101 / 102)

@@ -152,6 +152,9 @@ class TestReplaying:
         assert sorted(row["levels"]) == sorted(best(np.ones(len(usable), bool)))
         assert row["benefit"] == pytest.approx(benefit.mean())
         assert row["difference"] == pytest.approx(row["benefit"] - own["benefit"])
+        for one in (row, own):
+            assert one["excess"] == pytest.approx(one["probability"] - one["accuracy"])
+            assert one["excess_low"] < one["excess"] < one["excess_high"]
 
     @pytest.mark.parametrize(
         ("way", "low", "dearer", "advice"),
@@ -214,7 +217,7 @@ class TestFile:
             ("parameters", {"weight": [[1e308] * 5]}, "parameters weight are not 1 draws"),
             ("recalibration", {"eps": 1e308}, "saw eps"),
             (None, {"signals": []}, "are not 1 draws of 5 levels"),
-            (None, {"format": "bayes-direag predictor"}, "expected bayes-direag policy 3"),
+            (None, {"format": "bayes-direag predictor"}, "expected bayes-direag policy 4"),
         ],
     )
     def test_a_file_that_was_tampered_with_is_one_error(self, part, change, cause, policy, tmp_path):
@@ -268,6 +271,11 @@ def test_the_command_makes_and_tries_it(partial, new, tmp_path, monkeypatch):
         "policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
     )
     assert "of their price" in made
+    own, every, _ = policy.forecast.to_dict("records")
+    dearer = policy.factor * (every["price"] - own["price"])
+    ends = (f"{every[f'difference{end}'] - dearer:+.3f}" for end in ("", "_low", "_high"))
+    assert "; all {} [{}, {}].".format(*ends) in one_line(made)
+    assert f"the claim is off by {100 * own['excess']:+.1f} points [{100 * own['excess_low']:+.1f}, " in one_line(made)
     tried = json.loads(succeed("policy", "policy.json", "new.jsonl", "--json"))
     assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed"]
     assert tried["forecast"] == policy.replay(new).to_dict("records")
