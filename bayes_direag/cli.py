@@ -18,7 +18,7 @@ import typer
 from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
-from bayes_direag.commands.options import err, out
+from bayes_direag.commands.options import err, naming_replaced, out
 from bayes_direag.errors import DirEAGError, abridged, did_you_mean
 from bayes_direag.packages import take
 
@@ -96,7 +96,7 @@ class FrontDoor(TyperGroup):
         """Run the given command."""
         keep_compiled()
         gc.set_threshold(50_000)  # imports and JAX traces create many objects and few cycles
-        with _sigterm_as_ctrl_c() as received:
+        with _sigterm_as_ctrl_c() as received, naming_replaced():
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:

@@ -40,6 +40,7 @@ def compare_command(
 
     if target is not None:
         COMPARISON_FOLDER.check(target)
+        options.may_replace(target)
     paths = _named(compared)
     given: Any = {name: Evaluation.read(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
     questions = None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import AllOption, FitFile, JsonOption, out, progress
+from bayes_direag.commands.options import AllOption, FitFile, JsonOption, may_replace, out, progress
 
 
 def diagnose_command(
@@ -31,6 +31,7 @@ def diagnose_command(
 
         if target is not None:
             DIAGNOSIS_FOLDER.check(target)
+            may_replace(target)
         fitted = Fit.load(fit)
         step("checking")
         diagnosis = diagnose(fitted)

@@ -20,7 +20,10 @@ _METHODS = "Methods"
 
 def evaluate_command(
     observations: options.ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the results.  [the name of OBS, with -results]", show_default=False),
+    ] = None,
     test: Annotated[Path | None, typer.Option(help="Evaluate on these instead of cross-fitting.")] = None,
     samples: Annotated[
         Path | None,
@@ -65,7 +68,9 @@ def evaluate_command(
     from analysis.evaluation import EVALUATION_FOLDER, evaluate
     from bayes_direag.data.observations import Observations
 
+    target = target or options.beside(observations, "-results")
     EVALUATION_FOLDER.check(target)
+    options.may_replace(target)
     columns = options.chosen_columns(column, scale, groups)
 
     def read(path: Path, answers: AnswerKind | None, labels: Path | None = None) -> Observations:

@@ -41,7 +41,7 @@ def label_command(
     Example: direag label new.jsonl --n 30 --out labels.csv --page label.html
     """
     options.require_suffix(target, ".csv")
-    options.check_file(target, observations)
+    options.check_file(target, observations, goes_on=True)
     columns = options.chosen_columns(column, scale, groups)
     with options.progress() as step:
         step(f"reading {observations}")
@@ -65,7 +65,7 @@ def label_command(
     also = {"--answers": answers, "--scale": scale, "--groups": groups}
     given = [*also.items(), *(("--column", pair) for pair in column or ())]
     same_reading = [str(word) for name, value in given if value for word in (name, value)]
-    then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading, "--out", "fit.nc"])
+    then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading])
     if page is not None:
         from analysis.display.labelling_page import write_labelling_page
 

@@ -18,7 +18,12 @@ _FURTHER = "Further questions"
 
 def fit_command(
     observations: options.ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")] = Path("fit.nc"),
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Where to write the fit.  [the name of OBS, with the ending .nc]", show_default=False
+        ),
+    ] = None,
     method: options.MethodOption = "map",
     preset: options.PresetOption = "bayes",
     answers: options.AnswersOption = None,
@@ -54,6 +59,7 @@ def fit_command(
     """
     from bayes_direag.data.observations import Observations
 
+    target = target or options.beside(observations, ".nc")
     options.check_file(target, observations, *filter(None, [unlabelled]))
     columns = options.chosen_columns(column, scale, groups)
     with options.progress() as step:

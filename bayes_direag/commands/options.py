@@ -133,13 +133,56 @@ def device_for_each_chain(chains: int = 4) -> None:
 out, err = PlainConsole(), PlainConsole(stderr=True, soft_wrap=True)
 
 
-def check_file(target: Path, *inputs: Path, option: str = "--out") -> None:
-    """Raise DirEAGError if the target is a folder, is in none, or is one of the inputs."""
+def beside(observations: Path, ending: str) -> Path:
+    """Return the name of an output by default: that of the observations with another ending, in the current folder.
+
+    Examples
+    --------
+    >>> beside(Path("logs/week.9.csv.gz"), ".nc").name
+    'week.9.nc'
+    """
+    return Path(Path(observations.name.removesuffix(".gz")).stem + ending)
+
+
+#: Files and folders that a command may replace, each with what tells it from another in its place.
+_EARLIER: dict[Path, tuple[int, int]] = {}
+
+
+@contextmanager
+def naming_replaced() -> Iterator[None]:
+    """Name, at the end of a command, what it has replaced of that which :func:`may_replace` was told."""
+    _EARLIER.clear()
+    try:
+        yield
+    finally:
+        for target, identity in _EARLIER.items():
+            if target.exists() and _identity(target) != identity:
+                err.print(f"replaced {target}")
+
+
+def may_replace(target: Path) -> None:
+    """Have an output named if it is replaced."""
+    if target.exists():
+        _EARLIER[target] = _identity(target)
+
+
+def _identity(target: Path) -> tuple[int, int]:
+    found = target.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def check_file(target: Path, *inputs: Path, option: str = "--out", goes_on: bool = False) -> None:
+    """Raise DirEAGError if the target is a folder, is in none, or is one of the inputs.
+
+    It will be replaced, or ``goes_on`` with what is there.
+    """
     require_parent(target, option)
     if target.is_dir():
         raise DirEAGError(f"{option} {target}: saw a folder; expected the name of a file. Add one.")
     if any(target.exists() and path.exists() and target.samefile(path) for path in inputs):
         raise DirEAGError(f"{option} {target}: saw a file that is read here. Choose another name.")
+    if not goes_on:
+        may_replace(target)
 
 
 def require_parent(target: Path, option: str = "--out") -> None:

@@ -18,7 +18,7 @@ from bayes_direag.data.records import Observation, Question
 from tests.analysis.pages import Page
 from tests.command_line import one_line, refuse, succeed
 
-THEN = "direag fit new.jsonl --labels labels.csv --out fit.nc"
+THEN = "direag fit new.jsonl --labels labels.csv"
 
 
 def question(name: str, *answers: str, text: str | None = None) -> Question:
@@ -119,7 +119,7 @@ def table(tmp_path: Path, questions: Path) -> Path:
     page = tmp_path / "label.html"
     said = one_line(succeed("label", questions, "--n", 6, "--out", tmp_path / "labels.csv", "--page", page))
     assert "labels.csv: 6 questions to label, 6 of them new (seed 0); 0 labelled." in said
-    assert f"Then: direag fit {questions} --labels {tmp_path / 'labels.csv'} --out fit.nc" in said
+    assert f"Then: direag fit {questions} --labels {tmp_path / 'labels.csv'}" in said
     assert all(name in page.read_text() for name in pd.read_csv(tmp_path / "labels.csv")["problem_id"])
     return tmp_path / "labels.csv"
 
@@ -176,4 +176,4 @@ class TestCommand:
         frame.rename(columns={"answer": "the answer"}).to_csv(tmp_path / "log.csv", index=False)
         options = ["--column", "answer=the answer", "--answers", "numeric"]
         said = succeed("label", tmp_path / "log.csv", *options, "--out", tmp_path / "labels.csv")
-        assert "labels.csv --answers numeric --column 'answer=the answer' --out fit.nc" in said
+        assert "labels.csv --answers numeric --column 'answer=the answer'" in said

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
-from tests.command_line import direag, one_line, refuse, succeed
+from tests.command_line import direag, one_line, refuse, succeed, without_gold
 
 COMMANDS = typer.main.get_command(app).list_commands(None)
 
@@ -100,6 +100,19 @@ def test_a_missing_output_folder_is_named(tmp_path, fitted, observations, comman
     target = tmp_path / "nowhere" / "out.csv"
     assert f"there is no folder {target.parent}" in refuse(command, *inputs.get(command, []), "--out", target)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_outputs_are_named_by_the_input_and_said_to_be_replaced(tmp_path, observations, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    evaluate = ("evaluate", observations, "--methods", "majority", "--resamples", 5)
+    for command, output in ((("fit", observations), "observations.nc"), (evaluate, "observations-results")):
+        first, again = direag(*command), direag(*command)
+        assert (first.stderr, again.stderr) == ("", f"replaced {output}\n")
+        assert (tmp_path / output).exists()
+    assert direag("fit", observations, "--preset", "papre").stderr.count("replaced") == 0
+    table = ("label", "new.jsonl", "--n", 2, "--out", "labels.csv")
+    without_gold(observations, tmp_path / "new.jsonl")
+    assert [direag(*table).stderr for _ in range(2)] == ["", ""], "it goes on with its table"
 
 
 def test_an_input_is_never_overwritten(tmp_path, fitted, observations):
