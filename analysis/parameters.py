@@ -86,7 +86,8 @@ def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
             meaning = "" if parameter in explained else _meaning(parameter)
             explained.add(parameter)
             shown.setdefault(name, {"name": name, "meaning": meaning})[row["model"]] = row
-        yield Table.of(title, shown.values(), columns, note if identified else scale, "parameters.csv")
+        if shown:
+            yield Table.of(title, shown.values(), columns, note if identified else scale, "parameters.csv")
 
 
 def _meaning(parameter: str) -> str:

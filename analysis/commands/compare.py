@@ -18,6 +18,7 @@ def compare_command(
         Path | None, typer.Option("--obs", metavar="OBS", help="Fits: predict these questions instead.")
     ] = None,
     target: Annotated[Path | None, typer.Option("--out", help="Folder for tables and pictures.")] = None,
+    preset: options.ProgramOption = None,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
@@ -42,7 +43,9 @@ def compare_command(
         COMPARISON_FOLDER.check(target)
         options.may_replace(target)
     paths = _named(compared)
-    given: Any = {name: Evaluation.read(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
+    given: Any = {
+        name: Evaluation.read(path) if path.is_dir() else options.load_fit(path, preset) for name, path in paths.items()
+    }
     questions = None
     if observations is not None:
         first = next(iter(given.values()))

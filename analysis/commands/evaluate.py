@@ -91,7 +91,7 @@ def evaluate_command(
             tested,
             elicited=elicited,
             fit_method=fit_method,
-            preset=preset,
+            preset=options.chosen_preset(preset),
             methods=None if methods is None else [name.strip() for name in methods.split(",")],
             labels=labels,
             n_folds=folds,

@@ -68,7 +68,12 @@ def fit_command(
         further = unlabelled and Observations.read(unlabelled, labelled.kind, columns)
     show_quality(labelled, observations, inferred=answers is None)
     show_remarks(labelled, labels)
-    given: dict[str, Any] = {"preset": preset, "unlabelled": further, "partial": partial, "seed": seed}
+    given: dict[str, Any] = {
+        "preset": options.chosen_preset(preset),
+        "unlabelled": further,
+        "partial": partial,
+        "seed": seed,
+    }
     if method == "map":
         with options.progress() as step:
             step(f"fitting {preset} to {labelled.labelled.sum():,} questions")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -15,8 +15,12 @@ from bayes_direag.commands.console import PlainConsole, visible_text
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns
 from bayes_direag.data.plain import ConfidenceScale
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.model.settings import FitMethod, PresetName
+
+if TYPE_CHECKING:
+    from bayes_direag.fits.fit import Fit
+    from bayes_direag.model.presets import PresetLike
 
 #: Groups of options in the help of a command, beside the common ones.
 READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
@@ -74,10 +78,19 @@ MethodOption = Annotated[
     ),
 ]
 PresetOption = Annotated[
-    PresetName,
+    str,
     typer.Option(
         metavar="PRESET",
-        help="bayes: the recommended model. paper: the paper's equations. release: its released code.",
+        help="bayes: the recommended model. paper: the paper's equations. release: its released code. models.py:mine: "
+        "a NumPyro function of your own, in a Python file.",
+    ),
+]
+ProgramOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="FILE.py:FUNCTION",
+        help="The NumPyro function, where a fit is of a model of your own; its file holds none.",
     ),
 ]
 ChainsOption = Annotated[
@@ -121,6 +134,34 @@ def chosen_columns(
         scale=scale or base.scale,
         needs_labels=known is None,
     )
+
+
+def chosen_preset(given: str) -> "PresetLike":
+    """Return a preset by name, or the function that FILE.py:FUNCTION names."""
+    if given in (known := get_args(PresetName)):
+        return given
+    if ".py:" not in given:
+        names = f"{', '.join(known)}, or FILE.py:FUNCTION"
+        raise DirEAGError(f"--preset: saw {given!r}; expected {names}.{did_you_mean(given, known)}")
+    from bayes_direag.fits.programs import program_of
+
+    return program_of(given)
+
+
+def load_fit(path: Path, program: str | None) -> "Fit":
+    """Read a fit; ``program`` names the function of one that is of a model of its own.
+
+    Where several fits are read, it is given to those of its name.
+    """
+    from bayes_direag.fits.fit import Fit
+
+    fit = Fit.load(path)
+    name = "" if program is None else program.rpartition(":")[2]
+    if program is None or (fit.preset.name != name and not fit.preset.is_own):
+        return fit
+    from bayes_direag.fits.programs import program_of
+
+    return Fit.load(path, program_of(program))
 
 
 def device_for_each_chain(chains: int = 4) -> None:

@@ -20,6 +20,11 @@ def predict_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    preset: options.ProgramOption = None,
+    new_levels: Annotated[
+        bool,
+        typer.Option("--new-levels", help="Let levels of OBS that the fit has not join it, by how often they agree."),
+    ] = False,
     candidates: Annotated[
         bool,
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
@@ -64,6 +69,9 @@ def predict_command(
     At the end stands about how many of the answers to new questions are right. Of more than 10,000 questions, 10,000 at
     random say so: docs/estimate.md.
 
+    With --new-levels, levels that nobody has labelled count by how often they agree with the others:
+    docs/new-levels.md.
+
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.
 
@@ -77,24 +85,26 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     if engine == "ray":
-        if candidates or target_accuracy is not None or column or scale or groups:
+        if candidates or target_accuracy is not None or column or scale or groups or preset or new_levels:
             raise DirEAGError(
-                "--engine ray writes predictions alone, of files in our own form. Leave out --candidates, "
-                "--target-accuracy, --column, --scale and --groups."
+                "--engine ray writes predictions of presets alone, of files in our own form. Leave out --candidates, "
+                "--target-accuracy, --column, --scale, --groups, --preset and --new-levels."
             )
         _predict_on_ray(fit, observations, target, interval_level)
         return
     from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
-    from bayes_direag.fits.fit import Fit
+    from bayes_direag.fits.new_levels import joined_text
     from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
-    learned = Fit.load(fit)
+    learned = options.load_fit(fit, preset)
     columns = options.chosen_columns(column, scale, groups, learned.columns)
     with options.progress() as step:
         decided = None
+        if new_levels:
+            learned = learned.with_levels(Observations.read(observations, learned.answers, columns))
         if target_accuracy is None and not candidates:
             predicted = predict_file(
                 learned, observations, target, columns, interval_level=interval_level, on_step=step
@@ -131,6 +141,9 @@ def predict_command(
     if learned.n_samples > 1:
         summary |= {"draws": learned.n_samples, "interval_level": interval_level}
         text += f" Intervals have probability {interval_level:g}, over {learned.n_samples} draws."
+    if new_levels:
+        summary |= {"new_levels": learned.new_levels.to_dict("records")}
+        text += f"\n{joined_text(learned.tree)}"
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"

@@ -71,6 +71,23 @@ def with_new_levels(
     return joint
 
 
+def joined_text(tree: xr.DataTree) -> str:
+    """Say, a line for each level that joined a fit without labels, what it was taken for, and from how much."""
+    share = tree["posterior"]["share"].mean(["chain", "draw"]) if "share" in tree["posterior"] else None
+    lines = []
+    for joined in json.loads(tree.attrs.get("new_levels", "[]")):
+        line = (
+            f"New level {joined['level']}: agrees with most others on {joined['agrees']:.0%} of "
+            f"{joined['n_questions']:,} questions"
+        )
+        if share is not None:
+            line += (
+                f"; counts {share.sel(level=joined['level']).item() * share.sizes['level']:.1f} times the mean level"
+            )
+        lines.append(f"{line}.")
+    return "\n".join(lines)
+
+
 def _level_axes(model: Model, data: LikelihoodData, name: str) -> dict[str, int]:
     """Return the axis of the levels in each unconstrained site that has one, after those of chain and draw.
 

@@ -62,7 +62,7 @@ def tidy_draws(tree: xr.DataTree, *, identified: bool) -> pd.DataFrame:
     """
     free = tree["posterior"].to_dataset()
     found = identified_draws(tree) if identified else free[[name for name in SCALED_TOGETHER if name in free]]
-    return _tidy({str(name): draws for name, draws in found.items()})
+    return _tidy(tree, {str(name): draws for name, draws in found.items()})
 
 
 def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
@@ -78,17 +78,20 @@ def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.
         :func:`parameter_table`). ``unconstrained``: as they are sampled.
     """
     if scale == "unconstrained":
-        return _tidy(tree["unconstrained_posterior"].to_dataset())
+        return _tidy(tree, tree["unconstrained_posterior"].to_dataset())
     natural = tree["posterior"].to_dataset()
     if scale == "relative":
         total = natural["weight"].sum("level") if "share" in natural else None
-        return _tidy({name: natural[name] / total for name in SCALED_TOGETHER if name in natural and total is not None})
+        return _tidy(
+            tree, {name: natural[name] / total for name in SCALED_TOGETHER if name in natural and total is not None}
+        )
     named = [name for name in ("share", *Parameters._fields) if name in natural]
     others = [str(name) for name in natural if name not in named]
     final = tree["recalibration"].to_dataset()
     return _tidy(
+        tree,
         {name: natural[name] for name in (*named, *others)}
-        | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final}
+        | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final},
     )
 
 
@@ -118,16 +121,18 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     return table.reset_index()
 
 
-def _tidy(parameters: Mapping[Any, xr.DataArray]) -> pd.DataFrame:
+def _tidy(tree: xr.DataTree, parameters: Mapping[Any, xr.DataArray]) -> pd.DataFrame:
     """Return one row per draw and one column per number."""
-    columns, values = [], []
+    sizes = tree["posterior"].sizes
+    columns, values = list[tuple[str, object]](), [np.zeros((sizes["chain"] * sizes["draw"], 0))]
     for name, draws in parameters.items():
         draws = draws.transpose("chain", "draw", ...)
         for place in product(*(draws[dim].to_numpy() for dim in draws.dims[2:])):
             at = dict(zip(draws.dims[2:], place, strict=True))
             level = at.pop("level", None)
             columns.append((str(name) + "".join(f"[{of}]" for of in at.values()), level))
-        values.append(draws.to_numpy().reshape(draws.sizes["chain"] * draws.sizes["draw"], -1))
-    index = pd.MultiIndex.from_product([draws["chain"].to_numpy(), draws["draw"].to_numpy()], names=["chain", "draw"])
+        values.append(draws.to_numpy().reshape(len(values[0]), -1))
+    axes = [tree["posterior"][dim].to_numpy().tolist() for dim in ("chain", "draw")]
+    index = pd.MultiIndex.from_product(axes, names=["chain", "draw"])
     names = pd.MultiIndex.from_tuples(columns, names=["parameter", "level"])
     return pd.DataFrame(np.concatenate(values, axis=1), index, names)

@@ -1,0 +1,61 @@
+"""A NumPyro function of one's own, named on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from bayes_direag.commands.options import chosen_preset, load_fit
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
+from tests.command_line import refuse, succeed
+
+PROGRAM = """
+import jax.numpy as jnp, numpyro, numpyro.distributions as dist
+from bayes_direag.model.evidence import draw_states, sums_by_answer
+
+def odds(data):
+    rate = numpyro.sample("rate", dist.Normal(0.3, 0.2))
+    draw_states(data, rate * sums_by_answer(data.usable * data.logit, data.candidate), jnp.zeros(len(data.weight)))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "models.py").write_text(PROGRAM)
+    return f"{tmp_path / 'models.py'}:odds"
+
+
+def test_preset_may_be_a_function_in_a_file(program: str, observations: Path, tmp_path: Path) -> None:
+    """It is fitted, named again where it predicts, and shown without it."""
+    fit, table = tmp_path / "own.nc", tmp_path / "p.csv"
+    succeed("fit", observations, "--preset", program, "--out", fit)
+    assert "model of its own, odds" in refuse("predict", fit, observations, "--out", table)
+    succeed("predict", fit, observations, "--preset", program, "--out", table)
+    expected = Fit.load(fit, preset=chosen_preset(program)).predict(str(observations))
+    assert len(table.read_text().splitlines()) == len(expected) + 1
+    assert "rate" in succeed("show", fit)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("nowhere.py:odds", "there is no file nowhere.py; expected FILE.py:FUNCTION"),
+        ("odd", "--preset: saw 'odd'; expected bayes, paper|--preset: saw 'odd'; expected paper, release, bayes"),
+    ],
+)
+def test_preset_that_is_no_function_is_refused(given: str, message: str) -> None:
+    with pytest.raises(DirEAGError, match=message):
+        chosen_preset(given)
+
+
+def test_preset_of_a_file_that_fails_names_the_error(tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text("import nothing_of_this_name")
+    with pytest.raises(DirEAGError, match="ModuleNotFoundError: No module named 'nothing_of_this_name'"):
+        chosen_preset(f"{tmp_path / 'models.py'}:odds")
+
+
+def test_fit_of_a_preset_takes_no_function(point: Fit, program: str, tmp_path: Path) -> None:
+    point.save(tmp_path / "fit.nc")
+    assert load_fit(tmp_path / "fit.nc", program).method == "map"
+    with pytest.raises(DirEAGError, match="is of preset bayes, which needs no function"):
+        Fit.load(tmp_path / "fit.nc", preset=chosen_preset(program))
