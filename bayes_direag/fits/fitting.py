@@ -40,7 +40,7 @@ def fit_map(
     ----------
     preset
         The name of a preset, a preset with changes (:func:`~bayes_direag.preset`), or a NumPyro function of your own
-        that names its parameters as :mod:`bayes_direag.model.models` says.
+        that draws the states by :func:`~bayes_direag.model.evidence.draw_states` (:mod:`bayes_direag.model.models`).
     unlabelled
         Further questions of the same levels. If they have labels, these are not looked at.
     partial

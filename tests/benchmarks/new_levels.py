@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.new_levels FILES --labels 30 100 --splits 3 --csv new_levels.csv
 
-The labelled questions lack the new levels, the up to 800 others have all. ``old``: the old levels alone; ``joined``: the
+The labelled questions lack the new levels, up to 800 others have all. ``old``: the old levels alone; ``joined``: the
 new ones joined without a label; ``average``: the same, as levels of mean agreement; ``all``: labels for all levels;
 ``alone``: only the new levels are left, joined without a label; ``alone, labelled``: a fit of the new levels with
 labels. ``bias`` is the mean probability less the share of right answers, ``off`` its absolute value by file.
