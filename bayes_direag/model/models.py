@@ -18,11 +18,11 @@ give much more than 0.6. In ``bayes`` evidence is sharpened, votes multiply, and
     P_i(a) \propto \alpha_i(a)^{\kappa} \exp \Bigl(\lambda_a + \sum_{l: a_{il} = a} v_l\Bigr), \qquad
     P_i(\varnothing) \propto \alpha_i(\varnothing)^{\kappa}
 
-**The contract.** A model is a NumPyro function of :class:`~bayes_direag.model.likelihood_data.LikelihoodData` that draws
-the states by :func:`~bayes_direag.model.evidence.draw_states`. It is fitted, predicted with, left out and compared as it
-is, with every term that it has (:mod:`bayes_direag.model.forward`). Only what takes the equations apart (export,
-explanations, policies) reads sites by these names, with the neutral value for one that a model lacks, and refuses a
-model that says more.
+**The contract.** A model is a NumPyro function of :class:`~bayes_direag.model.likelihood_data.LikelihoodData` that
+draws the states by :func:`~bayes_direag.model.evidence.draw_states`. It is fitted, predicted with, left out and
+compared as it is, with every term that it has (:mod:`bayes_direag.model.forward`). Only what takes the equations apart
+(export, explanations, policies) reads sites by these names, with the neutral value for one that a model lacks, and
+refuses a model that says more.
 
 ==================  ===============================  ==========================================
 site                shape                            without it
