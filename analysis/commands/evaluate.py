@@ -103,7 +103,7 @@ def evaluate_command(
     show_evaluation(evaluation, target, everything=everything, as_json=as_json)
     if not as_json:
         options.out.print()
-        show_remarks(labelled, labels)
+        show_remarks(labelled)
         if tested is not None:
             show_remarks(tested)
 

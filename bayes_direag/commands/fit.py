@@ -67,7 +67,7 @@ def fit_command(
         labelled = Observations.read(observations, answers, columns, labels)
         further = unlabelled and Observations.read(unlabelled, labelled.kind, columns)
     show_quality(labelled, observations, inferred=answers is None)
-    show_remarks(labelled, labels)
+    show_remarks(labelled)
     given: dict[str, Any] = {
         "preset": options.chosen_preset(preset),
         "unlabelled": further,

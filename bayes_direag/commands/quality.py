@@ -61,29 +61,16 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool, by
         out.print(f"{title}. {quality_sentence(observations)}\n")
 
 
-def show_remarks(observations: "Observations", labels: Path | None = None) -> None:
-    """Print what stands out in observations, and in labels that were read beside them."""
-    from bayes_direag.data.remarks import level_remark
+def show_remarks(observations: "Observations") -> None:
+    """Print what stands out in observations."""
+    from bayes_direag.data.remarks import answer_remark, level_remark
 
-    notes = [runs_note(observations), voting_note(observations), level_remark(observations)]
-    notes += [] if labels is None else [_labels_note(observations, labels)]
+    notes = [of(observations) for of in (runs_note, voting_note, level_remark, answer_remark)]
     if len(observations.signals) > 1:
         names = observations.signal_names
         notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
     for note in filter(None, notes):
         out.print(f"{note}\n")
-
-
-def _labels_note(observations: "Observations", labels: Path) -> str:
-    """Say to how many labelled questions no report gave the right answer; empty if there are none."""
-    known = observations.labelled & observations.answered
-    n = int((known & ~observations.gold_generated).sum())
-    if not n:
-        return ""
-    return (
-        f"{labels.name}: to {n} of {known.sum()} labelled questions no report gives the right answer. If that is more "
-        "than you expect, look at how the right answers are written."
-    )
 
 
 def runs_note(observations: "Observations") -> str:

@@ -26,6 +26,11 @@ from bayes_direag.errors import ObservationError
 
 AnswerKind = Literal["numeric", "choice", "choices", "text"]
 
+#: What to do about several right answers in one cell.
+SEVERAL_RIGHT = (
+    "Keep one of them, and say by a function which answers equal it (same=, on the command line --same); or give each "
+    "report a flag `correct`. Letters that are right together are of the kind choices."
+)
 _MAX_TEXT = 4000  # characters; longer answers are not read
 
 # Answers that are canonical already, as most are: they skip the parsing.
@@ -91,6 +96,7 @@ _LETTERS = re.compile(
     rf"\[{_ITEM}(?:, ?{_ITEM})*\]|(?:(?:option|choice|answer)s )?{_ITEM}(?:(?:, ?(?:and )?| and ){_ITEM})+",
     re.IGNORECASE,
 )
+_LIST = re.compile(r"\s*[\[{]\s*[\"'].*[\]}]\s*", re.DOTALL)
 _DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
 
 
@@ -141,6 +147,11 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
 def without_lead(text: str) -> str:
     """Return a text without "The answer is", if it begins so."""
     return re.sub(rf"\A(?:{_LEAD})+", "", text, flags=re.IGNORECASE)
+
+
+def is_list(text: str) -> bool:
+    """Tell whether a text is a list or an object of texts, in JSON or as Python prints it."""
+    return _LIST.fullmatch(text) is not None
 
 
 def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequence[int | None] = ()) -> AnswerKind:

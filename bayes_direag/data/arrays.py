@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
-from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, canonical, infer_kind, is_list
 from bayes_direag.data.long_table import DictionaryColumn, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import ObservationError
@@ -173,7 +173,8 @@ def question_arrays(
     weights = table.texts_of_questions("weight")
     correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
     n_usable = (candidate >= 0).sum(axis=1)
-    unreadable = (gold < 0) & golds.given
+    lists = np.array([kind != "choices" and is_list(text) for text in golds.values] + [False], bool)
+    unreadable = golds.given & ((gold < 0) | (lists[golds.code] & (not any(map(is_list, said.values)))))
     flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
     for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
         raise _contradiction(table, number, kind, int(n_flags[number]), int(n_usable[number]))
@@ -258,14 +259,18 @@ def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple
 def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
     question = table.record(number)
     if question.gold_answer is not None:
+        several = is_list(question.gold_answer)
         return ObservationError(
-            f"the gold answer of question {question.problem_id!r} cannot be read as {kind}",
+            f"the gold answer of question {question.problem_id!r} "
+            + ("is a list, which no report gives" if several else f"cannot be read as {kind}"),
             path=table.path,
             line=table.line_of(number),
             field="gold_answer",
             seen=question.gold_answer,
-            expected=f"an unambiguous {kind} answer",
-            remedy="Correct it, or declare another kind, such as answers='text' (on the command line --answers text).",
+            expected=f"one {kind} answer",
+            remedy=SEVERAL_RIGHT
+            if several
+            else "Correct it, or declare another kind, such as answers='text' (on the command line --answers text).",
         )
     return ObservationError(
         f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "

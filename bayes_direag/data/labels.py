@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, canonical, infer_kind, is_list
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
 from bayes_direag.data.long_table import DictionaryColumn, LongTable, whole
@@ -143,6 +143,8 @@ class Labels:
             answer = canonical(row.label, kind)
             if answer not in candidates and _is_none(row.label):
                 known.setdefault(NONE_OF_THESE, Known(frozenset(), None))
+            elif answer not in candidates and kind != "choices" and is_list(row.label):
+                raise self._refusal(row, "this is a list, which no report gives", f"one {kind} answer", SEVERAL_RIGHT)
             elif answer is not None:
                 known.setdefault(answer, Known(frozenset({answer}), row.label))
             else:

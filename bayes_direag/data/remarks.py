@@ -1,14 +1,22 @@
-"""What stands out in the reports of levels: copies of one another, one confidence, ratings among percentages."""
+"""What stands out in levels (copies, one confidence, ratings) and in answers (unreadable, never right, never given)."""
 
+import re
+from collections import Counter
 from collections.abc import Collection
 from itertools import combinations
 
 import numpy as np
 
+from bayes_direag.data.answers import canonical
+from bayes_direag.data.arrays import spellings
 from bayes_direag.data.observations import Observations
 
 #: The fewest reports of which a share is remarked on, and the shares that make a copy and a constant confidence.
 _FEWEST, _COPIED, _CONSTANT = 20, 0.95, 0.6
+#: The share of labelled questions that an answer which is never right is given to, for it to be named.
+_NEVER_RIGHT = 0.1
+#: The most examples.
+_SHOWN = 5
 #: The largest rating.
 _LARGEST_RATING = 0.1
 
@@ -51,3 +59,60 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
         "Confidences of these levels look like ratings, not percentages: {}. If they are, write percentages.": ratings,
     }
     return " ".join(sentence.format(", ".join(found)) for sentence, found in sentences.items() if found)
+
+
+def answer_remark(observations: Observations) -> str:
+    """Say in a paragraph which answers are unreadable, whether right ones are given, and which are never right.
+
+    Right answers are remarked on if no report gives most of them, or a report gives a part of one, as of
+    ``Nile | Nile River`` and ``1) Nile``. Empty if there is nothing to say.
+    """
+    sentences = _unreadable(observations), _not_given(observations), _never_right(observations)
+    return " ".join(filter(None, sentences))
+
+
+def _unreadable(observations: Observations) -> str:
+    table, kind = observations.table.take(observations.row), observations.kind
+    said = (text for text in table.texts("answer").objects()[table.is_report] if text is not None)
+    texts = Counter(text for text in said if canonical(text, kind) is None)
+    return f"Missing, as they are no {kind} answers: {_most(texts)}." if texts else ""
+
+
+def _not_given(observations: Observations) -> str:
+    known = observations.select(observations.labelled & observations.answered)
+    missed = known.select(~known.gold_generated)
+    golds = missed.table.texts_of_questions("gold_answer").objects()[missed.row].tolist()
+    pairs = [
+        (gold, text)
+        for gold, candidates in zip(golds, missed.candidates, strict=True)
+        for text in candidates
+        if known.kind == "text" and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", canonical(gold, "text") or "")
+    ]
+    if not pairs and 2 * len(missed) <= len(known):
+        return ""
+    such = f", such as {pairs[0][0]!r} where one says {pairs[0][1]!r}" if pairs else ""
+    return (
+        f"To {len(missed)} of {len(known)} labelled questions no report gives the right answer{such}. Look at how the "
+        "right answers are written."
+    )
+
+
+def _never_right(observations: Observations) -> str:
+    known = observations.select(observations.labelled)
+    spelled = spellings(known.table, known.kind)
+    given, right = Counter[str](), set[str]()
+    for row, candidates, correct in zip(known.row, known.candidates, known.correct_candidate, strict=True):
+        given.update(spelled[row][text] for text in candidates)
+        right.update(text for text, is_right in zip(candidates, correct, strict=False) if is_right)
+    often = {text: n for text, n in given.items() if n >= _NEVER_RIGHT * len(known)}
+    often = {text: n for text, n in often.items() if canonical(text, known.kind) not in right}
+    if known.kind != "text" or len(known) < _FEWEST or not often:
+        return ""
+    return (
+        f"Often given, and never right: {_most(Counter(often))}. What stands for a reply that could not be read should "
+        "be empty (null)."
+    )
+
+
+def _most(texts: Counter[str]) -> str:
+    return ", ".join(f"{text[:60]!r} ({n})" for text, n in texts.most_common(_SHOWN))

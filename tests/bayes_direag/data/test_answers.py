@@ -233,6 +233,28 @@ def test_an_odd_gold_answer_is_an_error_with_its_line_and_changes_no_kind(odd, t
         Labels.of(tmp_path / "labels.csv").kind([])
 
 
+@pytest.mark.parametrize("several", ['["Oslo", "Kristiania"]', "['Oslo']", '{"text": ["Oslo"], "start": [3]}'])
+def test_a_list_of_right_answers_is_an_error_unless_answers_are_lists(several):
+    rows = [{"problem_id": "q", "level": 0, "answer": "Oslo", "confidence": 80, "gold_answer": several}]
+    with pytest.raises(ObservationError, match=r"line 1, field gold_answer: .*is a list, which no report.*one text"):
+        Observations.from_records(rows)
+    asked = Observations.from_records([rows[0] | {"gold_answer": None}], "text")
+    labels = pd.DataFrame({"problem_id": ["q"], "gold_answer": [several]})
+    with pytest.raises(ObservationError, match=r"field gold_answer: this is a list.*same="):
+        asked.with_labels(labels)
+    listed = [row | {"answer": several} for row in rows]
+    assert Observations.from_records(listed).correct.tolist() == [[True]]
+    assert Observations.from_records([listed[0] | {"gold_answer": None}], "text").with_labels(labels).correct.all()
+
+
+def test_a_right_answer_may_be_a_sign():
+    rows = [
+        {"problem_id": "q", "level": n, "answer": said, "confidence": 9, "gold_answer": "*"}
+        for n, said in enumerate("*/")
+    ]
+    assert Observations.from_records(rows).correct.tolist() == [[True, False]]
+
+
 @pytest.mark.parametrize("golds", [[], ["NaN", " "]])
 def test_without_gold_answers_the_kind_must_be_declared(golds):
     with pytest.raises(ObservationError, match=r"file\.jsonl.*--answers"):

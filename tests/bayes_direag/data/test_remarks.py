@@ -1,4 +1,4 @@
-"""Which levels stand out: copies, one confidence nearly always, and ratings."""
+"""What stands out: copies, one confidence nearly always, ratings; unreadable answers, right ones that nobody gives."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.remarks import level_remark
+from bayes_direag.data.remarks import answer_remark, level_remark
 from bayes_direag.fits.fit import Fit
 from tests.command_line import one_line, succeed
 
@@ -65,3 +65,45 @@ def test_fit_and_explain_name_them(observations, tmp_path):
     explained = succeed("explain", tmp_path / "fit.nc", tmp_path / "o.jsonl", "q7")
     assert all("own and copy (100%)" in one_line(said) for said in (fitted, explained))
     assert level_remark(Fit.load(tmp_path / "fit.nc").fitted) == level_remark(observations)
+
+
+def said_of(golds, answers, kind=None):
+    """Return the remark on questions with these right answers, whose reports all give the answer beside it."""
+    rows = [
+        {"problem_id": f"q{n}", "level": level, "answer": said, "confidence": 60, "gold_answer": gold}
+        for n, (gold, said) in enumerate(zip(golds, answers, strict=True))
+        for level in ("a", "b")
+    ]
+    return answer_remark(Observations.from_records(rows, kind))
+
+
+RIVERS = [f"river {n}" for n in range(24)]
+
+
+@pytest.mark.parametrize(
+    ("golds", "answers", "remark"),
+    [
+        (
+            ["9"] * 4,
+            ["9", "9 red hats", "9", "9 or so"],
+            "Missing, as they are no numeric answers: '9 red hats' (2), '9 or so' (2).",
+        ),
+        (
+            [f"{river} | stream" for river in RIVERS],
+            RIVERS,
+            "To 24 of 24 labelled questions no report gives the right answer, such as 'river 0 | stream' where one",
+        ),
+        (
+            ["1) Oslo", "Rome", "Bern"],
+            ["Oslo", "rome", "Bern"],
+            "To 1 of 3 labelled questions no report gives the right answer, such as '1) Oslo' where one says 'oslo'.",
+        ),
+        (["7", "8", "9"], ["1", "2", "9"], "To 2 of 3 labelled questions no report gives the right answer. Look at"),
+        (RIVERS, ["FAILED"] * 6 + RIVERS[6:], "Often given, and never right: 'FAILED' (6)."),
+        (RIVERS, ["no idea", *RIVERS[1:]], None),
+        (["7", "8", "9"], ["1", "8", "9"], None),
+    ],
+)
+def test_answers_that_cannot_be_right_are_named(golds, answers, remark):
+    said = said_of(golds, answers)
+    assert said == "" if remark is None else said.startswith(remark)
