@@ -61,7 +61,7 @@ def predict_command(
     them, fit with --partial.
 
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
-    Their probabilities sum to one, and the selected answer is the most probable candidate.
+    Their probabilities sum to one, the selected answer is the most probable candidate, and a NUTS fit adds intervals.
 
     Parquet with one row a question, a file or a folder of them, may have any size: it is read in batches. With --engine
     ray a cluster reads it, and --out is a new folder.
@@ -126,7 +126,7 @@ def predict_command(
                     )
                 table = decided.table
             else:
-                table = learned.predict_candidates(questions)
+                table = learned.predict_candidates(questions, interval_level=interval_level)
             write_table(table, target)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
         try:

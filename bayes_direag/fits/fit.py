@@ -52,7 +52,7 @@ from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
-from bayes_direag.model.selection import Recalibration, distribution, predict
+from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings, Variant
 from bayes_direag.predictor import EnoughReports, Predictor, require_usable
 
@@ -282,13 +282,12 @@ class Fit:
         -------
         DataFrame
             One row per question, in order: its name, in a column called as in the observations, by default
-            ``problem_id``; ``answer``, the canonical answer of greatest final
-            probability (missing where no report is usable); ``answer_as_given``, its spelling in most reports (of
-            several, in the first); ``probability``, that it is right; ``support``, the same before the
-            final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct answers;
-            ``n_used``, usable reports; ``few_reports``, unless the fit is partial: whether these are so few that the
-            probability is too high by two points or more. For an unanswered question probability and support are NaN,
-            and null_probability is 1.
+            ``problem_id``; ``answer``, the canonical answer of greatest final probability (missing where no report is
+            usable); ``answer_as_given``, its spelling in most reports (of several, in the first); ``probability``, that
+            it is right; ``support``, the same before the final calibration; ``null_probability``, that no candidate is
+            right; ``n_candidates``, distinct answers; ``n_used``, usable reports; ``few_reports``, unless the fit is
+            partial: whether these are so few that the probability is too high by two points or more. For an unanswered
+            question probability and support are NaN, and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the first: ``probability_low``
             and ``probability_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
@@ -341,10 +340,8 @@ class Fit:
 
         from bayes_direag.data.tables import table_of_arrow, unlabelled_columns
 
-        questions, names = (
-            self.fitted.select(slice(0)),
-            replace(columns or self.columns or Columns(), needs_labels=False),
-        )
+        questions = self.fitted.select(slice(0))
+        names = replace(columns or self.columns or Columns(), needs_labels=False)
         if table.num_rows:
             rows = table.select(unlabelled_columns(table.column_names, names))
             questions = Observations.of_table(table_of_arrow(rows, None, names).unlabelled(), self.answers)
@@ -352,7 +349,7 @@ class Fit:
         predicted = predicted.set_axis([names.question, *predicted.columns[1:]], axis=1)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 
-    def predict_candidates(self, observations: Source) -> pd.DataFrame:
+    def predict_candidates(self, observations: Source, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Return the probability of every candidate of every question, and of the null.
 
         Returns
@@ -361,7 +358,8 @@ class Fit:
             For each question, in order, one row per candidate, the most probable first, and a row for the null:
             its name, ``answer`` (missing for the null), ``answer_as_given``, ``probability``, the mean over the
             posterior draws. The probabilities of a question sum to 1. A question without candidates has a row for the
-            null alone.
+            null alone. With several draws there are ``probability_low`` and ``probability_high``, the ends of the
+            equal-tailed interval of this level.
 
         Raises
         ------
@@ -369,8 +367,12 @@ class Fit:
             As :meth:`predict` does.
         """
         aligned = self.aligned(observations)
-        probability = distribution(self.evaluation(aligned), self.recalibration)
-        return candidate_table(aligned, probability)
+        asked = self.evaluation(aligned)
+        figures = {"probability": distribution(asked, self.recalibration)}
+        if self.n_samples > 1:
+            low, high = state_intervals(asked, self.recalibration, interval_level)
+            figures |= {"probability_low": low, "probability_high": high}
+        return candidate_table(aligned, figures)
 
     def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
         """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.

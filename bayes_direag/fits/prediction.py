@@ -27,19 +27,20 @@ def selected_table(questions: Observations, selected: Mapping[str, Shaped[np.nda
     )
 
 
-def candidate_table(questions: Observations, probability: Float[np.ndarray, "problem state"]) -> pd.DataFrame:
+def candidate_table(questions: Observations, figures: Mapping[str, Float[np.ndarray, "problem state"]]) -> pd.DataFrame:
     """Return the columns of :meth:`Fit.predict_candidates <bayes_direag.fits.fit.Fit.predict_candidates>`."""
-    rows: list[tuple[int, str | None, float]] = []
-    for row, (answers, states) in enumerate(zip(questions.candidates, probability, strict=True)):
-        order = np.argsort(-states[: len(answers)], kind="stable")
-        rows += [*((row, answers[place], states[place]) for place in order), (row, None, states[-1])]
-    place, answer, probabilities = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    rows, states, answers = list[int](), list[int](), list[str | None]()
+    for row, (candidates, probability) in enumerate(zip(questions.candidates, figures["probability"], strict=True)):
+        order = np.argsort(-probability[: len(candidates)], kind="stable").tolist()
+        rows += [row] * (len(order) + 1)
+        states += [*order, -1]
+        answers += [*(candidates[place] for place in order), None]
     return pd.DataFrame(
         {
-            questions.question_column: pd.Series([questions.problem_id[row] for row in place], dtype="str"),
-            "answer": pd.Series(answer, dtype="str"),
-            "answer_as_given": as_given(questions, answer, place),
-            "probability": np.array(probabilities, float),
+            questions.question_column: pd.Series([questions.problem_id[row] for row in rows], dtype="str"),
+            "answer": pd.Series(answers, dtype="str"),
+            "answer_as_given": as_given(questions, answers, rows),
+            **{name: values[rows, states] for name, values in figures.items()},
         }
     )
 

@@ -132,6 +132,33 @@ def final_distribution(
     return np.asarray(states)
 
 
+def state_intervals(
+    evaluation: Evaluation, final: Recalibration, interval_level: float
+) -> Float[np.ndarray, "2 problem state"]:
+    """Return the ends of the equal-tailed interval of every state's final probability, the null last.
+
+    In each draw the selected answer has its final probability, and the other states share the rest in proportion to
+    their support.
+    """
+    ends = tails(interval_level)
+
+    def of_piece(states: States) -> Float[np.ndarray, "2 problem state"]:
+        selection = select(states)
+        question = np.flatnonzero(selection.candidate >= 0)
+        selected = selection.candidate[question], question
+        probability = final.of_selected(selection.support, states.n_reports).T[question]
+        support = states.support.copy()
+        support[selected] = 0.0
+        rest = np.ones(support.shape[1:])
+        rest[question] -= probability
+        total = support.sum(axis=0)
+        support *= np.divide(rest, total, out=np.zeros_like(total), where=total > 0)
+        support[selected] = probability
+        return np.asarray(np.quantile(support, ends, axis=2).transpose(0, 2, 1))
+
+    return joined(evaluation.each(of_piece))
+
+
 def tails(interval_level: float) -> tuple[float, float]:
     """Return the quantiles that an interval ends at; raise DirEAGError if its level is out of range."""
     if not 0 < interval_level < 1:

@@ -169,6 +169,24 @@ class TestPredictions:
             nuts.predict(labelled, interval_level=level)
         pd.testing.assert_frame_equal(nuts.predict(labelled), nuts.predict(labelled, interval_level=0.9))
 
+    def test_candidates_have_intervals_over_the_draws(self, nuts: Fit, natural, simulated: Observations) -> None:
+        some = simulated.select(slice(100, 120)).without(np.arange(20)[:, None] == 7)
+        table = nuts.predict_candidates(some, interval_level=0.8)
+        for row, (name, rows) in enumerate(table.groupby(some.question_column, sort=False)):
+            answers = some.candidates[row]
+            draws = supports(natural, nuts, some, row)
+            expected = np.ones_like(draws)
+            if answers:
+                chosen = answers.index(rows["answer"].iloc[0])
+                selected = nuts.recalibration.of_selected(draws[:, [chosen]], some.usable[[row]].sum(axis=1))
+                expected = draws * (1 - selected) / (1 - draws[:, [chosen]])
+                expected[:, [chosen]] = selected
+            order = [*map(answers.index, rows["answer"].iloc[:-1]), -1]
+            ends = np.quantile(expected, [0.1, 0.9], axis=0)[:, order]
+            np.testing.assert_allclose(rows[["probability_low", "probability_high"]].T, ends, rtol=1e-9, err_msg=name)
+            assert (rows["probability_low"] <= rows["probability"]).all()
+            assert (rows["probability"] <= rows["probability_high"]).all()
+
     def test_an_unanswered_question(self, nuts: Fit, unlearnable: Observations) -> None:
         table = nuts.predict(unlearnable).set_index("problem_id")
         silent = table.loc["silent"]
