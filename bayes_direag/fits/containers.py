@@ -139,8 +139,8 @@ def _out_of_fold(
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, rows, preset)
-    near = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
-    optimum = map_estimates(rows, weight, preset=preset, labels=labels, near=near)
+    initial = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    optimum = map_estimates(rows, weight, preset=preset, labels=labels, initial=initial)
     supports = _supports(optimum, rows)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 

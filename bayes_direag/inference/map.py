@@ -74,9 +74,9 @@ def map_estimates(
     *,
     preset: Preset,
     labels: Sequence[str] = (),
-    near: Optimum | None = None,
+    initial: Optimum | None = None,
 ) -> Optimum:
-    """Find the MAP of every fit in a batch, from the model's start or ``near`` optima for almost the same questions.
+    """Find the MAP of every fit in a batch, from the model's start or ``initial`` optima for almost the same questions.
 
     Under ``bayes`` the loss seems to have a single optimum: 20 random starts led to one on each of 50 random choices of
     30 and 100 questions from five real files. Under ``paper`` most of these choices had several, and two of
@@ -85,10 +85,10 @@ def map_estimates(
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
     model, (n_fits, n) = model_of(preset), weight.shape
-    if near is None:
+    if initial is None:
         require_program(preset, data)
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
-    start: _Start | None = None if near is None else (near.unconstrained, near.curvature)
+    start: _Start | None = None if initial is None else (initial.unconstrained, initial.curvature)
     if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
         start = _unknown(model, data, n_fits)
     batch = jax.tree.map(
@@ -103,7 +103,7 @@ def map_estimates(
 
 
 def _unknown(model: Model, data: LikelihoodData, n: int) -> _Start:
-    """Return NaN in place of near optima: searches begin at the model's own start."""
+    """Return NaN in place of initial optima: searches begin at the model's own start."""
     unconstrained = {
         name: np.full((n, *site.shape), np.nan)
         for name, site in parameter_sites(model, data).items()
@@ -150,22 +150,22 @@ def _map_estimates(
     data: LikelihoodData,
     n: Int[Array, ""],
     weight: Float[Array, "batch problem"],
-    near: tuple[Unconstrained, Float[Array, "batch parameter parameter"]] | None,
+    initial: tuple[Unconstrained, Float[Array, "batch parameter parameter"]] | None,
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
-    return each_in_turn(partial(_map_estimate, model, data), n, weight, near)
+    return each_in_turn(partial(_map_estimate, model, data), n, weight, initial)
 
 
 def _map_estimate(
     model: Model,
     data: LikelihoodData,
     weight: Float[Array, " problem"],
-    near: tuple[Unconstrained, Float[Array, "parameter parameter"]] | None,
+    initial: tuple[Unconstrained, Float[Array, "parameter parameter"]] | None,
 ) -> Optimum:
     """Find the MAP of a single fit, by SVI with an AutoDelta guide, in one update."""
     data, free = data.with_weight(weight), without_bounds(model)
-    start, curvature = (None, None) if near is None else near
-    optimiser = ProjectedNewton.for_model(model, data, near=start, curvature=curvature)
+    start, curvature = (None, None) if initial is None else initial
+    optimiser = ProjectedNewton.for_model(model, data, initial=start, curvature=curvature)
     first = {name.removesuffix("_auto_loc"): values[0] for name, values in (optimiser.starts or {}).items()}
     svi = SVI(free, AutoDelta(free, init_loc_fn=init_to_value(values=first)), optimiser, TraceMeanField_ELBO())
     state, _ = svi.update(svi.init(jax.random.key(0), data), data)

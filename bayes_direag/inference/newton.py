@@ -7,8 +7,8 @@ The problems have a dozen or a few dozen parameters, one flat direction in which
 curvature, and, under some presets, active bounds. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) needs
 few steps, but a Hessian costs as much as a dozen gradients. So the Hessian is computed only once in several steps, made
 positive definite by the absolute values of its eigenvalues, and updated in between from the gradients (BFGS, damped as
-in Powell 1978, doi:10.1007/BFb0067703). In each step the coordinates that the gradient holds at a bound are fixed, and
-the step is halved along the projected arc until the loss falls (Armijo).
+in Powell 1978, doi:10.1007/BFb0067703). In each step the active coordinates, which the gradient holds at a bound, are
+fixed, and the step is halved along the projected arc until the loss falls (Armijo).
 
 The search has converged when every coordinate of the projected gradient, ``x - clip(x - gradient, low, high)``, is
 below the tolerance. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
@@ -85,7 +85,7 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         model: Model,
         data: LikelihoodData,
         *,
-        near: Params | None = None,
+        initial: Params | None = None,
         curvature: Square | None = None,
     ) -> "ProjectedNewton":
         """Return the optimiser with which a fit by MAP searches for the mode of a model with these data.
@@ -96,15 +96,15 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
 
         Parameters
         ----------
-        near
+        initial
             Unconstrained parameters to start from alone, instead; where they are NaN, from the model's own start.
         curvature
             The curvature there; NaN if it is not known.
         """
         start, bounds = start_and_bounds(model, data)
-        n = n_searches(model) if near is None else 1
-        if near is not None:
-            start = {name: jnp.where(jnp.isnan(near[name]), value, near[name]) for name, value in start.items()}
+        n = n_searches(model) if initial is None else 1
+        if initial is not None:
+            start = {name: jnp.where(jnp.isnan(initial[name]), value, initial[name]) for name, value in start.items()}
         moves = np.random.default_rng(0).normal(0.0, _START_SD, (n, len(start)))
         moves[0] = 0.0
         starts = {
@@ -118,8 +118,8 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         """Return the state before the first update, in which nothing has been found."""
         point, none = ravel_pytree(params)[0], jnp.zeros((), jnp.int32)
         unknown, square = jnp.full((), jnp.nan, point.dtype), jnp.zeros((len(point), len(point)), point.dtype)
-        nowhere = Minimum(point, unknown, jnp.zeros_like(point), unknown, square, none)
-        return none, (params, Found(nowhere, none, none))
+        initial = Minimum(point, unknown, jnp.zeros_like(point), unknown, square, none)
+        return none, (params, Found(initial, none, none))
 
     def get_params(self, state: tuple[Array, tuple[Params, "Found"]]) -> Params:
         """Return the parameters of a state."""
@@ -137,9 +137,9 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     ) -> tuple[tuple[Array, None], tuple[Array, tuple[Params, "Found"]]]:
         """Search for the minimum; return the loss there, and the state."""
         params = self.get_params(state)
-        here, unravel = ravel_pytree(params)
+        current, unravel = ravel_pytree(params)
         starts = (
-            here[None]
+            current[None]
             if self.starts is None
             else jax.vmap(lambda start: ravel_pytree(start)[0])(
                 {name: jnp.asarray(self.starts[name], value.dtype) for name, value in params.items()}
@@ -239,40 +239,43 @@ def minimise_in_box(
         return jnp.asarray(value_and_gradient(point)[1])
 
     def advance(state: _Progress) -> _Progress:
-        here, age = state.minimum, state.age
-        trial = jnp.clip(here.point + 0.5**state.halvings * state.step, low, high)
-        value, gradient = value_and_gradient(trial)
-        moved = trial - here.point
-        noise = 8 * float(np.finfo(trial.dtype).eps) * jnp.abs(here.value)
-        falls = value <= here.value + _SUFFICIENT_DECREASE * here.gradient @ moved + noise
-        learned = _updated(here.curvature, moved, gradient - here.gradient)
-        distance = jnp.max(jnp.abs(trial - jnp.clip(trial - gradient, low, high)))
-        there = Minimum(trial, value, gradient, distance, learned, here.n_steps + 1)
-        here = jax.tree.map(lambda new, old: jnp.where(falls, new, old), there, here)
+        current, age = state.minimum, state.age
+        point = jnp.clip(current.point + 0.5**state.halvings * state.step, low, high)
+        value, gradient = value_and_gradient(point)
+        moved = point - current.point
+        noise = 8 * float(np.finfo(point.dtype).eps) * jnp.abs(current.value)
+        falls = value <= current.value + _SUFFICIENT_DECREASE * current.gradient @ moved + noise
+        learned = _updated(current.curvature, moved, gradient - current.gradient)
+        distance = jnp.max(jnp.abs(point - jnp.clip(point - gradient, low, high)))
+        trial = Minimum(point, value, gradient, distance, learned, current.n_steps + 1)
+        current = jax.tree.map(lambda new, old: jnp.where(falls, new, old), trial, current)
         age, halvings = jnp.where(falls, age + 1, age), jnp.where(falls, 0, state.halvings + 1)
 
-        stuck = (halvings > _HALVINGS) | (jnp.all(moved == 0) & (here.n_steps > 0))
-        look = (here.projected_gradient > tolerance) & ((age >= steps_by_hessian) | (stuck & (age > 0)))
-        held = _held(here.point, here.gradient, here.projected_gradient, low, high)
-        near = lax.cond(look, lambda: convex(_free(hessian(gradient_at, here.point), held)), lambda: here.curvature)
-        step = jnp.where(falls | look, _newton_step(_free(near, held), here.gradient), state.step)
-        done = ~(here.projected_gradient > tolerance) | (stuck & ~look) | (here.n_steps >= max_steps)
-        return _Progress(
-            here._replace(curvature=near), step, jnp.where(look, 0, halvings), jnp.where(look, 0, age), done
-        )
+        stuck = (halvings > _HALVINGS) | (jnp.all(moved == 0) & (current.n_steps > 0))
+        refresh = (current.projected_gradient > tolerance) & ((age >= steps_by_hessian) | (stuck & (age > 0)))
+        active = _active(current.point, current.gradient, current.projected_gradient, low, high)
+
+        def recomputed() -> Square:
+            return convex(_free(hessian(gradient_at, current.point), active))
+
+        matrix = lax.cond(refresh, recomputed, lambda: current.curvature)
+        step = jnp.where(falls | refresh, _newton_step(_free(matrix, active), current.gradient), state.step)
+        done = ~(current.projected_gradient > tolerance) | (stuck & ~refresh) | (current.n_steps >= max_steps)
+        halvings, age = jnp.where(refresh, 0, halvings), jnp.where(refresh, 0, age)
+        return _Progress(current._replace(curvature=matrix), step, halvings, age, done)
 
     zero, count, unknown = jnp.zeros_like(start), jnp.zeros((), jnp.int32), jnp.full((), jnp.nan, start.dtype)
-    near = jnp.diag(zero + jnp.nan) if curvature is None else curvature
-    known = jnp.all(jnp.isfinite(near))
-    nowhere = Minimum(
+    given = jnp.diag(zero + jnp.nan) if curvature is None else curvature
+    known = jnp.all(jnp.isfinite(given))
+    initial = Minimum(
         point=jnp.clip(start, low, high),
         value=jnp.full_like(unknown, jnp.inf),
         gradient=zero,
         projected_gradient=unknown,
-        curvature=jnp.where(known, near, jnp.eye(len(start), dtype=start.dtype)),
+        curvature=jnp.where(known, given, jnp.eye(len(start), dtype=start.dtype)),
         n_steps=count - 1,
     )
-    first = _Progress(nowhere, zero, count, jnp.where(known, count, steps_by_hessian), jnp.zeros((), bool))
+    first = _Progress(initial, zero, count, jnp.where(known, count, steps_by_hessian), jnp.zeros((), bool))
     return lax.while_loop(lambda state: ~state.done, advance, first).minimum
 
 
@@ -313,15 +316,17 @@ def _updated(curvature: Square, moved: Point, turned: Point) -> Square:
     return jnp.where(along > 0, new, curvature)
 
 
-def _held(x: Point, gradient: Point, distance: Float[Array, ""], low: Point, high: Point) -> Bool[Array, " parameter"]:
+def _active(
+    x: Point, gradient: Point, distance: Float[Array, ""], low: Point, high: Point
+) -> Bool[Array, " parameter"]:
     """Return which coordinates lie at a bound, or within 1e-6 of it, and are pushed against it by the gradient."""
-    near = jnp.minimum(1e-6, distance)
-    return ((x <= low + near) & (gradient > 0)) | ((x >= high - near) & (gradient < 0))
+    margin = jnp.minimum(1e-6, distance)
+    return ((x <= low + margin) & (gradient > 0)) | ((x >= high - margin) & (gradient < 0))
 
 
-def _free(curvature: Square, held: Bool[Array, " parameter"]) -> Square:
+def _free(curvature: Square, active: Bool[Array, " parameter"]) -> Square:
     """Return the curvature of the free coordinates, and the identity for those that are held."""
-    return jnp.where(~held[:, None] & ~held[None, :], curvature, jnp.eye(len(held), dtype=curvature.dtype))
+    return jnp.where(~active[:, None] & ~active[None, :], curvature, jnp.eye(len(active), dtype=curvature.dtype))
 
 
 def _newton_step(curvature: Square, gradient: Point) -> Point:

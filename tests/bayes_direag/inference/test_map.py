@@ -205,7 +205,7 @@ def test_a_fit_that_starts_near_another_comes_to_its_own_optimum_sooner(simulate
     most = everything * (np.arange(len(simulated)) % 5 != 0)
     whole = map_estimates(simulated, everything, preset=settings)
     alone = map_estimates(simulated, most, preset=settings)
-    sooner = map_estimates(simulated, most, preset=settings, near=whole)
+    sooner = map_estimates(simulated, most, preset=settings, initial=whole)
     np.testing.assert_allclose(sooner.loss, alone.loss, rtol=1e-12)
     np.testing.assert_allclose(sooner.unconstrained["slope_base"], alone.unconstrained["slope_base"], atol=1e-5)
     assert sooner.n_steps[0] < alone.n_steps[0]
@@ -219,8 +219,8 @@ def test_with_few_questions_the_lowest_of_several_optima_is_kept(simulated_few: 
     @jax.jit
     def loss_from(number: int) -> jax.Array:
         starts = ProjectedNewton.for_model(model_of(settings), data).starts or {}
-        near = {name.removesuffix("_auto_loc"): values[number] for name, values in starts.items()}
-        optimiser = ProjectedNewton.for_model(model_of(settings), data, near=near)
+        initial = {name.removesuffix("_auto_loc"): values[number] for name, values in starts.items()}
+        optimiser = ProjectedNewton.for_model(model_of(settings), data, initial=initial)
         svi = SVI(model_of(settings), AutoDelta(model_of(settings)), optimiser, TraceMeanField_ELBO())
         state, _ = svi.update(svi.init(jax.random.key(0), data), data)
         unconstrained = {name.removesuffix("_auto_loc"): value for name, value in svi.get_params(state).items()}
