@@ -18,13 +18,14 @@ from numpyro.infer.autoguide import AutoDelta
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
-from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn
+from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn, require_searchable
 from bayes_direag.model.contract import require_program
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.unconstrained import (
     Model,
+    Site,
     Unconstrained,
     evaluated,
     log_joint,
@@ -37,6 +38,8 @@ from bayes_direag.model.unconstrained import (
 #: Fewer questions or fits are padded to these numbers, since compiling for another shape takes longer than a fit.
 _LEAST_SIZE = 512
 _LEAST_BATCH = 32
+#: A fit of more parameters is not padded to a batch, whose curvatures would fill the memory.
+_FEW_PARAMETERS = 200
 
 
 #: Near optima: their unconstrained parameters by site, and their curvature.
@@ -87,10 +90,13 @@ def map_estimates(
     model, (n_fits, n) = model_of(preset), weight.shape
     if initial is None:
         require_program(preset, data)
-    size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
+    sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
+    n_parameters = require_searchable(preset.name, sites)
+    least_batch = 1 if n_parameters > _FEW_PARAMETERS else _LEAST_BATCH
+    size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=least_batch)
     start: _Start | None = None if initial is None else (initial.unconstrained, initial.curvature)
     if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
-        start = _unknown(model, data, n_fits)
+        start = _unknown(sites, n_fits, n_parameters)
     batch = jax.tree.map(
         lambda array: np.pad(array, [(0, n_members - n_fits), *[(0, 0)] * (array.ndim - 1)]),
         (np.pad(weight, ((0, 0), (0, size - n))), start),
@@ -102,15 +108,10 @@ def map_estimates(
     return optimum._replace(probability=optimum.probability[..., :n])
 
 
-def _unknown(model: Model, data: LikelihoodData, n: int) -> _Start:
+def _unknown(sites: Mapping[str, Site], n_fits: int, n_parameters: int) -> _Start:
     """Return NaN in place of initial optima: searches begin at the model's own start."""
-    unconstrained = {
-        name: np.full((n, *site.shape), np.nan)
-        for name, site in parameter_sites(model, data).items()
-        if site.is_unconstrained
-    }
-    size = sum(values[0].size for values in unconstrained.values())
-    return unconstrained, np.full((n, size, size), np.nan)
+    unconstrained = {name: np.full((n_fits, *site.shape), np.nan) for name, site in sites.items()}
+    return unconstrained, np.full((n_fits, n_parameters, n_parameters), np.nan)
 
 
 def penalised_loss(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:

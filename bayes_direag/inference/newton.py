@@ -14,6 +14,7 @@ The search has converged when every coordinate of the projected gradient, ``x - 
 below the tolerance. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -27,8 +28,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import Minimize
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.unconstrained import Model, n_searches, start_and_bounds
+from bayes_direag.model.unconstrained import Model, Site, n_searches, start_and_bounds
 
 #: The search ends when no coordinate of the projected gradient exceeds this.
 TOLERANCE = 1e-9
@@ -43,6 +45,9 @@ _LEAST_AGREEMENT = 0.1
 type Params = dict[str, Array]
 Point = Float[Array, " parameter"]
 Square = Float[Array, "parameter parameter"]
+
+#: Most parameters, since the search holds dense matrices of them: 1,000 take it half a minute, 2,000 some minutes.
+MOST_PARAMETERS = 2000
 
 #: A search has converged if no coordinate of the projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
@@ -161,6 +166,17 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
 
         found = _lowest(search, starts)
         return (found.minimum.value * self._scale, None), (state[0] + 1, (unravel(found.minimum.point), found))
+
+
+def require_searchable(name: str, sites: Mapping[str, Site]) -> int:
+    """Return how many unconstrained parameters a model has; raise DirEAGError if these are too many to search."""
+    n = sum(math.prod(site.shape) for site in sites.values() if site.is_unconstrained)
+    if n > MOST_PARAMETERS:
+        raise DirEAGError(
+            f"model {name} has {n:,} parameters; expected at most {MOST_PARAMETERS:,}, since the search for the mode "
+            "holds the curvature of all pairs. Pool them, or sample with NumPyro's own NUTS and take Fit.from_draws."
+        )
+    return n
 
 
 class Found(NamedTuple):

@@ -34,7 +34,7 @@ from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.coordinates import to_unconstrained
-from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
+from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box, require_searchable
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import (
@@ -137,6 +137,7 @@ def nuts_draws(
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n_chains} chains: compiling", total=n_steps)
         sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
+        require_searchable(getattr(model, "__name__", "of one's own"), sites)
         starts, single = _laplace(model, data, n_chains, np.random.default_rng(seed)), data.in_single_precision()
         states, blocks = _started(*starts, single, seed, run=run), []
         for step in range(0, n_steps, BLOCK):

@@ -7,6 +7,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from jax.flatten_util import ravel_pytree
@@ -21,6 +23,7 @@ from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference import map as inference
 from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.newton import Found, ProjectedNewton
+from bayes_direag.model.evidence import draw_states
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import PRESETS, preset
@@ -286,6 +289,28 @@ def test_a_run_that_stops_early_is_an_error(simulated: Observations, monkeypatch
     expected = r"the fit of paper.* after \d+ steps the largest projected gradient is .* expected at most 1e-300"
     with pytest.raises(ConvergenceError, match=expected):
         map_estimates(simulated, np.ones((1, len(simulated))), preset=COUNT)
+
+
+def test_map_counts_a_factor(simulated: Observations) -> None:
+    """The states tell nothing, so the density is exp(-x^2 / 2 + 3 x)."""
+
+    def shifted(data: LikelihoodData) -> None:
+        rate = numpyro.sample("rate", dist.Normal(0, 1))
+        numpyro.factor("shift", 3 * rate)
+        draw_states(data, jnp.zeros(data.candidate.shape), jnp.zeros(len(data.weight)))
+
+    optimum = map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(shifted))
+    np.testing.assert_allclose(optimum.natural["rate"], [3.0], atol=1e-6)
+
+
+def test_map_refuses_more_parameters_than_a_dense_matrix_holds(simulated: Observations) -> None:
+    def many(data: LikelihoodData) -> None:
+        with numpyro.plate("family", 3000):
+            effects = numpyro.sample("effects", dist.Normal(0, 1))
+        draw_states(data, jnp.zeros(data.candidate.shape), effects[: len(data.weight)])
+
+    with pytest.raises(DirEAGError, match=r"many has 3,000 parameters; expected at most 2,000, .*Fit\.from_draws"):
+        map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(many))
 
 
 def test_weights(simulated: Observations) -> None:
