@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Int
 
-from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, on_percent_scale, plain
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
@@ -159,7 +159,7 @@ class Predictor:
             Its reports, as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
             ``group``; ``answer``; ``confidence`` and ``confidences``, in percent, or in fractions if ``scale`` says so.
             A report without a readable answer does not count, nor does one without any confidence, unless its level
-            only votes.
+            only votes. If the labels of the fit are true and false, other answers are not readable.
         interval_level
             Posterior probability of the interval, if there are several draws.
 
@@ -249,8 +249,9 @@ class Predictor:
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
         answer, given = plain(report.get("answer")), plain(report.get("confidences")) or {}
-        if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
-            raise _unusable(f"{field}.answer", answer, "text, a number or null", "Write it as text.")
+        answer = str(answer).lower() if isinstance(answer, bool) else answer
+        if not isinstance(answer, str | int | float | None):
+            raise _unusable(f"{field}.answer", answer, "text, a number, a truth value or null", "Write it as text.")
         if not isinstance(given, Mapping):
             raise _unusable(f"{field}.confidences", given, "numbers by name", "Name the signals.")
         signals = {signal: self._percent(field, signal, value) for signal, value in given.items()}
@@ -264,6 +265,8 @@ class Predictor:
             (text or "").encode()
         except ValueError:  # of an integer of thousands of digits, or half a character
             raise _unusable(f"{field}.answer", answer, "text that can be written", "Correct it.") from None
+        if {*self.labels} == TRUTH_VALUES and text not in TRUTH_VALUES:
+            text = None
         is_stated = level in self.voting or any(value is not None for value in signals.values())
         percents = tuple(map(signals.get, self.signals))
         return _Report(self.levels.index(str(level)), text, percents, text is not None and is_stated, str(answer))

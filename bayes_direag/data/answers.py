@@ -25,6 +25,8 @@ from bayes_direag.data.plain import is_missing
 from bayes_direag.errors import ObservationError
 
 AnswerKind = Literal["numeric", "choice", "choices", "text"]
+#: The labels of statements.
+TRUTH_VALUES = frozenset({"true", "false"})
 
 #: What to do about several right answers in one cell.
 SEVERAL_RIGHT = (

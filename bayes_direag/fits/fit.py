@@ -18,9 +18,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Bool
 from numpyro.infer import MCMC
 
-from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.policy import Policy, Replay
@@ -473,11 +474,16 @@ class Fit:
     def aligned(self, observations: Source) -> Observations:
         """Return the observations with the levels of the fit, in its order; one that only voted in the fit only votes.
 
-        Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
+        If the labels of the fit are true and false, other answers are not readable. Raises LevelError for a level that
+        the fit has not, and DirEAGError if the answers are of another kind.
         """
         observations = observations_of(observations, self.answers, self.columns)
         form = None if self.columns is None else self.columns.groups
-        return observations.as_fitted(self.answers, self.level_names, self.voting, form)
+        aligned = observations.as_fitted(self.answers, self.level_names, self.voting, form)
+        labels = label_names(self.tree)
+        if {*labels} != TRUTH_VALUES:
+            return aligned
+        return aligned.without(aligned.usable & (aligned.label(labels) < 0), Status.UNPARSABLE)
 
     def with_levels(self, observations: Source) -> "Fit":
         """Let further levels join, without a label: see :mod:`bayes_direag.fits.new_levels`.

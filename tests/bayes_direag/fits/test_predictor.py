@@ -11,8 +11,10 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationMethod
@@ -104,6 +106,30 @@ def test_what_is_no_predictor(made_of: bytes | None, tmp_path: Path) -> None:
         path.write_bytes(made_of)
     with pytest.raises(FitFileError, match=r"expected a file written by Fit.export. Export the fit again"):
         Predictor.load(path)
+
+
+def test_predictor_and_fit_read_nothing_but_truth_values_where_labels_are_such(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    records = []
+    for number in range(60):
+        truth = bool(rng.random() < 0.5)
+        says = {name: truth == (rng.random() < 0.8) for name in ("a", "b", "c")}
+        reports = [{"level": name, "answer": str(said), "confidence": 80} for name, said in says.items()]
+        records += [{"problem_id": f"{number}", "gold_answer": str(truth), **report} for report in reports]
+    fit = fit_map(Observations.from_records(records))
+    fit.export(tmp_path / "predictor.json")
+    predictor = Predictor.load(tmp_path / "predictor.json")
+    assert predictor.labels == ("false", "true")
+    maybe = {"level": "c", "answer": "maybe", "confidence": 99}
+    said = [{"level": "a", "answer": True, "confidence": 70}, {"level": "b", "answer": "False", "confidence": 60}]
+    found, alone = predictor.predict([*said, maybe]), predictor.predict(said)
+    assert found == alone
+    assert (found["answer"], found["n_used"]) == ("true", 2)
+    assert predictor.predict([maybe])["answer"] is None
+    texts = [{"problem_id": "new", **report, "answer": str(report["answer"])} for report in (*said, maybe)]
+    row = fit.predict(texts, warn=False).iloc[0]
+    assert (row["answer"], row["n_used"]) == ("true", 2)
+    assert row["probability"] == pytest.approx(found["probability"], rel=1e-9)
 
 
 @pytest.mark.parametrize(
