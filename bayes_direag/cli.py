@@ -121,21 +121,36 @@ def _typed_wrong(error: Any) -> str:
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
-    """Let SIGTERM interrupt the block as Ctrl-C would, and yield a list to which its number is then added."""
+    """Let SIGTERM interrupt the block as Ctrl-C would, and yield a list to which its number is then added.
+
+    Python drops what is raised in a callback, such as JAX's for the garbage collector; the block is then interrupted
+    once more, a moment later.
+    """
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        received.append(number)
+        if number == signal.SIGTERM:
+            received.append(number)
         on_ctrl_c = signal.getsignal(signal.SIGINT)  # that of asyncio while it runs
         if not callable(on_ctrl_c):  # a shell has its jobs in the background ignore Ctrl-C
             raise KeyboardInterrupt
         on_ctrl_c(number, frame)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    def dropped(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        else:
+            hook(unraisable)
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGALRM)}
+    hook, sys.unraisablehook = sys.unraisablehook, dropped
     try:
         yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _unusable_platform() -> str | None:

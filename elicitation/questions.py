@@ -164,6 +164,8 @@ BENCHMARKS: Mapping[Form, Benchmark] = {
 }
 #: The fields of a question, and the usual names of their columns.
 _USUAL = {"question": ("question",), "gold": ("gold_answer", "answer"), "id": ("problem_id", "id")}
+#: What annotation tools write where others have the right answer.
+_VERDICTS = ("accept", "reject", "ignore")
 _MOST_DECIMALS = 6  # replies can hardly be expected to give more
 _MOST_DIGITS = 15  # floats represent no more exactly
 
@@ -337,6 +339,14 @@ def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Call
         return found
 
     names = [column(field) for field in ("question", "gold", "id")]
+    golds = {line: row.get(names[1]) for line, row in rows if not isinstance(row, str)}
+    are_verdicts = "gold" not in columns and all(gold in (None, *_VERDICTS) for gold in golds.values())
+    for line, gold in golds.items():
+        if isinstance(gold, (bool, list, dict)) or (are_verdicts and gold is not None):
+            raise DirEAGError(
+                f"{path}, line {line}, field {names[1]}: saw {json.dumps(gold)[:60]}; expected the right answer, as a "
+                "text or a number. Name its column by --column gold=NAME, or write right answers into one."
+            )
 
     def tell(row: Record) -> Told:
         question, gold, problem_id = (row.get(name) if name else None for name in names)

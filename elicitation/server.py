@@ -1,13 +1,12 @@
 """A vLLM server for a run: started before it, and ended with all its processes after it, or if its client dies."""
 
-import ctypes
 import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
@@ -36,6 +35,13 @@ _OF_SPEED = frozenset(
         *("-tp", "-pp", "-dp"),
     }
 )
+#: In a process of its own, as JAX is not to be forked: have SIGTERM sent when the owner dies, then become the guard.
+_CHILD = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv("/bin/sh", ["sh", "-c", *sys.argv[2:]])
+"""
 #: Run a command, and end it with all that it has started on SIGTERM; of what it leaves behind nothing stays.
 _GUARD = """
 trap 'trap : TERM; kill 0; (sleep "$0"; kill -9 0) & wait $server; kill -9 0' TERM
@@ -44,7 +50,6 @@ wait $server
 echo "ended with status $?"
 kill -9 0
 """
-_PR_SET_PDEATHSIG = 1
 
 
 def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
@@ -187,20 +192,18 @@ class ServedEngine(ChatEngine):
         length = () if "--max-model-len" in self._given else ("--max-model-len", "auto")  # what fits into memory
         fixed = ("--served-model-name", self.model, "--host", "127.0.0.1", "--port", str(self._port))
         command = (*self._launch, self.source, *fixed, "--generation-config", "vllm", *length, *self.arguments)
-        libc = ctypes.CDLL(None)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._log_start = log.tell()
             log.write(f"$ {shlex.join(command)}\n".encode())
             log.flush()
             self._process = subprocess.Popen(  # noqa: S603 (what the user asked for)
-                ["/bin/sh", "-c", _GUARD, str(GRACE), *command],
+                [sys.executable, "-I", "-c", _CHILD, str(os.getpid()), _GUARD, str(GRACE), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=os.environ | _SILENT | (_OFFLINE if Path(self.source).is_dir() else {}),
                 start_new_session=True,
-                preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
             )
 
     @property

@@ -1,6 +1,6 @@
 """The paper's tables and its Figures 2 and 3 from one's own evaluations, in one folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from analysis.evaluation import Evaluation
 from analysis.paper.printed import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
 from analysis.paper.tables import in_printed_order, paper_table, setting, styled
 from analysis.scores.metrics import accuracy, auroc, brier
-from analysis.scores.scoring import Scored, interval_columns, scored_rows
+from analysis.scores.scoring import interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
 from bayes_direag.model.presets import label
@@ -22,7 +22,7 @@ from bayes_direag.model.presets import label
 LEVEL, RESAMPLES = 0.95, 1000
 #: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
 METHOD, SUPPORT_METHOD = "direag", "direag_raw"
-_MARKS = "Bold: the paper's method. Underlined: the best of each setting and source. ↑ more is better, ↓ less."
+_MARKS = "Bold: the paper's method. Underlined: the best printed, and the best here. ↑ more is better, ↓ less."
 
 
 def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int) -> str:
@@ -42,7 +42,7 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
     Raises
     ------
     DirEAGError
-        If a folder is none of an evaluation, or two are of the same model, dataset and preset.
+        If a folder is none of an evaluation.
     """
     runs = in_printed_order([Evaluation.read(folder) for folder in folders])
     target.mkdir(exist_ok=True)
@@ -51,22 +51,18 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
         rows, title = paper_table(printed, runs), f"{printed.title}. {prompts}"
         write_table(rows, target / f"{name}.csv")
         page = styled(rows, f"{title} {_MARKS}").set_uuid(name).to_html(doctype_html=True)
-        _write(page, target / f"{name}.html")
         marks = _MARKS.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
         typeset = styled(rows, f"{title} {marks}", latex=True).to_latex(
             environment="longtable", hrules=True, multirow_align="naive", convert_css=True
         )
-        _write(typeset, target / f"{name}.tex")
+        for text, end in ((page, "html"), (typeset, "tex")):
+            with atomic_path(target / f"{name}.{end}") as partial:
+                partial.write_text(text, encoding="utf-8")
         shown += [title, *_blocks(rows)]
     for picture in filter(None, (base_rates(runs, seed), null_means(runs, seed))):
         write_table(picture.tables[picture.name], target / f"{picture.name}.csv")
         save_figure(picture.figure, target / f"{picture.name}.png")
     return "\n\n".join(shown)
-
-
-def _write(text: str, path: Path) -> None:
-    with atomic_path(path) as partial_path:
-        partial_path.write_text(text, encoding="utf-8")
 
 
 def _blocks(rows: pd.DataFrame) -> list[str]:
@@ -80,15 +76,14 @@ def _blocks(rows: pd.DataFrame) -> list[str]:
 
 
 def base_rates(runs: Sequence[Evaluation], seed: int) -> Picture | None:
-    """Draw Figure 2: by how much DirEAG beats a constant confidence, its own accuracy, and what is printed."""
-    printed = METHODS_TABLE.figures().xs("DirEAG", level=METHODS_TABLE.column)
-    parts = []
+    """Draw Figure 2: by how much DirEAG beats the constant confidence that equals its accuracy; None without runs."""
+    printed = METHODS_TABLE.figures().xs("DirEAG", level="method")
+    rows = []
     for where, predictions in _of_method(runs, METHOD):
-        gains = pd.DataFrame([_over_base_rate(scored_rows(predictions), seed)])
         cell = printed.reindex([(where["model"], where["dataset"])]).iloc[0]
         constant = cell["accuracy"] * (1 - cell["accuracy"])
         both = {"brier_gain_printed": constant - cell["brier"], "auroc_gain_printed": cell["auroc"] - 0.5}
-        parts.append(gains.assign(**where, **both))
+        rows.append({**where, **_over_base_rate(predictions, seed), **both})
     caption = (
         "By how much the Brier score of DirEAG is below, and its AUROC above, that of its own accuracy as the "
         f"confidence of every question. Bars: {LEVEL:.0%} bootstrap interval over questions. Diamonds: what follows "
@@ -98,14 +93,15 @@ def base_rates(runs: Sequence[Evaluation], seed: int) -> Picture | None:
         shown: {name: ("these runs", RIGHT, "o"), f"{name}_printed": ("printed", WRONG, "D")}
         for name, shown in (("brier_gain", "gain in Brier score"), ("auroc_gain", "gain in AUROC"))
     }
-    return _picture("figure2", "Gain over the base rate, as in the paper's Figure 2", caption, panels, parts)
+    return _picture("figure2", "Gain over the base rate, as in the paper's Figure 2", caption, panels, rows)
 
 
-def _over_base_rate(scored: Scored, seed: int) -> dict[str, object]:
+def _over_base_rate(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
     """Return by how much a method beats the constant confidence p that equals its accuracy, with intervals.
 
     The constant has a Brier score of p(1 - p), and an AUROC of one half. Each resample has a p of its own.
     """
+    scored = scored_rows(predictions)
     answered = scored.answered
     weight = answered.whole_and_resampled(RESAMPLES, seed)
     share, error, area = (
@@ -120,10 +116,7 @@ def _over_base_rate(scored: Scored, seed: int) -> dict[str, object]:
 
 def null_means(runs: Sequence[Evaluation], seed: int) -> Picture | None:
     """Draw Figure 3: the mean support of the null where the answer is right, and where no candidate is."""
-    parts = [
-        pd.DataFrame([{**where, **_null_support(predictions, seed)}])
-        for where, predictions in _of_method(runs, SUPPORT_METHOD)
-    ]
+    rows = [{**where, **_null_support(predictions, seed)} for where, predictions in _of_method(runs, SUPPORT_METHOD)]
     caption = (
         "Mean held-out support of the null, before the final calibration: of questions whose selected answer is right, "
         f"and of those to which no level gave a right answer. Bars: {LEVEL:.0%} bootstrap interval over questions; "
@@ -131,7 +124,7 @@ def null_means(runs: Sequence[Evaluation], seed: int) -> Picture | None:
     )
     series = {"correct": ("selected answer right", RIGHT, "o"), "absent": ("no candidate right", WRONG, "s")}
     panels = {"mean support of the null": series}
-    return _picture("figure3", "Support of the null, as in the paper's Figure 3", caption, panels, parts)
+    return _picture("figure3", "Support of the null, as in the paper's Figure 3", caption, panels, rows)
 
 
 def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
@@ -150,21 +143,21 @@ def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
         of_correct, of_absent = (
             weight[:, group] @ probability[group] / weight[:, group].sum(axis=1) for group in (correct, absent)
         )
-    found = {"correct": (correct.sum(), of_correct), "absent": (absent.sum(), of_absent)}
-    found |= {"difference": (len(rows), of_absent - of_correct)}
-    row: dict[str, object] = {}
-    for name, (n, mean) in found.items():
-        row |= {f"n_{name}": int(n), **interval_columns(name, mean[0], mean[1:], LEVEL)}
+    means = {"correct": of_correct, "absent": of_absent, "difference": of_absent - of_correct}
+    row: dict[str, object] = {"n_correct": correct.sum(), "n_absent": absent.sum(), "n_difference": len(rows)}
+    for name, mean in means.items():
+        row |= interval_columns(name, mean[0], mean[1:], LEVEL)
     return row
 
 
-def _of_method(runs: Sequence[Evaluation], method: str) -> list[tuple[dict[str, str], pd.DataFrame]]:
-    """Return where each run belongs, and the predictions of a method there, if it has any."""
-    found = []
+def _of_method(runs: Sequence[Evaluation], method: str) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    """Yield where each run belongs, and the predictions of a method there, if it has any."""
     for run in runs:
-        where = {"run": str(run.folder), **setting(run)._asdict(), "preset": label(run.settings.preset)}
-        found.append((where, run.predictions[run.predictions["method"] == method]))
-    return [(where, predictions) for where, predictions in found if len(predictions)]
+        predictions = run.predictions[run.predictions["method"] == method]
+        if len(predictions):
+            model, dataset = setting(run)
+            where = {"run": str(run.folder), "model": model, "dataset": dataset, "preset": label(run.settings.preset)}
+            yield where, predictions
 
 
 def _picture(
@@ -172,22 +165,22 @@ def _picture(
     title: str,
     caption: str,
     panels: Mapping[str, Mapping[str, tuple[str, str, str]]],
-    parts: Sequence[pd.DataFrame],
+    rows: Sequence[Mapping[str, object]],
 ) -> Picture | None:
     """Draw panels with a row for each run, each column with its name, colour and marker; nothing without runs."""
-    if not parts:
+    if not rows:
         return None
-    rows = pd.concat(parts, ignore_index=True)
-    names = rows[["model", "dataset", "preset"]].agg(", ".join, axis="columns")
+    table = pd.DataFrame(rows)
+    names = table[["model", "dataset", "preset"]].agg(", ".join, axis="columns")
     with figure_style():
         figure = headed_figure(title, caption, 1.0 + 0.42 * len(names))
         every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (label_of, series) in zip(every, panels.items(), strict=True):
             for column, (shown, colour, marker) in series.items():
                 ends = [f"{column}_low", f"{column}_high"]
-                forest(axes, rows.reindex(columns=[column, *ends]), colour=colour, marker=marker)
+                forest(axes, table.reindex(columns=[column, *ends]), colour=colour, marker=marker)
                 axes.plot([], [], color=colour, marker=marker, linestyle="", label=shown)
             axes.set_xlabel(label_of)
         row_labels(every[0], names.tolist())
         every[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=9)
-    return Picture(name, figure, {name: rows})
+    return Picture(name, figure, {name: table})

@@ -32,7 +32,7 @@ CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("question_case
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.get("error", case["file"]) for case in CASES])
-def test_a_file_is_read_without_guessing_or_refused(case: dict[str, Any], tmp_path: Path) -> None:
+def test_load_questions_reads_a_file_without_guessing_or_refuses_it(case: dict[str, Any], tmp_path: Path) -> None:
     """A case has a file, its content, and the options; what comes of it, with the odd rows, or words of the error."""
     path = tmp_path / case["file"]
     if case["content"] is not None:
@@ -50,7 +50,7 @@ def test_a_file_is_read_without_guessing_or_refused(case: dict[str, Any], tmp_pa
     assert [[*row] for row in questions.odd_rows] == case["odd"]
 
 
-def test_a_larger_sample_goes_on_from_a_smaller_one() -> None:
+def test_sample_of_more_begins_with_a_smaller_one() -> None:
     questions = load_questions(SUMS, limit=20)
     smaller, larger, all_of_them = (questions.sample(n, seed=3).problems for n in (4, 9, 99))
     assert smaller == larger[:4] == all_of_them[:4]
@@ -59,7 +59,7 @@ def test_a_larger_sample_goes_on_from_a_smaller_one() -> None:
     assert questions.sample(9, seed=4).problems != larger
 
 
-def test_the_digest_is_of_ids_texts_gold_answers_and_order() -> None:
+def test_digest_is_of_ids_texts_gold_answers_and_order() -> None:
     first, second = load_questions(SUMS, limit=2).problems
     changed = [replace(first, **{field: "7"}) for field in ("problem_id", "question", "gold_answer")]
     sets = [(first, second), (second, first), *((one, second) for one in changed)]
@@ -75,7 +75,7 @@ def test_the_digest_is_of_ids_texts_gold_answers_and_order() -> None:
         *(("question", value) for value in ("NaN", " ")),
     ],
 )
-def test_what_could_not_be_written_is_refused_before_it_is_asked(field: str, value: str) -> None:
+def test_problem_refuses_what_could_not_be_written(field: str, value: str) -> None:
     good = {"problem_id": "a", "dataset": "sums", "question": "1 + 1?", "gold_answer": "2"}
     with pytest.raises(DirEAGError, match=f"saw {field} .*cannot be written to an observation file"):
         Problem(**good | {field: value})
@@ -93,7 +93,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, rows: Mapping[str, list[dict[str, 
     return calls
 
 
-def test_benchmarks_from_the_hub_are_pinned_and_in_published_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_questions_reads_pinned_benchmarks_in_published_order(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = stand_in(monkeypatch, {"train": GSM8K[:1], "test": GSM8K})
     questions = load_questions("gsm8k")
     assert [p.problem_id for p in questions.problems] == ["gsm8k_test-00000", "gsm8k_test-00001"]
@@ -109,7 +109,7 @@ def test_benchmarks_from_the_hub_are_pinned_and_in_published_order(monkeypatch: 
     assert load_questions("svamp:test").problems == (first,)
 
 
-def test_a_missing_library_and_a_failing_hub_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_questions_says_what_to_do_without_library_or_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     for installed, name, options, complaint in (
         (False, "gsm8k", {}, r'pip install "\.\[datasets\]"'),
         (True, "gsm8k", {}, r"openai/gsm8k \(split test, .* cannot be loaded \(KeyError"),
@@ -132,7 +132,7 @@ def test_a_missing_library_and_a_failing_hub_say_what_to_do(monkeypatch: pytest.
         ("gsm_hard.jsonl", "gsm_hard", 1319, 155),
     ],
 )
-def test_the_published_files(file: str, name: str, rows: int, odd: int) -> None:
+def test_load_questions_reads_the_published_files(file: str, name: str, rows: int, odd: int) -> None:
     path = shared_folder("questions") / file
     questions = load_questions(path)
     assert (questions.name, questions.kind) == (name, "numeric")
