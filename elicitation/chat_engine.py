@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 from pydantic import JsonValue
@@ -70,7 +69,7 @@ class ChatEngine(Engine):
         patience: float = 120.0,
         timeout: float = 900.0,
     ) -> None:
-        self.urls, self.lanes, self.model = tuple(urls), len(urls), model
+        self._addresses, self.lanes, self.model = tuple(map(_address, urls)), len(urls), model
         self.replied_by: set[str] = set()
         self._patience, self._timeout = patience, timeout
         self._start_patience = min(patience, 4 * _FIRST_WAIT)  # until a server says what it is
@@ -79,17 +78,28 @@ class ChatEngine(Engine):
             raise EngineError(f"{key_variable}: saw a key with other characters than ASCII; expected an API key.")
         if not model.isprintable():
             raise EngineError(f"--model: saw {model!r}; expected a name of whole, printable characters.")
-        self._secrets = [*filter(None, (self._key, *(_parts(url).password for url in urls)))]
+        self._secrets = [*filter(None, (self._key, *(address.password for address in self._addresses)))]
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> dict[str, object]:
         """Connect, and check that every endpoint serves the model."""
         async with AsyncExitStack() as stack:
-            self._clients = [await stack.enter_async_context(self._client(url)) for url in self.urls]
+            self._clients = [
+                await stack.enter_async_context(
+                    httpx2.AsyncClient(
+                        base_url=address,
+                        headers={"Authorization": f"Bearer {self._key or 'none'}"},
+                        timeout=httpx2.Timeout(None, connect=5.0),
+                        limits=httpx2.Limits(max_connections=None),
+                        trust_env=address.host not in _LOOPBACK,
+                    )
+                )
+                for address in self._addresses
+            ]
             contexts = [await self._check_model(lane) for lane in range(self.lanes)]
             version = await self._version()
             self._stack = stack.pop_all()
-        endpoints = [*map(_redacted, self.urls)]
+        endpoints = [*map(_redacted, self._addresses)]
         return {"kind": "openai", "endpoints": endpoints, "server_version": version, "context": contexts[0]}
 
     async def __aexit__(self, *error: Any) -> None:
@@ -149,7 +159,7 @@ class ChatEngine(Engine):
                         raise RequestError(f"over {_MOST_BYTES >> 20} MiB for one reply")
         except TimeoutError:
             raise RequestError(f"no complete reply after {within:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except httpx2.HTTPError as error:
             raise RequestError(f"Connection error ({error or type(error).__name__})") from None
         text, status = content.decode(errors="replace"), response.status_code
         if response.has_redirect_location:
@@ -181,18 +191,6 @@ class ChatEngine(Engine):
                 return {self._cleaned(name): self._cleaned(one) for name, one in value.items()}
         return value
 
-    def _client(self, url: str) -> httpx2.AsyncClient:
-        try:
-            return httpx2.AsyncClient(
-                base_url=url,
-                headers={"Authorization": f"Bearer {self._key or 'none'}"},
-                timeout=httpx2.Timeout(None, connect=5.0),
-                limits=httpx2.Limits(max_connections=None),
-                trust_env=_parts(url).hostname not in _LOOPBACK,
-            )
-        except httpx2.InvalidURL:
-            raise _not_an_address(url) from None
-
     async def _check_model(self, lane: int) -> int | None:
         """Return the model's context length, if the server states it."""
         within = min(self._timeout, _LONGEST_START)
@@ -207,7 +205,7 @@ class ChatEngine(Engine):
                 raise self._refused(lane, RequestError(repr(str(listed)[:80])), "the list of models")
         if self.model not in contexts:
             raise EngineError(
-                f"{_redacted(self.urls[lane])}: saw a server of {', '.join(contexts)[:400] or 'no model'}; "
+                f"{_redacted(self._addresses[lane])}: saw a server of {', '.join(contexts)[:400] or 'no model'}; "
                 f"expected {self.model!r}. Name the served model with --model, or give another --base-url."
             )
         context = contexts[self.model]
@@ -222,7 +220,7 @@ class ChatEngine(Engine):
         return str(answer["version"])[:80] if isinstance(answer, dict) and "version" in answer else None
 
     def _refused(self, lane: int, error: RequestError, expected: str, body: Iterable[str] = ()) -> EngineError:
-        url, seen = self.urls[lane], str(error)
+        url, seen = _redacted(self._addresses[lane]), str(error)
         for secret in self._secrets:
             seen = seen.replace(secret, "***")
         left_out = _LEFT_OUT | {name: f"--set body.{name}, or correct its value" for name in body}
@@ -238,7 +236,7 @@ class ChatEngine(Engine):
         else:
             remedy = "Check the server, and give the same command to continue: finished generations are kept."
         wait = f" within {self._patience:g} s" if error.is_transient and expected == "a reply" else ""
-        return EngineError(f"{_redacted(url)}: saw {seen[:400]}; expected {expected}{wait}. {remedy}")
+        return EngineError(f"{url}: saw {seen[:400]}; expected {expected}{wait}. {remedy}")
 
 
 class Panel(Engine):
@@ -309,22 +307,17 @@ def connect(
     return Panel(panel) if len({*panel.values()}) > 1 else next(iter(panel.values()))
 
 
-def _parts(url: str) -> SplitResult:
-    """Return the parts of an address; EngineError if it is none."""
+def _address(url: str) -> httpx2.URL:
+    """Return the address of an endpoint; EngineError, without its password, if it is none."""
     try:
-        parts = urlsplit(url)
-        if parts.port == 0 or not parts.hostname or parts.scheme not in ("http", "https"):
-            raise _not_an_address(url)
-        return parts
-    except ValueError:
-        raise _not_an_address(url) from None
+        address = httpx2.URL(url)
+        if address.scheme in ("http", "https") and address.host and (address.port or 1) < 1 << 16:
+            return address
+    except httpx2.InvalidURL:
+        pass
+    raise EngineError(f"--base-url: saw {url.rpartition('@')[2]!r}; expected an address such as http://HOST:PORT/v1.")
 
 
-def _not_an_address(url: str) -> EngineError:
-    return EngineError(f"--base-url: saw {url.rpartition('@')[2]!r}; expected an address such as http://HOST:PORT/v1.")
-
-
-def _redacted(url: str) -> str:
+def _redacted(address: httpx2.URL) -> str:
     """Return an address without user name and password, and without a query, where keys are."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return str(address.copy_with(username=None, password=None, query=None, fragment=None))

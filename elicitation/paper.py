@@ -9,7 +9,7 @@ from contextlib import chdir
 from importlib.metadata import entry_points
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, get_args
+from typing import Annotated, get_args
 
 import typer
 
@@ -22,9 +22,6 @@ from elicitation.models import choose_sampling, find_preset, released_seed
 from elicitation.parsing import count_words
 from elicitation.prompts import Protocol, ProtocolName, load_protocol
 from elicitation.questions import Form, QuestionSet, load_questions
-
-if TYPE_CHECKING:
-    from elicitation.engines import Engine
 
 #: The methods in the paper's tables: those that learn from labels, and the rules, which do not.
 LEARNED = "direag,count_calibrated,level_calibrated,direag_raw"
@@ -41,14 +38,6 @@ RUNS: Mapping[Form, Mapping[str, tuple[ProtocolName, str, str]]] = {
     "gsm_hard": {name: (name, "gsm_hard", "gsm_hard.jsonl") for name in get_args(ProtocolName)},
 }
 PAPER_MODELS = "Qwen/Qwen2.5-7B-Instruct,mistralai/Mistral-7B-Instruct-v0.3,google/gemma-2-9b-it"
-
-
-class Run(NamedTuple):
-    """One run of ``elicit``: its folder below that of the model, the questions, and the prompts."""
-
-    folder: str
-    questions: QuestionSet
-    protocol: Protocol
 
 
 def paper_command(
@@ -88,6 +77,7 @@ def paper_command(
 
     Example: direag paper --models Qwen/Qwen2.5-7B-Instruct --datasets svamp --out rehearsal --limit 20
     """
+    from elicitation.chat_engine import ChatEngine
     from elicitation.progress import LiveView
     from elicitation.run import elicit
     from elicitation.server import ServedEngine
@@ -100,17 +90,20 @@ def paper_command(
         raise DirEAGError(
             f"--base-url: saw {len(urls)} servers for {len(folders)} models; expected one for all, or one for each."
         )
-    engines = [_engine(*place, vllm_args, vllm_python) for place in zip(folders, folders.values(), cycle(urls))]
+    engines = [
+        ServedEngine(model, folder, vllm_args, vllm_python, keep=True) if url is None else ChatEngine([url], model)
+        for (model, folder), url in zip(folders.items(), cycle(urls), strict=False)
+    ]
     evaluations: list[Path] = []
     for (model, folder), engine in zip(folders.items(), engines, strict=True):
         preset = find_preset(model)
         sampling = choose_sampling(preset, "paraphrased")
         own_seed = released_seed(preset, "paraphrased") if seed is None else seed
         try:
-            for run in runs:
-                place = folder / run.folder
+            for run, (problems, protocol) in runs.items():
+                place = folder / run
                 err.print(f"{place}: asking {engine.model}")
-                tally = elicit(run.questions, run.protocol, engine, place, sampling, own_seed, view=LiveView(err))
+                tally = elicit(problems, protocol, engine, place, sampling, own_seed, view=LiveView(err))
                 counts = f"{tally.n_questions} questions, {tally.n_unanswered} unanswered"
                 out.print(f"{place}: {counts}; {count_words(tally.statuses)}", soft_wrap=True)
         finally:
@@ -126,8 +119,8 @@ def paper_command(
 
 def planned_runs(
     datasets: Sequence[str], folder: Path | None, limit: int | None, prompts_from: Path | None
-) -> list[Run]:
-    """Return the runs of every model, with at most ``limit`` questions of each published file.
+) -> dict[str, tuple[QuestionSet, Protocol]]:
+    """Return questions and prompts of every run, by its folder; ``limit`` is for each published file.
 
     Without a ``folder`` of these files the hub is asked, and without ``prompts_from`` our paraphrase
     of the authors' prompts is. Raises DirEAGError if a name is unknown, or questions or prompts cannot be read.
@@ -135,13 +128,13 @@ def planned_runs(
     if unknown := [name for name in datasets if name not in RUNS] or ["none"] * (not datasets):
         raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(RUNS)}.")
     sets: dict[str, QuestionSet] = {}
-    runs = []
+    runs: dict[str, tuple[QuestionSet, Protocol]] = {}
     for dataset, parts in RUNS.items():
         for name, (protocol, on_hub, file) in parts.items() if dataset in datasets else ():
             if file not in sets:
                 sets[file] = load_questions(on_hub if folder is None else folder / file, limit=limit)
             prompts = load_protocol(protocol, wording="paraphrased", prompts_from=prompts_from)
-            runs.append(Run(f"{dataset}/{name}", sets[file], prompts))
+            runs[f"{dataset}/{name}"] = sets[file], prompts
     return runs
 
 
@@ -158,13 +151,6 @@ def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
     if len(set(folders.values())) < len(folders):
         raise DirEAGError(f"--models: saw {', '.join(models)}; expected names that differ in their last part.")
     return folders
-
-
-def _engine(model: str, folder: Path, url: str | None, vllm_args: str, interpreter: Path | None) -> "Engine":
-    from elicitation.chat_engine import ChatEngine
-    from elicitation.server import ServedEngine
-
-    return ServedEngine(model, folder, vllm_args, interpreter, keep=True) if url is None else ChatEngine([url], model)
 
 
 def _evaluate(folder: Path, preset: PresetName, seed: int) -> Path:

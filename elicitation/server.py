@@ -22,8 +22,11 @@ GRACE = 15.0
 """The number of seconds that a server has to shut down before it is killed."""
 
 _MODULE = "vllm.entrypoints.openai.api_server"
-_SECRETS = frozenset({"--api-key", "--hf-token"})
-_FIXED = frozenset({"--model", "--served-model-name", "--host", "--port"})
+_REFUSED = {
+    "--api-key": "Every process list would show it: set VLLM_API_KEY.",
+    "--hf-token": "Every process list would show it: set HF_TOKEN.",
+    **dict.fromkeys(("--model", "--served-model-name", "--host", "--port"), "The run sets this one itself."),
+}
 _SILENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 # Arguments that affect the speed and memory of a server, but not its replies.
@@ -75,13 +78,7 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
 
 
 def parsed(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the arguments of a command line by name; of several the last counts, and a missing value is empty.
-
-    Examples
-    --------
-    >>> parsed(["--dtype", "bfloat16", "--max_model_len=4096", "-tp", "2", "--enforce-eager"])
-    {'--dtype': 'bfloat16', '--max-model-len': '4096', '-tp': '2', '--enforce-eager': ''}
-    """
+    """Return the arguments of a command line by name; of several the last counts, and a missing value is empty."""
     values: dict[str, str] = {}
     name = ""
     for argument in arguments:
@@ -142,16 +139,8 @@ class ServedEngine(ChatEngine):
         if preset is not None and not is_folder:
             self.arguments = ("--revision", preset.revision, *self.arguments)
         self._given = parsed(self.arguments)
-        if secrets := _SECRETS & self._given.keys():
-            raise EngineError(
-                f"saw {min(secrets)} among the vLLM arguments; expected no secret there, as every process list shows "
-                "it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
-            )
-        if fixed := _FIXED & self._given.keys():
-            raise EngineError(
-                f"--vllm-args: saw {min(fixed)}, which the run sets itself; expected others. Leave it out, or connect "
-                "to a server of your own with --base-url."
-            )
+        if refused := _REFUSED.keys() & self._given.keys():
+            raise EngineError(f"--vllm-args: saw {min(refused)}; expected other arguments. {_REFUSED[min(refused)]}")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = int(probe.getsockname()[1])

@@ -54,11 +54,11 @@ def test_paper_refuses(questions: Path, tmp_path: Path, options: dict[str, objec
 
 def test_planned_runs_fit_gsm8k_to_questions_of_its_own(questions: Path) -> None:
     planned = planned_runs(["svamp", "gsm8k"], questions, 5, None)
-    assert [run.folder for run in planned] == [
+    assert [*planned] == [
         *(f"gsm8k/{name}" for name in ("train", "steered", "samples", "topk")),
         *(f"svamp/{name}" for name in ("steered", "samples", "topk")),
     ]
-    train, test = (planned[k].questions.problems for k in (0, 1))
+    train, test = (planned[name][0].problems for name in ("gsm8k/train", "gsm8k/steered"))
     assert (len(train), {problem.dataset for problem in train + test}) == (5, {"gsm8k"})
     assert not {problem.problem_id for problem in train} & {problem.problem_id for problem in test}
 

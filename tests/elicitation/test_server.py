@@ -132,7 +132,8 @@ runs.ask(200, test_server.served(Path({str(tmp_path)!r}), "--delay", "0.05"), {s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        *((told, "saw --.*environment variable") for told in ("--api-key sk-secret", "--hf-token=sk-secret")),
+        ("--api-key sk-secret", "saw --api-key; expected other arguments.*set VLLM_API_KEY"),
+        ("--hf-token=sk-secret", "saw --hf-token; expected other arguments.*set HF_TOKEN"),
         *(
             (told, "--vllm-args: saw --.* itself")
             for told in ("--port 8000", "--served_model_name=m", "--host 0.0.0.0")
