@@ -58,19 +58,16 @@ class TestWhatAnImportLoads:
         )
         assert loaded_by(code) & (NEVER | HEAVY | {"numpy"}) == set()
 
-    def test_a_fit_by_map_loads_neither_arviz_nor_statistics(self):
-        code = (
-            "from bayes_direag import fit_map, simulate_observations\n"
-            "fit_map(simulate_observations(n=30, seed=1)).predict(simulate_observations(n=3, seed=2))"
-        )
-        assert loaded_by(code) & {"arviz", "arviz_stats", "scipy.stats", "scipy.optimize", "matplotlib"} == set()
-
-    def test_asking_and_deciding_need_no_jax_and_nothing_a_plotting_library_torch_or_vllm(self):
+    def test_each_work_loads_what_it_needs(self):
+        """In one process: to ask and decide no JAX, to fit by MAP neither ArviZ nor statistics, no module pictures."""
         shared = ["bayes_direag.data.answers", "bayes_direag.data.observations"]
         light = [name for name in MODULES if name.startswith(("elicitation", "bayes_direag.decisions"))]
         code = [
             f"import {', '.join(shared + light)}",
             "assert not {'jax', 'numpyro'} & sys.modules.keys()",
+            "from bayes_direag import fit_map, simulate_observations",
+            "fit_map(simulate_observations(n=30, seed=1)).predict(simulate_observations(n=3, seed=2))",
+            "assert not {'arviz', 'arviz_stats', 'scipy.stats', 'scipy.optimize'} & sys.modules.keys()",
             *(f"import {name}" for name in MODULES),
         ]
         loaded = loaded_by("\n".join(code))

@@ -119,6 +119,7 @@ def test_the_readme_evaluates(after_all_of_the_readme: Path) -> None:
     assert (after_all_of_the_readme / "results" / "metrics.csv").is_file()
 
 
+@pytest.mark.slow
 @each(page for page in PAGES if examples(page) and page.name not in SLOW)
 def test_examples_run(page: Path, after_the_readme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(after_the_readme, tmp_path, dirs_exist_ok=True)
