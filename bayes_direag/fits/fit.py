@@ -26,13 +26,13 @@ from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
-from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
+from bayes_direag.fits.containers import drawn_tree, fitted_rows
 from bayes_direag.fits.few_reports import enough_reports
-from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.new_levels import with_new_levels
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
+from bayes_direag.fits.replay import replay_of
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.inference import recalibration
@@ -43,6 +43,7 @@ from bayes_direag.inference.container import (
     label_names,
     level_names,
     predictive,
+    require_sound,
     sampled_parameters,
     signal_names,
 )
@@ -55,13 +56,10 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings, Variant
-from bayes_direag.predictor import EnoughReports, Predictor, require_usable
+from bayes_direag.predictor import EnoughReports, Predictor
 
 if TYPE_CHECKING:
     import pyarrow
-
-#: The parts of the labelled questions on which a policy is tried.
-_PARTS = 5
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -316,26 +314,11 @@ class Fit:
     ) -> "pyarrow.Table":
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
 
-        Parameters
-        ----------
-        table
-            A row for each question, with its reports as structs in the column ``observations``, as
-            :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question.
-            Gold answers and other columns are not looked at. It may be empty.
-        interval_level
-            As in :meth:`predict`.
-        columns
-            How it is read, by default as :attr:`columns`.
-
-        Returns
-        -------
-        pyarrow.Table
-            The columns of :meth:`predict`.
-
-        Raises
-        ------
-        ObservationError, LevelError, DirEAGError
-            If a value cannot be used, or as :meth:`predict` does.
+        The table has a row for each question, with its reports as structs in the column ``observations``, as
+        :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question. Gold
+        answers and other columns are not looked at, and it may be empty. It is read as :attr:`columns` say, by default.
+        Returns the columns of :meth:`predict`, and raises as it does, or ObservationError for a value that cannot be
+        used.
         """
         import pyarrow
 
@@ -445,16 +428,12 @@ class Fit:
                 f"saw {'a' if self.partial else 'no'} partial fit, {self.predictor!r}; expected a partial MAP, as "
                 "questions lack reports. Fit with partial=True (on the command line --partial)."
             )
-        everything = np.ones(self.n_questions, bool)
-        part = hashed_folds(self.fitted, everything, _PARTS, self.settings.seed)
-        if (n_units := len(np.unique(part))) < _PARTS:
+        if len(self.new_levels):
             raise DirEAGError(
-                f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label "
-                "more."
+                f"saw levels without labels, {', '.join(self.new_levels['level'])}; expected labelled ones, on which a "
+                "policy is tried. Fit without them, or label their questions."
             )
-        trees = map_fits(self.fitted, part != np.arange(_PARTS)[:, None], self.settings)
-        askings = [Fit(tree, self.program).asking for tree in trees]
-        return Replay(self.fitted, self.reports(self.fitted), part, askings, np.ones(len(self.level_names)))
+        return replay_of(self.fitted, self.reports(self.fitted), self.settings)
 
     def _new(self, observations: Source) -> Observations:
         """Return the answered questions that the fit has not seen, with its levels."""
@@ -488,21 +467,12 @@ class Fit:
     def with_levels(self, observations: Source) -> "Fit":
         """Let further levels join, without a label: see :mod:`bayes_direag.fits.new_levels`.
 
-        How a new level counts follows from how often it agrees with the others, in these questions and the fitted ones.
-        The levels of the fit and its final calibration stay as they are. Old levels may be missing in new questions; if
-        many are, join a partial fit.
+        How a new level counts follows from how often it agrees with the others, in these questions and the fitted ones;
+        labels are not looked at. Whether it votes or states confidences is what it does here. The levels of the fit and
+        its final calibration stay as they are. If old levels are missing in new questions, join a partial fit.
 
-        Parameters
-        ----------
-        observations
-            Questions of the new levels and of others; labels are not looked at. Whether a level votes or states
-            confidences is what it does here.
-
-        Raises
-        ------
-        DirEAGError
-            If there is no new level, one shares fewer than 30 questions with two others, the answers are of another
-            kind, or the model has parameters of levels that are no offsets from what levels share.
+        Raises DirEAGError if there is no new level, one shares fewer than 30 questions with two others, the answers are
+        of another kind, or the model's parameters of levels are no offsets from what levels share.
         """
         given = observations_of(observations, self.answers, self.columns)
         return Fit(with_new_levels(self.tree, self.fitted, self.settings, given), self.program)
@@ -615,7 +585,8 @@ class Fit:
             raise FitFileError(f"{path}: {seen}; expected {expected}.")
         try:
             fit = cls(stored_tree(path))
-            fit._require_usable()
+            require_sound(fit.tree, fit.recalibration, fit.settings.preset)
+            _ = fit.fitted, fit.columns, fit.calibrated_on, fit.fingerprint
         except Exception as error:  # whatever is wrong with a file
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise FitFileError(
@@ -630,18 +601,3 @@ class Fit:
         fit = cls(fit.tree, preset)
         require_program_of(fit.tree, fit.preset, fit.likelihood_data)
         return fit
-
-    def _require_usable(self) -> None:
-        """Raise an error unless this is a fit whose predictions are probabilities."""
-        names = {"levels": self.level_names, "labels": label_names(self.tree), "signals": signal_names(self.tree)}
-        parameters = None if self.preset.is_own else sampled_parameters(self.tree)
-        require_usable(parameters, self.recalibration, eps=self.preset.eps, n=self.n_samples, **names)
-        if not all(np.isfinite(values).all() for values in by_sample(self.tree).values()):
-            raise ValueError("saw parameters that are no numbers")
-        data = self.tree["constant_data"]
-        candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
-        exists = (candidate >= -1) & (candidate < n_candidates[:, None])
-        if not exists.all() or (n_candidates > candidate.shape[1]).any():
-            raise ValueError("saw reports of candidates that there are not")
-        _ = self.fitted, self.columns, self.calibrated_on, self.fingerprint
-        _ = self.tree.attrs["versions"], self.tree["unconstrained_posterior"]

@@ -47,7 +47,8 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
-from bayes_direag.model.settings import FitSettings
+from bayes_direag.model.selection import Recalibration
+from bayes_direag.model.settings import FitSettings, Preset
 from bayes_direag.model.unconstrained import (
     Evaluated,
     Model,
@@ -57,6 +58,7 @@ from bayes_direag.model.unconstrained import (
     evaluated,
     parameter_sites,
 )
+from bayes_direag.predictor import require_usable
 
 _AGREEMENT = tuple(f"agreement_{name}" for name in Agreement._fields)
 #: The dimensions of the arrays of questions, beyond chain and draw.
@@ -278,6 +280,21 @@ def require_format(tree: xr.DataTree) -> None:
     """Raise ValueError unless a container has the layout above."""
     if tree.attrs.get("format") != FORMAT:
         raise ValueError(f"its layout is not format {FORMAT}, perhaps that of an earlier version")
+
+
+def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> None:
+    """Raise an error unless the numbers of a container can be predicted with."""
+    names = {"levels": level_names(tree), "labels": label_names(tree), "signals": signal_names(tree)}
+    parameters, drawn = None if preset.is_own else sampled_parameters(tree), by_sample(tree)
+    n_samples = len(next(iter(drawn.values())))
+    require_usable(parameters, final, eps=preset.eps, n=n_samples, **names)
+    if not all(len(values) == n_samples and np.isfinite(values).all() for values in drawn.values()):
+        raise ValueError("saw parameters that are no numbers")
+    data, _ = tree["constant_data"], tree.attrs["versions"]
+    candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
+    exists = (candidate >= -1) & (candidate < n_candidates[:, None])
+    if not exists.all() or (n_candidates > candidate.shape[1]).any():
+        raise ValueError("saw reports of candidates that there are not")
 
 
 def container(
