@@ -91,7 +91,7 @@ _NAMED_CURVES = 6
 
 def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture | LeftOut:
     """Draw the calibration curve of each level, one if all share it, over the stated confidences of all levels."""
-    if fit.variant == "count":
+    if fit.preset.variant == "count":
         return LeftOut("calibration_curves", "variant count has none: every report counts in full")
     curves, stated = calibration_curves(fit, interval_level), stated_confidences(fit)
     by_level = {str(name): rows for name, rows in curves.groupby("level", sort=False)}
@@ -175,7 +175,7 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
         Posterior probability of the intervals of curves.
     """
     about = describe_fit(fit)
-    if fit.variant == "level":
+    if fit.preset.variant == "level":
         about += " Weight, bias and null gain trade off here: the prior, not the data, separates them."
     yield parameters_picture(compared_parameters({"fit": fit}), about)
     yield calibration_picture(fit, about, level)
@@ -250,7 +250,7 @@ def convergence_block(fit: Fit) -> Verdict:
 
 def learned_blocks(fit: Fit) -> Iterator[Block]:
     """Yield the parameters of a fit and, where the model looks at it, how often its levels agree."""
-    if fit.variant == "level":
+    if fit.preset.variant == "level":
         yield Paragraph(_SCALE_NOTE_OF_LEVEL, "note")
     yield from parameter_tables(compared_parameters({"fit": fit}))
     if agreement := fit.fitted.agreement:
@@ -268,7 +268,7 @@ def learned_blocks(fit: Fit) -> Iterator[Block]:
 
 def _model_of(fit: Fit) -> str:
     """Return the preset, and the variant if it does not look at stated confidences."""
-    return label(fit.preset) + ("" if fit.variant == "confidence" else f", variant {fit.variant}")
+    return label(fit.preset) + ("" if fit.preset.variant == "confidence" else f", variant {fit.variant}")
 
 
 def _searched(found: OptimumSummary, preset: Preset) -> str:

@@ -55,7 +55,7 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
-from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
 from bayes_direag.predictor import EnoughReports, Predictor
 
 if TYPE_CHECKING:
@@ -110,11 +110,6 @@ class Fit:
     def preset(self) -> Preset:
         """The model, and the final calibration."""
         return self.settings.preset
-
-    @property
-    def variant(self) -> Variant:
-        """The evidence that it uses: count, level or confidence."""
-        return self.preset.variant
 
     @property
     def method(self) -> FitMethod:
@@ -315,10 +310,10 @@ class Fit:
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
 
         The table has a row for each question, with its reports as structs in the column ``observations``, as
-        :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question. Gold
-        answers and other columns are not looked at, and it may be empty. It is read as :attr:`columns` say, by default.
-        Returns the columns of :meth:`predict`, and raises as it does, or ObservationError for a value that cannot be
-        used.
+        :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question.
+        Gold answers and other columns are not looked at, and it may be empty. It is read as :attr:`columns` say, by
+        default. Returns the columns of :meth:`predict`, and raises as it does, or ObservationError for a value that
+        cannot be used.
         """
         import pyarrow
 
