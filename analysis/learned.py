@@ -268,7 +268,7 @@ def learned_blocks(fit: Fit) -> Iterator[Block]:
 
 def _model_of(fit: Fit) -> str:
     """Return the preset, and the variant if it does not look at stated confidences."""
-    return label(fit.preset) + ("" if fit.preset.variant == "confidence" else f", variant {fit.variant}")
+    return label(fit.preset) + ("" if fit.preset.variant == "confidence" else f", variant {fit.preset.variant}")
 
 
 def _searched(found: OptimumSummary, preset: Preset) -> str:
