@@ -61,22 +61,17 @@ def elicit(
 
     Parameters
     ----------
-    questions, protocol
-        What to ask, and how. A resumed run may have more or fewer of the same questions.
-    engine
-        The engine to ask; entered only if something is left to ask.
-    folder
-        The folder of the run; created if necessary.
+    questions, protocol, engine
+        What to ask, how, and whom. A resumed run may have more or fewer of the same questions.
+    folder, view
+        The folder of the run, created if necessary; the display of the progress.
     sampling, seed
         How replies are drawn; the seed of each request is derived from ``seed``.
     concurrency
         The number of concurrent requests in each lane of the engine; None for as many as the engine takes.
-    view
-        The display of the progress.
-    policy
-        What decides which level is asked next, and when to stop; None asks all levels.
-    ask_at_once
-        With a policy, how many levels of a question are asked at once at first.
+    policy, ask_at_once
+        What decides which level is asked next, and when to stop (None asks all levels); how many levels of a question
+        it has asked at once at first.
 
     Raises
     ------

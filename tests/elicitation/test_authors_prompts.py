@@ -20,7 +20,7 @@ def run(code: str) -> dict[str, Any]:
     return names
 
 
-def test_every_prompt_is_what_the_code_returns(tmp_path: Path) -> None:
+def test_authors_prompts_are_what_the_code_returns(tmp_path: Path) -> None:
     folder, code = write_checkout(tmp_path), run(PROMPTS + INFERENCE + BASELINES)
     steered, samples, topk = (load_protocol(name, prompts_from=folder) for name in ("steered", "samples", "topk"))
     levels = sorted(code["STEERING_LEVELS"], key=lambda level: level["index"])
@@ -63,7 +63,7 @@ STEERED, AGAIN, _ = FILES
         (AGAIN, 'f"{prompt}\\\\n\\\\n"', "", "build_format_retry_prompt: saw 'Mind"),
     ],
 )
-def test_a_fault_is_named_with_file_and_name(
+def test_authors_prompts_name_a_fault_with_its_file(
     tmp_path: Path, file: str, old: str | None, new: str, complaint: str
 ) -> None:
     path = write_checkout(tmp_path) / file

@@ -15,7 +15,7 @@ from tests.elicitation.runs import ROOT
         ("gemma-2-9b-it", 50, 1.0, 20260526),
     ],
 )
-def test_the_released_code_samples_by_the_generation_config_of_the_model(
+def test_choose_sampling_takes_the_generation_config_of_the_model(
     name: str, top_k: int, penalty: float, seed: int
 ) -> None:
     preset = MODELS[name]
@@ -32,16 +32,16 @@ def test_the_released_code_samples_by_the_generation_config_of_the_model(
         (("google/gemma-2-9b", "Qwen/Qwen2.5-7B", "unsloth/gemma-2-9b-it", "SmolLM2-135M-Instruct", "", "/"), None),
     ],
 )
-def test_a_model_is_found_by_hub_name_and_by_folder(models: tuple[str, ...], name: str | None) -> None:
+def test_find_preset_by_hub_name_and_by_folder(models: tuple[str, ...], name: str | None) -> None:
     assert [find_preset(model) for model in models] == [None if name is None else MODELS[name]] * len(models)
 
 
-def test_the_page_gives_the_commits_that_are_served() -> None:
+def test_models_have_the_commits_of_the_page() -> None:
     page = (ROOT / "docs" / "reproduce-the-paper.md").read_text()
     assert all(f"| `{preset.repository}` | `{preset.revision}` |" in page for preset in MODELS.values())
 
 
-def test_the_papers_mistral_is_served_from_its_files_of_hugging_face() -> None:
+def test_models_serve_mistral_from_its_files_of_hugging_face() -> None:
     arguments = parsed(MODELS["Mistral-7B-Instruct-v0.3"].server_arguments)
     formats = {"--config-format": "hf", "--load-format": "safetensors", "--tokenizer-mode": "hf"}
     assert arguments == parsed(MODELS["gemma-2-9b-it"].server_arguments) | formats

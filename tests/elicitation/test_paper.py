@@ -69,19 +69,13 @@ def test_paper_asks_every_run_once_and_goes_on_in_no_other_words(
     evaluated: list[tuple[object, ...]] = []
     monkeypatch.setattr("elicitation.paper._evaluate", lambda *what: evaluated.append(what) or tmp_path)
     monkeypatch.setattr("analysis.paper.results.write_results", lambda *_: "")
-    asked = {
-        "target": tmp_path / "out",
-        "questions": questions,
-        "models": MODELS[1],
-        "datasets": "gsm8k,svamp",
-        "limit": 5,
-    }
+    asked = {"target": tmp_path / "out", "questions": questions, "models": MODELS[1], "datasets": "gsm8k", "limit": 5}
     with Stub(MODELS[1]) as stub:
         for _ in range(2):
             paper_command(**asked, base_url=[stub.url])
-        assert len(stub.requests) == 5 * (5 + 11 + 11)
-        folders = [tmp_path / "out" / MODELS[1] / name for name in ("gsm8k", "svamp")]
-        assert evaluated[:4] == [(folder, preset, 20260526) for folder in folders for preset in EVALUATED]
+        assert len(stub.requests) == 5 * (5 + 5 + 5 + 1)
+        folder = tmp_path / "out" / MODELS[1] / "gsm8k"
+        assert evaluated == [(folder, preset, 20260526) for preset in EVALUATED] * 2
         with pytest.raises(DirEAGError, match=r"(?s)saw a run with other settings.*prompts: "):
             paper_command(**asked, base_url=[stub.url], prompts_from=write_checkout(tmp_path / "authors"))
 

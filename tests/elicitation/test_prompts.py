@@ -30,7 +30,7 @@ def prompt(level: int, question: str = "What is 2 + 2?") -> str:
 @pytest.mark.parametrize(
     ("protocol", "start", "end"), [(STEERED, "Notes:", "$"), (PARAPHRASED["steered"], "Note:", "\n")]
 )
-def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, start: str, end: str) -> None:
+def test_levels_say_what_the_paper_lists_in_its_order(protocol: Any, start: str, end: str) -> None:
     names = ["very_cautious", "cautious", "vanilla", "confident", "very_confident"]
     assert [(level.index, level.name) for level in protocol.levels] == list(enumerate(names))
     prompts = [messages(protocol, level, "Q?")[0]["content"] for level in range(5)]
@@ -51,7 +51,7 @@ def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, st
 
 
 @pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *PARAPHRASED.values(), *JSON_PROTOCOLS.values()])
-def test_a_chat_is_one_user_message(protocol: Any) -> None:
+def test_messages_are_one_of_the_user(protocol: Any) -> None:
     for chat in (messages(protocol, 0, "Q?"), repair_messages(protocol, 0, "Q?", "bad")):
         assert [list(message) for message in chat] == [["role", "content"]]
         assert chat[0]["role"] == "user"
@@ -59,7 +59,7 @@ def test_a_chat_is_one_user_message(protocol: Any) -> None:
         assert not re.search(r"\{(question|note|reply)\}", chat[0]["content"])
 
 
-def test_a_repair_repeats_the_prompt_and_spells_out_the_final_line() -> None:
+def test_repair_messages_repeat_the_prompt_and_spell_out_the_final_line() -> None:
     (message,) = repair_messages(STEERED, 4, "Q?", "a reply that cannot be read")
     assert message["content"].startswith(prompt(4, "Q?") + "\n\n")
     assert message["content"].endswith(LABEL)
@@ -69,11 +69,11 @@ def test_a_repair_repeats_the_prompt_and_spells_out_the_final_line() -> None:
 
 
 @given(st.text().filter(str.strip))
-def test_a_question_stands_in_the_prompt_as_it_is(question: str) -> None:
+def test_messages_have_the_question_as_it_is(question: str) -> None:
     assert f"Question: {question.strip()}\n" in prompt(0, question)
 
 
-def test_examples_are_turns_before_the_prompt_and_the_same_at_all_levels() -> None:
+def test_examples_are_turns_before_the_prompt_of_every_level() -> None:
     protocol = dataclasses.replace(STEERED, examples=(Example("1 + 1?", "Easy."), Example("3 + 3?", "Easier.")))
     chats = [messages(protocol, level, "Q?") for level in range(5)]
     assert [turn["role"] for turn in chats[0]] == ["user", "assistant"] * 2 + ["user"]
@@ -92,7 +92,7 @@ note = "(2) Be quick."
 """
 
 
-def test_own_levels_and_examples_from_a_file(tmp_path: Path) -> None:
+def test_load_protocol_takes_levels_and_examples_from_a_file(tmp_path: Path) -> None:
     levels = tmp_path / "levels.toml"
     levels.write_text(f'{LEVELS}[[examples]]\nquestion = "1 + 1?"\nreply = "\\nAnswer: 2\\n"\n')
     own = load_protocol("steered", levels)
@@ -131,7 +131,7 @@ def test_own_levels_and_examples_from_a_file(tmp_path: Path) -> None:
         (None, "cannot be read"),
     ],
 )
-def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str | None, complaint: str) -> None:
+def test_load_protocol_names_a_bad_file_with_its_fault(tmp_path: Path, text: str | None, complaint: str) -> None:
     path = tmp_path / "levels.toml"
     if text is not None:
         path.write_text(text)
@@ -140,7 +140,7 @@ def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str | None, co
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_protocol_with_levels_in_disorder_or_of_no_known_name_is_refused() -> None:
+def test_protocol_refuses_levels_in_disorder_and_unknown_names() -> None:
     first, second = STEERED.levels[:2]
     with pytest.raises(ValidationError, match=r"numbered 0, 1, 2 .* not \[1, 0\]"):
         dataclasses.replace(STEERED, levels=(second, first))
@@ -148,7 +148,7 @@ def test_a_protocol_with_levels_in_disorder_or_of_no_known_name_is_refused() -> 
         load_protocol("steerd")
 
 
-def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
+def test_prompt_hash_covers_what_reaches_the_model_alone() -> None:
     known = prompt_hash(STEERED)
     assert re.fullmatch("[0-9a-f]{64}", known)
     renamed = tuple(dataclasses.replace(level, name=level.name.upper()) for level in STEERED.levels)
@@ -171,7 +171,7 @@ def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
     assert len(hashes | {known}) == 8
 
 
-def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
+def test_prompt_hash_is_that_of_earlier_runs() -> None:
     # A change of a prompt makes finished runs and new ones different runs: then change these on purpose.
     recorded = {"steered": "339e7d0496d7", "samples": "77fa2024721a", "topk": "f92f4a4ea4cf"}
     released = {"steered": "6d0b90875eeb", "samples": "c8ebf8eb8e89", "topk": "ab98354d3614"}
@@ -181,7 +181,7 @@ def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
     assert {name: prompt_hash(protocol)[:12] for name, protocol in JSON_PROTOCOLS.items()} == in_json
 
 
-def test_the_bundled_example_was_asked_in_the_words_beside_it() -> None:
+def test_prompt_hash_is_that_of_the_bundled_example() -> None:
     example = files("bayes_direag") / "example"
     with as_file(example / "levels.toml") as levels:
         asked = prompt_hash(load_protocol("steered", levels))
