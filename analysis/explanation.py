@@ -22,7 +22,7 @@ import pandas as pd
 
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Terms
 from analysis.display.style import figure_style, headed_figure, without_formulas
-from analysis.display.text import number, probability, shortened
+from analysis.display.text import number, probability, shortened, told_apart
 from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
@@ -50,6 +50,8 @@ _PICTURE_NOTE = (
     "Each bar is divided by what gives the support: reports for the answer (blue), other reports (orange), and the "
     "doubt that each report has of its own answer, which is support that none is right."
 )
+#: Mean width of a character in a bar, over that of the axes.
+_CHARACTER = 0.014
 _PICTURE_NOTE_OF_DRAWS = f"{_PICTURE_NOTE} Lines: intervals over the posterior draws."
 
 
@@ -145,18 +147,29 @@ class Explanation:
         return figure
 
     def _draw(self, axes: "Axes") -> None:
-        states, place, left = self.states, np.arange(len(self.states))[::-1], np.zeros(len(self.states))
-        for name, colour, width in zip(self.parts.index, self._colours(), self.parts.to_numpy(), strict=True):
-            label = without_formulas(shortened(str(name), 26))
-            axes.barh(place, width, 0.62, left, color=colour, edgecolor="white", linewidth=0.6, label=label)
+        states, height, left = self.states, np.arange(len(self.states))[::-1], np.zeros(len(self.states))
+        ends = states[["support", "support_high"]].max(axis=1)
+        widest, unnamed = 1.12 * ends.max(), 0
+        *levels, prior, null_base = map(str, self.parts.index)
+        names = map(without_formulas, [*told_apart(levels, 26), prior, null_base])
+        for name, colour, width in zip(names, self._colours(), self.parts.to_numpy(), strict=True):
+            fits = width > _CHARACTER * widest * (len(name) + 1)
+            unnamed += not fits.any()
+            bars = axes.barh(height, width, 0.62, left, color=colour, edgecolor="white", linewidth=0.6)
+            bars.set_label("_named" if fits.any() else name)
+            ink = "white" if np.mean(bars[0].get_facecolor()[:3]) < 0.55 else "black"
+            axes.bar_label(bars, [name if one else "" for one in fits], label_type="center", color=ink, fontsize=9)
             left += width
-        axes.hlines(place, states["support_low"], states["support_high"], color="black", linewidth=1)
-        for row, end, support in zip(place, states[["support", "support_high"]].max(axis=1), left, strict=True):
-            axes.text(end + 0.012, row, probability(support), va="center")
-        axes.set_yticks(place, [without_formulas(_answer_or_null(answer, 22)) for answer in states["answer"]])
-        axes.set(xlim=(0, 1.08), xlabel="support", xticks=np.linspace(0, 1, 6))
+        axes.hlines(height - 0.36, states["support_low"], states["support_high"], color="black", linewidth=1)
+        for row, end, support in zip(height, ends, left, strict=True):
+            axes.text(end + 0.012 * widest, row, probability(support), va="center")
+        axes.set_yticks(height, [without_formulas(_answer_or_null(answer, 22)) for answer in states["answer"]])
+        axes.set(xlim=(0, widest), xlabel="support")
         axes.grid(visible=False, axis="y")
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        if unnamed > 3:
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        elif unnamed:
+            axes.legend(loc="best")
 
     def _colours(self) -> Iterator[object]:
         from matplotlib import colormaps

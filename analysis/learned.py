@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from analysis.display.document import Block, Column, LeftOut, Paragraph, Picture, Table, Terms, Verdict
 from analysis.display.style import RIGHT, diagonal, figure_style, headed_figure
-from analysis.display.text import percent, shortened
+from analysis.display.text import percent, told_apart
 from analysis.parameters import compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.scoring import draw_columns
 from bayes_direag.commands.quality import voting_note
@@ -113,8 +113,8 @@ def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture 
         for name in [] if shared else by_level.keys() - named:
             rows = by_level[name]
             above.plot(100 * rows["stated"], 100 * rows["calibrated"], color="0.75", linewidth=1)
-        for number, name in enumerate(named):
-            look = {"color": f"C{number}", "label": shortened(name, 24)}
+        for number, (name, shown) in enumerate(zip(named, told_apart(named, 24), strict=True)):
+            look = {"color": f"C{number}", "label": shown}
             _draw_band(above, by_level[name], "stated", "calibrated", scale=100.0, **look)
         if len(named) > 1:
             more = f"\ngrey: {len(by_level) - len(named)} others" if len(by_level) > len(named) else ""

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.display.document import Column, Picture, Record, Table
 from analysis.display.glossary import PARAMETERS
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
-from analysis.display.text import interval, listed, number, percent, shortened
+from analysis.display.text import interval, listed, number, percent, told_apart
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import tidy_draws
 
@@ -157,7 +157,7 @@ def _draw_forest(axes: "Axes", part: pd.DataFrame) -> None:
             axes.plot(ends["value"], place, "D", color=WRONG, markersize=6, markeredgecolor="white", zorder=4)
         else:
             forest(axes, ends, colour=next(colours))
-    row_labels(axes, [shortened(level, 18) if isinstance(level, str) else "" for level in levels])
+    row_labels(axes, told_apart([level if isinstance(level, str) else "" for level in levels], 18))
     axes.set_ylim(-0.6, len(levels) - 0.4)
     axes.margins(x=0.08)
     axes.locator_params(axis="x", nbins=5)

@@ -1,7 +1,9 @@
 """Numbers and lists as text."""
 
 import math
+import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 UNDEFINED = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
@@ -111,3 +113,21 @@ def shortened(text: str, width: int) -> str:
         return line
     tail = width // 3
     return f"{line[: width - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+
+
+def told_apart(names: Sequence[str], width: int) -> list[str]:
+    """Shorten names; if they would then be alike, leave out the words with which all begin and end.
+
+    Examples
+    --------
+    >>> told_apart(["some-provider/model-04-instruct-turbo", "some-provider/model-09-instruct-turbo"], 16)
+    ['04', '09']
+    """
+    if len({shortened(name, width) for name in names}) == len({*names}):
+        return [shortened(name, width) for name in names]
+    words = [re.findall(r"\w+|\W+", name) for name in names]
+    first, last = (
+        sum(1 for _ in takewhile(lambda same: len({*same}) == 1, zip(*(one[::step] for one in words), strict=False)))
+        for step in (1, -1)
+    )
+    return [shortened("".join(one[first : len(one) - last]), width) for one in words]
