@@ -105,7 +105,7 @@ def _level(number: int, judged: Sequence[tuple[Observation, bool | None]]) -> di
     }
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean(values: Sequence[bool] | Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 

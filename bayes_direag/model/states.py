@@ -7,7 +7,7 @@ in NumPy (:mod:`bayes_direag.model.equations`) made it.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,6 +25,7 @@ class States(NamedTuple):
     support: Float[np.ndarray, "state problem sample"]
 
 
+@runtime_checkable
 class Evaluation(Protocol):
     """Questions that can be evaluated, piece by piece."""
 
