@@ -11,8 +11,9 @@ from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
 from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine, Engine
+from elicitation.finish_reasons import tell_unknown
 from elicitation.models import choose_sampling, find_preset, released_seed
-from elicitation.parsing import count_words, tell_unknown
+from elicitation.parsing import count_words
 from elicitation.progress import LiveView, Tally, levels_table
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import load_questions

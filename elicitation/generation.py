@@ -11,7 +11,8 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bayes_direag.errors import DirEAGError
-from elicitation.fields import is_cut_off, reply_of
+from elicitation.finish_reasons import is_cut_off
+from elicitation.reply_text import reply_of
 
 Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""

@@ -1,10 +1,7 @@
 r"""Read the answer and the confidence of a reply, or report why they cannot be read without guessing.
 
-A reply is read in three steps; ``docs/replies.md`` states the grammar, with a table of forms.
-
-1. Its frame is removed: reasoning, marks, later turns.
-2. Its fields are found: answers, confidences, or both in one (:mod:`elicitation.fields`, as the first step).
-3. Each field is read by itself. What is doubtful is missing, and never takes another field with it.
+Its fields (:mod:`elicitation.fields`) are read each by itself, as a whole: what is doubtful is missing, and takes no
+other field with it. ``docs/replies.md`` has a table of the forms.
 """
 
 import re
@@ -12,20 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import NamedTuple
 
-from bayes_direag.data.answers import AnswerKind, canonical, without_lead
-from elicitation.fields import (
-    OTHER_LABEL,
-    PLACEHOLDER,
-    Field,
-    Scale,
-    find_answers,
-    find_items,
-    next_question,
-    plain_characters,
-    reply_of,
-)
+from bayes_direag.data.answers import AnswerKind, canonical
+from elicitation.fields import Field, Scale, find_fields
+from elicitation.reply_text import next_question, plain_characters, reply_of
 
 
 class ParseStatus(StrEnum):
@@ -48,12 +35,6 @@ READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED, ParseStatus.GUESSED}
 def count_words(statuses: Mapping[str, int]) -> str:
     """Return the counts of statuses as text, such as ``ambiguous 2, ok 14``."""
     return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
-
-
-def tell_unknown(reasons: Mapping[str, int]) -> str:
-    """Return a sentence about replies with unknown finish reasons."""
-    counts = ", ".join(f"{reason!r} {n}" for reason, n in sorted(reasons.items()))
-    return f"Finish reasons that are not known, whose replies count as whole: {counts}."
 
 
 @dataclass(frozen=True)
@@ -83,67 +64,31 @@ class Guesses:
     status: ParseStatus
 
 
-_MAX_LINE = 500  # characters of an answer and a confidence in one
-_EMPHASIS = " \t*_`\"'"
-_ENCLOSED = re.compile(
-    r"\\(?:f?boxed|text(?:bf|it)?|math(?:rm|bf))\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}|[(\[<{]([^()\[\]<>{}]*)[)\]>}]"
-)
-_FILLED_IN = re.compile(r"<\s*([\d.,]+\s*%?)\s*>")
-_COMMA = re.compile(r"\s*[,;|\u3001(\[]\s*")
-_SPACE = re.compile(r"\s*:\s+|\s+[-\u2013\u2014]\s+|\s+")
-_HEDGE = (
-    r"\b(?:and|with|i(?:'m|'d)?|am|say|my|an?|the|in|this|that|answer|is|of|about|around|roughly|approximately|approx"
-    r"|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty|extremely|high(?:ly)?|medium|moderate(?:ly)?"
-    r"|low|confidence|confident|certainty|certain|sure|probability|likelihood|likely|guess|think|estimate"
-    r"|would|it|as|at(?!\s+(?:least|most)))\b\.?|[\s*_$\"'`~\u2248:=]|\\boxed(?=\{)"
-)
-_BOUND = (
-    r"[<>\u2264\u2265]|\b(?:over|above|under|below|less|more|greater|than|at|least|most|up|to|between|from|not|or)\b"
-    r"(?!\s*[,;(])"
-)
-_NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?!\w|,\d)"
-_UNIT = r"[\])}*_$]*\s*(?:%|percent\b|per\s?cent\b)"
-_SURE = r"(?:confiden|certain|sure|likel|probab)\w*"
-_CLOSE = r"[\s)\]}*_`\"'$.,;:!%|\u3002\uff61\u0964\u0965\u06d4\u0589\u1362]*+"  # full stops of other scripts too
-_CONFIDENCE = re.compile(
-    rf"""
-    (?P<before>(?:{_HEDGE}|[(\[{{,;]|(?P<bound>{_BOUND}))*+)
-    (?P<number>{_NUMBER})
-    (?:(?P<percent>{_UNIT})|\s*(?:/|out\s+of)\s*(?P<total>\d{{1,3}})(?![\d.,]*\d))?
-    (?:\s*(?:\u00b1|\+/?-)\s*{_NUMBER}(?:{_UNIT})?)?
-    (?P<range>(?:(?:[-\u2013\u2014/]|(?<=[%t])\s*[-\u2013\u2014]\s*|\s*\b(?:to|and|or)\b\s*){_NUMBER}(?:{_UNIT})?|\+)*)
-    {_CLOSE}(?P<sure>{_SURE})?{_CLOSE}
-    (?P<remark>
-      (?:(?:because|since|as|given|based)\b|\(|(?<=\s)[-\u2013\u2014]|-ish|(?<=[.!]\s)[^\W\d])[^\d+]*
-    )?
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_SPOKEN = re.compile(
-    r"[,;|(].*%|[,;(][^,;(]*\b(?:my|sure|certain|confident|probably|likely|high|low|roughly|perhaps|maybe)\b"
-    r"|\bi(?:'m|'d)?\s+(?:am|think|know|believe|guess|would|say|feel|suppose)\b|\bas far as\b",
-    re.IGNORECASE,
-)
 _CORRECTED = re.compile(
-    r"(?<![\w,;] )(?<![\w'-])(?:correction|actually|wait|oops|sorry|hmm+|scratch that|edit|update|no(?=[,.!:])"
-    r"|apologies|on (?:second thoughts?|reflection)|my mistake|i (?:was wrong|mis\w+|made an?)"
-    r"|let me (?:correct|fix|re\w+))\b|\bthat(?:'s| is| was) (?:wrong|incorrect|not (?:right|correct))"
-    r"|\b(?:it|that|answer) should (?:be|have been)\b|\b(?:correct|right|real|actual|true) answer (?:is|was)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:correction|actually|wait|oops|sorry|hmm+|scratch that|apologies|mistake|i (?:was wrong|mis\w+)"
+    r"|on (?:second thoughts?|reflection)|let me (?:correct|fix|re\w+)|(?:it|that|answer) should (?:be|have been)"
+    r"|(?:correct|right|real|actual|true) answer (?:is|was)|(?:is|was|'s) (?:wrong|incorrect|not (?:right|correct)))\b"
+    r"|(?<![\w,;] )\bno[,.!:]"
 )
-_SENTENCE = re.compile(r"\w{3}[.!?]\s+(?:I|It|This|That|The|They|These|He|She|We|You|Because|Since|So)\b")
-_LAST_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s*/\s*\d+)?")
-_PERCENTAGE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)")
-
-_Value = tuple[float | None, ParseStatus]
-
-
-class _Pair(NamedTuple):
-    """An answer and a confidence in one text, and the gap between them."""
-
-    answer: str
-    gap: str
-    stated: re.Match[str]
+_HEDGE = re.compile(
+    r"(?is)\b(?:about|around|roughly|approximately|approx|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty"
+    r"|extremely|high(?:ly)?|medium|moderate(?:ly)?|low|confident|certain|sure|likely|i(?:'m|'d)?|am|say|my|an?|the"
+    r"|(?:confidence|certainty|probability|likelihood)(?:\s+(?:of|is))?|(?:because|since)\b.*)\b"
+)
+_NUMBER = re.compile(
+    r"(?i)((?:(?<!\S)-)?(?<![\w.,])(?:\d+(?:[.,]\d{1,2}|\.\d+)?|\.\d+))(?![\w]|[.,]\d)"
+    r"(?:\s*(%|percent\b|per cent\b)|\s*(?:/|out\s+of)\s*(\d+)(?![.,]?\d))?"
+)
+# A confidence stands behind the last comma or, without one, in brackets at the end.
+_BOTH = re.compile(r"(.*)(?:[;|\u3001]\s*|,\s+|(?<!\d),)(.*)|(.*\S)\s*\(([^()]*)\)\W*")
+_ENCLOSED = re.compile(r"\\boxed\{([^{}]*)\}|[<\[]([^<>\[\]]*)[>\]]|^\(([^()]*)\)$")
+# What no text is as an answer: one with a confidence, a sentence about an answer, or two sentences.
+_DOUBTFUL = re.compile(
+    r"[,;(|]\s*~?(?:\d+\s*%|0?\.\d)|\d\s*%\s*(?:sure|certain|confiden|likely|prob)|\bconfidence (?:of|is)\b"
+    r"|\banswer(?:\s+is\b|:)|\w{2}[.!?]\s+(?:I|It|This|That|The|They|He|She|We|You|So)\b"
+)
+_NO_LINE = re.compile(r"(?i)\b(?:not|answer)\b|^[\w ]+:|^#")  # what no answer without a label is
+_ITEM = re.compile(r"(?m)^[^\w\n]*(\d{1,3})[ *]*[.)](?=[^\S\n]*[^\s\d]|[^\S\n]+\S)")
 
 
 def read_reply(
@@ -158,10 +103,8 @@ def read_reply(
 
     Parameters
     ----------
-    text : str
-        The reply.
-    finish_reason : str or None
-        Why the model stopped, as the server says; a reply that was cut off is not read.
+    text, finish_reason : str
+        The reply, and why the model stopped, as the server says or None; a reply that was cut off is not read.
     kind : {"numeric", "choice", "choices", "text"}
         How answers are compared: a text without a canonical form of this kind is not an answer, or an ambiguous one.
     scale : {"percent", "fraction"}
@@ -183,18 +126,21 @@ def read_reply(
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
-    answers = [(field, stated) for field, stated in find_answers(reply, scale) if field.rank is None]
-    if not answers:
+    fields, said = find_fields(reply, scale)
+    pairs = [pair for pair in _pairs(fields) if pair[0].rank is None]
+    if not pairs:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    last, stated = answers[-1]
-    if _CORRECTED.search(reply[last.end : next_question(reply, last.end)]):
+    last, stated = pairs[-1]
+    alternatives = {canonical(field.text, kind) for field, _ in pairs if field.label in ("g", "box")}
+    if _CORRECTED.search(said, last.end) or (last.label in ("g", "box") and len(alternatives) > 1):
         return Reading(None, None, ParseStatus.AMBIGUOUS)
-    alternatives = [field.text for field, _ in answers if field.word == last.word in ("guess", "box")]
-    if len({canonical(text, kind) for text in alternatives}) > 1:
-        return Reading(None, None, ParseStatus.AMBIGUOUS)
+    if stated and stated[0].label in ("p", "l") and re.search(r"\w", said[last.end : stated[0].start]):
+        stated = []  # a probability of mathematics: its own stands right behind the answer
+    if not stated and len(pairs) == 1:
+        stated = [field for field in fields if field.end <= last.start]
     reading = _read(last, stated, kind)
-    unsure = last.word == "line" or (last.word == "box" and "%" in last.text)
-    if unsure and reading.confidence is None:
+    is_bare = last.label == "line" or (last.label == "box" and "%" in last.text)
+    if is_bare and (reading.confidence is None or _NO_LINE.search(last.text)):
         return Reading(None, None, ParseStatus.NO_ANSWER)
     if not confident:
         return Reading(reading.answer, None, reading.status if reading.answer is None else ParseStatus.OK)
@@ -206,35 +152,34 @@ def read_guesses(
 ) -> Guesses:
     """Read a list of guesses: labelled ones (``Guess 1: 18, 60%``, ``G1: 18``, ``P1: 60%``), or numbered lines.
 
-    Of several lists the last counts of which every line has answer and probability, otherwise the last of which some
-    line has. A list may be shorter than ``k``; a longer one, or one that is not numbered 1, 2, 3 ..., is ambiguous. The
-    first guess that cannot be read gives the list its status; the others are kept. The other parameters are those of
-    :func:`read_reply`.
+    Of several lists the last whole one counts, otherwise the last. A list may be shorter than ``k``; a longer one, or
+    one that is not numbered 1, 2, 3 ..., is ambiguous. The first guess that cannot be read gives the list its status;
+    the others are kept. The other parameters are those of :func:`read_reply`.
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Guesses((), ParseStatus.TRUNCATED)
-    labelled = [pair for pair in find_answers(reply, scale) if pair[0].rank is not None]
-    lists: list[list[tuple[int | None, Reading]]] = []
-    for field, stated in labelled or [(item, []) for item in find_items(reply, scale)]:
-        if not lists or field.rank == 1:
-            lists.append([])
-        lists[-1].append((field.rank, _read(field, stated, kind)))
-    n_read = [sum(reading.status is ParseStatus.OK for _, reading in guesses) for guesses in lists]
-    if not any(n_read) and not labelled:
+    fields, _ = find_fields(reply, scale)
+    if not (is_labelled := any(field.rank is not None for field in fields)):
+        fields, _ = find_fields(_ITEM.sub(r"Guess \1: ", reply), scale)
+    lists: list[list[tuple[int, Reading]]] = []
+    for field, stated in _pairs(fields):
+        if field.rank is not None:
+            lists += [[]] if not lists or field.rank == 1 else []
+            lists[-1].append((field.rank, _read(field, stated, kind)))
+    are_read = [[reading.status is ParseStatus.OK for _, reading in guesses] for guesses in lists]
+    if not (is_labelled or any(map(any, are_read))) or not lists:
         return Guesses((), ParseStatus.NO_ANSWER)
-    best = max(range(len(lists)), key=lambda k: (n_read[k] == len(lists[k]), n_read[k] > 0, k))
-    ranks, readings = zip(*lists[best], strict=True)
+    ranks, readings = zip(*lists[max(range(len(lists)), key=lambda k: (all(are_read[k]), k))], strict=True)
     answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
     if ranks != tuple(range(1, len(ranks) + 1)) or len(ranks) > k:
         return Guesses(answers[:k], ParseStatus.AMBIGUOUS)
-    defects = [reading.status for reading in readings if reading.status is not ParseStatus.OK]
-    return Guesses(answers, defects[0] if defects else ParseStatus.OK)
+    return Guesses(answers, next((r.status for r in readings if r.status is not ParseStatus.OK), ParseStatus.OK))
 
 
 def read_by_pattern(
     text: str, finish_reason: str | None, pattern: re.Pattern[str], scale: Scale = "percent"
 ) -> Reading:
-    r"""Read a reply by a pattern of the user: its first group is the answer, its second, if any, the confidence.
+    r"""Read a reply by a pattern of the user: its group ``answer``, or the first, and ``confidence``, or the second.
 
     Of several matches the last counts. The confidence is read as in a field of its own.
 
@@ -245,13 +190,13 @@ def read_by_pattern(
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
-    answers = [match for match in pattern.finditer(reply) if match[1] and match[1].strip()]
-    if answers and (end := next_question(reply, answers[0].end())) is not None:
-        answers = [match for match in answers if match.start() < end]
-    if not answers:
+    answer = pattern.groupindex.get("answer", 1)
+    stated = pattern.groupindex.get("confidence", 0 if "answer" in pattern.groupindex else pattern.groups - 1 and 2)
+    matches = [match for match in pattern.finditer(reply) if (match[answer] or "").strip()]
+    matches = [match for match in matches if match.start() < next_question(reply, matches[0].end())]
+    if not matches:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    answer, *stated = answers[-1].groups()
-    return Reading(answer.strip(), *read_confidence((stated and stated[0]) or "", scale))
+    return Reading(matches[-1][answer].strip(), *read_confidence((stated and matches[-1][stated]) or "", scale))
 
 
 def read_last_number(text: str, *, confident: bool) -> Reading:
@@ -265,152 +210,91 @@ def read_last_number(text: str, *, confident: bool) -> Reading:
     >>> read_last_number("I am 90% sure that 3 + 4 = 7.", confident=True)
     Reading(answer='7', confidence=90.0, status=<ParseStatus.GUESSED: 'guessed'>)
     """
-    answers, percentages = _LAST_NUMBER.findall(text), _PERCENTAGE.findall(text)
+    answers = re.findall(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s*/\s*\d+)?", text)
+    percentages = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)", text)
     if not answers or (confident and not percentages):
         return Reading(None, None, ParseStatus.NO_ANSWER)
     return Reading(answers[-1], min(float(percentages[0]), 100.0) if confident else None, ParseStatus.GUESSED)
 
 
+def _pairs(fields: list[Field]) -> list[tuple[Field, list[Field]]]:
+    """Return the answers, each with the confidences behind it."""
+    pairs: list[tuple[Field, list[Field]]] = []
+    for field in fields:
+        if field.what != "confidence":
+            pairs.append((field, []))
+        elif pairs and field.rank in (None, pairs[-1][0].rank):
+            pairs[-1][1].append(field)
+    return pairs
+
+
 def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     """Read an answer, and its confidence in the same field or in others."""
-    text: str | None = field.text
     values = [read_confidence(other.text, other.scale) for other in stated]
-    content = _bare(_FILLED_IN.sub(r"\1", PLACEHOLDER.sub(" ", field.text)))
-    pair = _split(content, kind) if len(content) <= _MAX_LINE else None
-    both = field.what == "both" or field.rank is not None
-    if both and (not values or (pair is not None and pair.stated["percent"])):
-        text, own = _read_both(content, pair, field, kind)
-        values.append(own)
-    elif pair is not None and re.match("confiden|certain|sure", pair.stated["sure"] or "", re.IGNORECASE):
-        text = pair.answer
-        values.append(_percent(pair.stated, field.scale))
-    elif _is_doubtful(field, None if values else pair, kind):
-        text = None
     readable = [value for value in values if value[0] is not None]
-    confidence, defect = (readable or values or [(None, ParseStatus.NO_CONFIDENCE)])[0]
+    confidence, defect = (*readable, *values, (None, ParseStatus.NO_CONFIDENCE))[0]
     if len(set(readable)) > 1:
         confidence, defect = None, ParseStatus.AMBIGUOUS
-    if text is None:
+    answer: str | None = _bare(field.text)
+    if not values and (field.what == "both" or field.rank is not None):
+        answer, confidence, defect = _split(_bare(field.text), field.scale, kind)
+    is_doubtful = kind == "text" and field.label and (field.is_open or _DOUBTFUL.search(answer or ""))
+    if answer is None or is_doubtful or re.search(r"/\s*\d+\s*%", answer):
         return Reading(None, confidence, ParseStatus.AMBIGUOUS)
-    answer = _bare(text, words=kind == "text").strip(" ,;:|")
     if canonical(answer, kind) is None:
         several = re.search(r"\d" if kind == "numeric" else r"\w", answer)
         return Reading(None, confidence, ParseStatus.AMBIGUOUS if several else ParseStatus.NO_ANSWER)
     return Reading(answer, confidence, defect)
 
 
-def _is_doubtful(field: Field, pair: _Pair | None, kind: AnswerKind) -> bool:
-    """Tell whether an answer may not be all of its text: there is a value, a sentence or another label with it."""
-    if field.word == "line" and re.search(r"\bnot\b" if kind != "text" else r"\b(?:not|answer)\b", field.text, re.I):
-        return True
-    if kind != "text":
-        return all(re.match(r"\s*(?:[-*+\u2022]|\d+[.)])\s", line) for line in (field.text, field.more))
-    if field.word == "is" or without_lead(field.text.strip()) != field.text.strip():
-        return re.search(r"[.!?]\s", field.text) is not None
-    if (field.word and field.more) or _SENTENCE.search(field.text):
-        return True
-    value = "" if pair is None or not field.word else pair.stated["percent"] or pair.stated["number"]
-    labelled = field.word == "line" and OTHER_LABEL.match(field.text) is not None
-    return labelled or "%" in value or value.startswith("0.")
+def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, float | None, ParseStatus]:
+    """Return the answer and the confidence in a text with both; no answer if it cannot be told apart."""
+    content = content if kind == "text" else _ENCLOSED.sub(r"\1\2\3", content)
+    both = _BOTH.fullmatch(content)
+    answer, stated = [part for part in both.groups() if part is not None] if both else (content, "")
+    confidence, status = read_confidence(stated, scale)
+    has_percent = re.search("%|percent", stated) is not None
+    is_torn = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
+    if kind == "text" and both is not None:  # what stands in brackets may belong to the answer
+        is_torn |= re.match(r"\D*\(", stated) is not None or (both[3] is not None and not has_percent)
+    is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
+    if is_torn or (not has_percent and (is_one or "%" in answer or "$" in stated)):
+        return None, None, ParseStatus.AMBIGUOUS
+    if confidence is not None or (status is ParseStatus.OUT_OF_RANGE and has_percent):
+        keeps = kind != "text" or "," not in answer or not _is_hedge(answer.rpartition(",")[2])
+    elif status is ParseStatus.AMBIGUOUS and _NUMBER.fullmatch(stated):
+        keeps = True  # a number on a scale that is not said
+    else:
+        keeps = _is_hedge(stated) if kind == "text" else has_percent or not re.search(r"\d", stated)
+    return _bare(answer) if keeps else None, confidence, status
 
 
-def _split(content: str, kind: AnswerKind) -> _Pair | None:
-    """Return an answer and its confidence, if all the rest after a gap is one.
-
-    That says what it is, or follows a comma and a space. Without a comma it needs a unit or a word.
-    """
-    for separator in [*_COMMA.finditer(content), *_SPACE.finditer(content)]:
-        answer, gap = content[: separator.start()], separator[0]
-        if (stated := _CONFIDENCE.fullmatch(content, separator.end())) is None:
-            continue
-        clear = re.search(_SURE, stated[0], re.IGNORECASE) is not None
-        unit = (stated["percent"] or stated["total"]) is not None
-        if _COMMA.fullmatch(gap):
-            clear |= unit or (gap != "," and "$" not in stated["before"] and Decimal(stated["number"]) <= 100)
-        elif stated["remark"] or stated["range"] or re.search(r"[,;(]", stated["before"]):
-            continue
-        elif unit and gap.isspace():
-            clear |= kind != "text" and " " not in answer and canonical(answer, kind) is not None
-        else:
-            clear |= unit
-        if clear:
-            return _Pair(answer, gap, stated)
-    return None
-
-
-def _read_both(content: str, pair: _Pair | None, field: Field, kind: AnswerKind) -> tuple[str | None, _Value]:
-    """Return the text of the answer in a field with both, None if it cannot be told apart, and the confidence."""
-    if pair is not None:
-        torn = any(pair.answer.count(left) > pair.answer.count(right) for left, right in ("()", "[]", "{}"))
-        if torn or _may_be_one_number(pair, listed=field.rank is not None):
-            return None, (None, ParseStatus.AMBIGUOUS)
-        spoken = _SPOKEN.search(pair.answer) or re.search(r"\w.*[,;(]", pair.stated["before"])
-        return None if spoken and kind == "text" else pair.answer, _percent(pair.stated, field.scale)
-    unclear = len(content) > _MAX_LINE or re.search(r"\d\s*(?:%|percent)", content) is not None
-    missing = None, ParseStatus.AMBIGUOUS if unclear else ParseStatus.NO_CONFIDENCE
-    first = re.match(r"(.{1,100}?)[,;|(\[]\s*[^\W\d_]", content)
-    if kind != "text" and first is not None and canonical(first[1], kind) is not None:
-        return first[1], missing
-    if unclear:
-        return None, missing
-    content = content.rstrip(" ,;|.%")
-    last = re.fullmatch(r"(.+)[,;|(\[](.*)", content)
-    if kind != "text" or last is None:
-        return content, missing
-    hedged = re.fullmatch(rf"(?:{_HEDGE}|{_BOUND})*[)\]]*", last[2], re.IGNORECASE)
-    return last[1] if hedged else None, missing
-
-
-def _may_be_one_number(pair: _Pair, *, listed: bool) -> bool:
-    """Tell whether answer and confidence may be parts of one number, in the wrong order, or a range."""
-    answer, gap, number = pair.answer, pair.gap, pair.stated["number"]
-    if "%" in answer and not pair.stated["percent"]:
-        return True
-    if gap.strip() in "-\u2013\u2014" and re.search(r"[,;|]\s*\d+$", answer):
-        return True
-    if not re.search(r"(?<![\d.,])\d{1,3}(?:,\d{3})*$", answer):
-        return False
-    if gap == ",":
-        return (len(number) != 2 and not (listed and number == "100")) or re.search(r"(?<!\d)0$", answer) is not None
-    return gap == " " and re.match(r"\d{3}", number) is not None
+def _is_hedge(text: str) -> bool:
+    return not re.search(r"\w", _HEDGE.sub("", text))
 
 
 def read_confidence(text: str, scale: Scale) -> tuple[float | None, ParseStatus]:
     """Return the confidence that a text states, in percent, and ``ok``; or None and the defect.
 
-    It is one number with hedges around it. Of a margin it is the centre; a range, a bound or a word is missing.
+    It is one number, with hedges around it, or the same number twice. A range, a margin, a bound or a word is missing.
     """
-    text = _bare(_FILLED_IN.sub(r"\1", plain_characters(text).replace("\\%", "%")))
-    text = re.sub(r"\d", lambda digit: str(int(digit[0])), re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text))
-    if (stated := _CONFIDENCE.fullmatch(text)) is not None:
-        return _percent(stated, scale)
-    return None, ParseStatus.AMBIGUOUS if re.search(r"\d", text) else ParseStatus.NO_CONFIDENCE
-
-
-def _percent(stated: re.Match[str], scale: Scale) -> _Value:
-    number, total = Decimal(stated["number"]), int(stated["total"] or 0)
-    point = "." in stated["number"]
-    if stated["bound"] or stated["range"] or total not in (0, 5, 10, 100) or scale == "unknown":
+    text = re.sub(r"\d", lambda digit: str(int(digit[0])), plain_characters(text))
+    text = re.sub(r"<([^<>]*)>|[*_`$\\]", r"\1", text)
+    numbers = [(Decimal(number.replace(",", ".")), *unit) for number, *unit in _NUMBER.findall(text)]
+    if not numbers or re.search(r"[\w<>\u2264\u2265\u00b1+]", _HEDGE.sub("", _NUMBER.sub("", text))):
+        return None, ParseStatus.AMBIGUOUS if re.search(r"\d", text) else ParseStatus.NO_CONFIDENCE
+    (number, percent, total), *others = sorted(numbers, key=lambda number: not number[1])
+    has_point = "." in str(number)
+    if total or (not percent and (scale == "fraction" or (scale == "probability" and has_point and number <= 1))):
+        number *= 100 // int(total or 1)
+    elif 0 < number < 1 or (number == 1 and (has_point or not percent)):
         return None, ParseStatus.AMBIGUOUS
-    if total:
-        number *= 100 // total
-    elif not stated["percent"] and (scale == "fraction" or (scale == "probability" and point and number <= 1)):
-        number *= 100
-    elif 0 < number < 1 or (number == 1 and (point or not stated["percent"])):
+    if total not in ("", "10", "100") or any(other not in (number, number / 10, number / 100) for other, *_ in others):
         return None, ParseStatus.AMBIGUOUS
-    if not 0 <= number <= 100:
-        return None, ParseStatus.OUT_OF_RANGE
-    return float(abs(number)), ParseStatus.OK
+    return (float(abs(number)), ParseStatus.OK) if 0 <= number <= 100 else (None, ParseStatus.OUT_OF_RANGE)
 
 
-def _bare(text: str, *, words: bool = False) -> str:
-    """Return a text without emphasis, and without brackets or commands that enclose all of it.
-
-    In a text of ``words``, brackets around numbers or several things are part of it.
-    """
-    text = re.sub(r"(?<!\d)\*\*|\*\*(?!\d)|`", "", re.sub(r"[ \t\r\n]+", " ", text)).strip(_EMPHASIS)
-    while (enclosed := _ENCLOSED.fullmatch(text.strip(f"{_EMPHASIS}.$"))) is not None:
-        if words and enclosed[1] is None and not re.fullmatch(r"[^\d,]+", enclosed[2]):
-            break
-        text = (enclosed[1] or enclosed[2] or "").strip(_EMPHASIS)
-    return text
+def _bare(text: str) -> str:
+    """Return a text in one line, without marks around it."""
+    text = re.sub(r"[ \t\r\n]+", " ", text).strip(" ,;|").removeprefix("**").removesuffix("**")
+    return re.sub(r"^([*_])([^*_]+)\1$", r"\2", text.strip(" ,;|`"))

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.records import Observation, Question
-from elicitation.fields import is_unknown
+from elicitation.finish_reasons import is_unknown
 from elicitation.generation import REASONING
 from elicitation.parsing import READABLE
 from elicitation.queries import Query, Reports

@@ -10,8 +10,9 @@ from bayes_direag.commands.options import AnswersOption, err, out, progress
 from bayes_direag.data.answers import infer_kind
 from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
+from elicitation.finish_reasons import tell_unknown
 from elicitation.importing.formats import LogFormat, import_logs
-from elicitation.parsing import count_words, tell_unknown
+from elicitation.parsing import count_words
 from elicitation.questions import load_questions
 
 #: As many questions as ``direag evaluate`` has folds.

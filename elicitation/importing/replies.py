@@ -14,7 +14,8 @@ from bayes_direag.data.files import read_lines
 from bayes_direag.data.plain import is_missing
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
-from elicitation.fields import Scale, is_unknown
+from elicitation.fields import Scale
+from elicitation.finish_reasons import is_unknown
 from elicitation.parsing import (
     ParseStatus,
     Reading,
