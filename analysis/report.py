@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
@@ -30,6 +31,9 @@ from analysis.learned import convergence_block, fit_pictures, fit_terms, learned
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words, spoken
 from analysis.pictures import benefit_picture, reliability_picture, risk_coverage_picture
+from bayes_direag.data.labelling import answers_as_given
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Question
 from bayes_direag.fits.convergence import convergence_summary
 from bayes_direag.fits.fit import Fit
 
@@ -342,8 +346,8 @@ def _question_blocks(evaluation: Evaluation) -> Iterator[Block]:
 
 
 def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) -> Table:
-    questions = () if evaluation.observations is None else evaluation.observations.questions
-    known, question = {one.problem_id: one for one in questions}, evaluation.of.question
+    observations, question = evaluation.observations, evaluation.of.question
+    known = {} if observations is None else {name: row for row, name in enumerate(observations.problem_id)}
     verdicts = {True: "right", False: "wrong"}
     columns: dict[Column, Show] = {
         Column(question, holds="name"): lambda row: row[question],
@@ -352,10 +356,23 @@ def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) ->
             _cut(row["answer"]), verdicts.get(row["correct"], "not labelled")
         ),
     }
-    if known:
-        columns[Column("right answer", holds="name")] = lambda row: _cut(known[row[question]].gold_answer)
-        columns[Column("question", holds="prose")] = lambda row: _cut(known[row[question]].question)
+    if observations is not None:
+
+        def asked(row: Record) -> Question:
+            return observations.questions[known[row[question]]]
+
+        columns[Column("right answer", holds="name")] = lambda row: _cut(asked(row).gold_answer)
+        columns[Column("reports", holds="name")] = lambda row: _cut(votes(observations, known[row[question]]))
+        columns[Column("question", holds="prose")] = lambda row: _cut(asked(row).question)
     return Table.of(caption, rows.to_dict("records"), columns, source="predictions.csv")
+
+
+def votes(observations: Observations, row: int) -> str:
+    """Return which answers the reports on a question gave, and how many each, the most frequent first."""
+    counts = sorted(np.bincount(observations.candidate[row][observations.usable[row]]).tolist(), reverse=True)
+    return ", ".join(
+        f"{text}\N{NO-BREAK SPACE}({n})" for text, n in zip(answers_as_given(observations, row), counts, strict=True)
+    )
 
 
 def _cut(text: str | None) -> str:

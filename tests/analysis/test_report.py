@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,7 +208,12 @@ class TestPage:
         names = wrong.iloc[:, 0].tolist()
         assert [row[0] for row in surest] == names
         assert [row[3] for row in surest] == [asked[name].gold_answer for name in names]
-        assert [row[4] for row in surest] == [asked[name].question for name in names]
+        assert [row[5] for row in surest] == [asked[name].question for name in names]
+        for name, row in zip(names, surest, strict=True):
+            said = Counter(report.answer for report in asked[name].observations if report.answer is not None)
+            assert row[4] == ", ".join(
+                f"{text}\xa0({said[text]})" for text in sorted(said, key=lambda k: (-said[k], k))
+            )
         _, *least = page.tables["Least sure"]
         assert [row[0] for row in least] == rows.nsmallest(10, "probability").iloc[:, 0].tolist()
 
@@ -240,7 +246,7 @@ def test_an_attack_stays_text(attacked: Page) -> None:
     assert set(SECTIONS) == set(attacked.sections)
     assert ATTACK in attacked.title
     _, *rows = attacked.tables["Least sure"]
-    assert all(ATTACK in text for row in rows for text in (row[0], row[3], row[4]))
+    assert all(ATTACK in text for row in rows for text in (row[0], row[3], row[4], row[5]))
 
 
 @pytest.mark.parametrize("which", ["page", "attacked"])
