@@ -118,6 +118,18 @@
     part("kept").textContent = `Saved as ${data.file} among your downloads.`;
   }
 
+  // A page from a file may not write to the clipboard; a selection can still be copied.
+  async function copy() {
+    getSelection().selectAllChildren(part("then"));
+    try {
+      await navigator.clipboard.writeText(part("then").textContent);
+    } catch {
+      document.execCommand("copy");
+    }
+    part("copy").textContent = "Copied";
+  }
+
+  part("copy").onclick = copy;
   part("back").onclick = () => go(at - 1);
   part("next").onclick = () => go(at + 1);
   part("open").onclick = () => go(firstOpen());

@@ -16,7 +16,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.browsers import DESK, PHONE, Tab, chromium, find_chromium
 from tests.analysis.made import attacking_observations
-from tests.analysis.test_labelling import hostile, numbers, written
+from tests.analysis.test_labelling import THEN, hostile, numbers, written
 from tests.made_fits import made_fit, natural
 
 pytestmark = pytest.mark.slow
@@ -223,6 +223,9 @@ class TestLabelling:
         for button in ("4", "Skip", "8"):
             person.click(button)
         assert person.sees("count") == "2 of 4 questions are labelled."
+        person.tab.evaluate("navigator.clipboard.writeText = async text => { window.copied = text; }")
+        person.click("Copy")
+        assert (person.tab.evaluate("window.copied"), person.sees("copy")) == (THEN, "Copied")
         person.click("Go to the first one without a label")
         assert person.sees("text") == "How many pens?"
         assert person.saved(tmp_path) == {"pens": "", "dogs": "4", "eggs": "", "cats": "8"}
