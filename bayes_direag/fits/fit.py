@@ -176,7 +176,7 @@ class Fit:
         """The fitted questions; their answers are numbers, since the container does not hold the text."""
         return fitted_observations(self.tree)
 
-    @property
+    @cached_property
     def new_levels(self) -> pd.DataFrame:
         """The levels that joined without labels (:meth:`with_levels`).
 
@@ -186,7 +186,7 @@ class Fit:
         names = ["level", "n_questions", "agrees", "by_chance", "votes"]
         return pd.DataFrame(json.loads(self.tree.attrs.get("new_levels", "[]")), columns=names)
 
-    @property
+    @cached_property
     def voting(self) -> tuple[str, ...]:
         """The levels that only vote, so that their reports need no confidence."""
         new = self.new_levels

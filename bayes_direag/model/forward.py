@@ -19,8 +19,10 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.states import States, in_threads
 from bayes_direag.model.unconstrained import Model
 
-#: Most numbers in one array of a piece, and the sizes of pieces: powers of this.
-_PIECE_CELLS, _SIZES = 1 << 21, 8
+#: Most numbers in one array of a piece, and how many are so few that smaller pieces save nothing.
+_PIECE_CELLS, _FEW_CELLS = 1 << 21, 1 << 14
+#: The sizes of pieces are powers of this.
+_SIZES = 8
 #: How many draws are evaluated at once.
 _DRAWS = 16
 
@@ -54,8 +56,9 @@ class Forward:
     def each[Result](self, then: Callable[[States], Result]) -> Iterator[Result]:
         """Evaluate the questions in every draw, piece by piece; yield ``then`` of each piece, in order."""
         n_reports, n = self.data.candidate.shape
-        most = max(_PIECE_CELLS // (self.n_draws * (n_reports + 1)), 1)
-        size = next(power for power in (_SIZES**k for k in range(99)) if power >= n or power * _SIZES > most)
+        few, most = (cells // (self.n_draws * (n_reports + 1)) for cells in (_FEW_CELLS, _PIECE_CELLS))
+        sizes = (_SIZES**k for k in range(99))
+        size = next(size for size in sizes if (size >= n and size * _SIZES > few) or size * _SIZES > most)
 
         def result(first: int) -> Result:
             return then(self._states(slice(first, min(first + size, n)), size))

@@ -218,14 +218,16 @@ class LikelihoodData:
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``."""
-        missing = size - len(self.weight)
+        n = len(self.weight)
         fill = {"candidate": -1, "merged": -1, "label": -1, "target": -1}
 
         def filled(name: str) -> Any:
             array = getattr(self, name)
             if array is None or name == "agreement":
                 return array
-            return np.pad(array, [*[(0, 0)] * (array.ndim - 1), (0, missing)], constant_values=fill.get(name, 0))
+            wide = np.full((*array.shape[:-1], size), fill.get(name, 0), array.dtype)
+            wide[..., :n] = array
+            return wide
 
         return replace(self, **{name: filled(name) for name in _ARRAYS})
 
