@@ -173,10 +173,10 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
             "them. Otherwise declare the kind: answers='numeric', 'choice' or 'text' (--answers numeric).",
         )
     kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")
-    for kind in kinds:
-        odd = [place for place in given if canonical(golds[place], kind) is None]
-        if not odd:
-            return kind
+    unread = {kind: [place for place in given if canonical(golds[place], kind) is None] for kind in kinds}
+    if whole := next((kind for kind in kinds if not unread[kind]), None):
+        return whole
+    for kind, odd in unread.items():
         commas = [place for place in odd if kind == "numeric" and _DECIMAL_COMMA.fullmatch(golds[place])]
         if 2 * (len(odd) - len(commas)) < len(given):
             first = (commas or odd)[0]

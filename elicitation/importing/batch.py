@@ -76,6 +76,8 @@ def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
     match body:
         case None:
             return []
+        case {"error": error} if error:  # a failed request, whatever its status
+            return []
         case {"choices": [*choices]} if choices:
             found = [
                 _one(one.get("message", one), one.get("finish_reason")) for one in choices if isinstance(one, dict)

@@ -1,5 +1,6 @@
 """Logs of Inspect, ``.eval`` and JSON, read by its own reader."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +14,11 @@ def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a log; the level is the model, or the model and the epoch if there are several.
 
     By default the replies are read. A chosen scorer gives the answer and whether it is correct, and the reply gives the
-    confidence. ``C``, ``yes``, ``true`` and 1 are correct; ``I``, ``P`` (partly), ``no``, ``false`` and numbers from 0
-    to below 1 are not. With ``N`` (no answer), NaN or no verdict, a sample has no answer. Any other value, such as a
-    grade out of 10, says nothing of the answer. Raises DirEAGError if inspect_ai is not installed, or the log cannot
-    be read or has no samples.
+    confidence. Of a scorer whose answer is the whole reply (``includes``, ``match``, ``f1``, ``model_graded_qa`` ...)
+    the reply is read, unless it is one line without a field. ``C``, ``yes``, ``true`` and 1 are correct; ``I``, ``P``
+    (partly), ``no``, ``false`` and numbers from 0 to below 1 are not. With ``N`` (no answer), NaN or no verdict, a
+    sample has no answer. Any other value, such as a grade out of 10, says nothing of the answer. Raises DirEAGError if
+    inspect_ai is not installed, or the log cannot be read or has no samples.
     """
     try:
         from inspect_ai.log import read_eval_log
@@ -52,7 +54,7 @@ def replies(log: Log) -> Iterator[Reply]:
                 f"{level} epoch {sample.epoch}".strip() if epochs > 1 else level,
                 sample.output.completion if sample.output.choices else None,
                 finish_reason=sample.output.stop_reason if sample.output.choices else None,
-                given={} if scorer is None else _judged((sample.scores or {}).get(scorer)),
+                given={} if scorer is None else _judged((sample.scores or {}).get(scorer), sample.output.completion),
                 gold_answer=_only(sample.target),
                 question=question,
                 dataset=task,
@@ -63,16 +65,19 @@ def replies(log: Log) -> Iterator[Reply]:
             )
 
 
-def _judged(score: Any) -> dict[str, object]:
-    """Return the answer of a score, and whether it is correct; no answer without a verdict."""
+def _judged(score: Any, reply: str) -> dict[str, object]:
+    """Return the answer of a score and whether it is correct; no answer without a verdict, or if the reply has it."""
     value = None if score is None else score.value
     if isinstance(value, str):
         value = _VERDICTS.get(value.lower(), value)
     if value is None or value != value or not score.answer:
         return {"answer": None}
-    if isinstance(value, int | float) and 0 <= value <= 1:
-        return {"answer": str(score.answer), "correct": value == 1}
-    return {"answer": str(score.answer)}
+    answer = str(score.answer)
+    is_whole = answer.casefold().split() == reply.casefold().split()
+    given = (
+        {} if is_whole and re.search(r"[:%\n]", reply.strip()) else {"answer": reply.strip() if is_whole else answer}
+    )
+    return given | ({"correct": value == 1} if isinstance(value, int | float) and 0 <= value <= 1 else {})
 
 
 def _question(asked: Any) -> str | None:
@@ -81,6 +86,8 @@ def _question(asked: Any) -> str | None:
 
 
 def _only(target: str | list[str]) -> str | None:
-    """Return the gold answer, None if there is none or more than one."""
+    """Return the gold answer, the list of several letters; None if there is none, or any of several is right."""
     targets = [target] if isinstance(target, str) else target
+    if len(targets) > 1 and all(re.fullmatch("[A-Z]", letter) for letter in targets):
+        return ",".join(targets)
     return targets[0] if len(targets) == 1 and targets[0].strip() else None

@@ -68,9 +68,13 @@ def replies(log: Log) -> Iterator[Reply]:
         and not any(same_answer(str(reply.given.get("answer", reply.text)), reply.gold_answer, kind) for kind in kinds)
         for reply in found
     )
+    repeated = {reply.group for reply in found}
     for reply in found:
+        is_first = reply.group is None and reply.level in repeated  # one reply, where other questions have several
         yield replace(
             reply,
+            level=f"{reply.level} 0".strip() if is_first else reply.level,
+            group=reply.level if is_first else reply.group,
             file=task,
             task=task,
             identity=hashes[reply.line or 0],

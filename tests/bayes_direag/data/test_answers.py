@@ -207,6 +207,7 @@ def test_same_answer_needs_two_answers_that_can_be_read():
         (["B. Paris", "(A) Rome", "C: Oslo"], "choice"),
         (["Б", "В)"], "choice"),  # noqa: RUF001
         (["A,C", "B", "B and D"], "choices"),
+        (["A", "B", "C", "A,C"], "choices"),
         (["Б, В", "А"], "choices"),  # noqa: RUF001
         (["9", "B"], "text"),
         (["a cat", "B) a dog"], "text"),
