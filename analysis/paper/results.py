@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.display.document import Picture
+from analysis.display.document import Document, Picture, Section
+from analysis.display.page import write_page
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.text import UNDEFINED
 from analysis.evaluation import Evaluation
 from analysis.paper.printed import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
-from analysis.paper.tables import in_printed_order, paper_table, setting, styled
+from analysis.paper.tables import in_printed_order, page_tables, paper_table, setting, typeset
 from analysis.scores.metrics import accuracy, auroc, brier
 from analysis.scores.scoring import interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path
@@ -22,7 +23,11 @@ from bayes_direag.model.presets import label
 LEVEL, RESAMPLES = 0.95, 1000
 #: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
 METHOD, SUPPORT_METHOD = "direag", "direag_raw"
-_MARKS = "Bold: the paper's method. Underlined: the best printed, and the best here. ↑ more is better, ↓ less."
+_MARKED = "Marked: the best printed, and the best here, of each setting. A line stands beside the paper's method."
+_UNDERLINED = (
+    r"Bold: the paper's method. Underlined: the best printed, and the best here. $\uparrow$ more is better, "
+    r"$\downarrow$ less."
+)
 
 
 def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int) -> str:
@@ -50,14 +55,10 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
     for name, printed in PRINTED_TABLES.items():
         rows, title = paper_table(printed, runs), f"{printed.title}. {prompts}"
         write_table(rows, target / f"{name}.csv")
-        page = styled(rows, f"{title} {_MARKS}").set_uuid(name).to_html(doctype_html=True)
-        marks = _MARKS.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
-        typeset = styled(rows, f"{title} {marks}", latex=True).to_latex(
-            environment="longtable", hrules=True, multirow_align="naive", convert_css=True
-        )
-        for text, end in ((page, "html"), (typeset, "tex")):
-            with atomic_path(target / f"{name}.{end}") as partial:
-                partial.write_text(text, encoding="utf-8")
+        section = Section(name, printed.title, tuple(page_tables(rows)))
+        write_page(Document(printed.title, prompts, _MARKED, (section,)), target / f"{name}.html")
+        with atomic_path(target / f"{name}.tex") as partial:
+            partial.write_text(typeset(rows, f"{title} {_UNDERLINED}"), encoding="utf-8")
         shown += [title, *_blocks(rows)]
     for picture in filter(None, (base_rates(runs, seed), null_means(runs, seed))):
         write_table(picture.tables[picture.name], target / f"{picture.name}.csv")

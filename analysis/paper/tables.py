@@ -1,13 +1,14 @@
 """The paper's Tables 1 and 2: the printed figures, and beside them those of one's own evaluations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from analysis.display.text import UNDEFINED
+from analysis.display.document import Cell, Column, Record, Table
+from analysis.display.text import UNDEFINED, number
 from analysis.evaluation import Evaluation
 from analysis.paper.printed import (
     DECIMALS,
@@ -21,9 +22,6 @@ from analysis.paper.printed import (
 from analysis.scores.scoring import SELECTION_SCORES
 from bayes_direag.model.presets import label
 
-if TYPE_CHECKING:
-    from pandas.io.formats.style import Styler
-
 #: Where a row of a table is from, if not from a run, whose preset stands there.
 PRINTED = "printed"
 #: The preset that the printed figures are of.
@@ -32,7 +30,7 @@ PRINTED_PRESET = "release"
 OWN = ("DirEAG", "Full DirEAG")
 
 _KEYS = ["model", "dataset", "method", "source"]
-_UNDERLINE, _BOLD = "text-decoration:underline;underline:--rwrap--latex;", "font-weight:bold;"
+_UNDERLINE, _BOLD = "underline:--rwrap--latex;", "font-weight:bold;"
 
 
 def setting(run: Evaluation) -> tuple[str, str]:
@@ -80,24 +78,43 @@ def paper_table(table: PrintedTable, runs: Sequence[Evaluation]) -> pd.DataFrame
     return whole.astype(dict.fromkeys(("n", "unanswered"), "Int64"))
 
 
-def styled(rows: pd.DataFrame, caption: str, *, latex: bool = False) -> "Styler":
-    """Show a table as printed: its own method bold, and of each setting the best printed and the best run underlined.
+def best(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each figure is the best printed, or the best of the runs, of its setting.
 
-    Figures that are equal as printed are equally good. A missing one is a dash.
+    Figures that are equal as printed are equally good.
     """
-    up, down = ("$\\uparrow$", "$\\downarrow$") if latex else ("↑", "↓")
-    headers = {name: f"{short} {up if more else down}" for name, (short, more) in PRINTED_METRICS.items()}
+    figures = rows[list(PRINTED_METRICS)].astype(float).map(lambda value: float(f"{value:.{DECIMALS}f}"))
+    signed = figures * [1 if more else -1 for _, more in PRINTED_METRICS.values()]
+    return signed == signed.groupby([rows["model"], rows["dataset"], rows["source"] == PRINTED]).transform("max")
+
+
+def page_tables(rows: pd.DataFrame) -> Iterator[Table]:
+    """Yield a table for each setting; the best figures are marked, and the paper's method stands out."""
+    is_best = best(rows)
+
+    def figure(name: str, row: Record) -> Cell:
+        return Cell(number(row[name], DECIMALS), marks=("best",) if is_best.loc[row["index"], name] else ())
+
+    columns: dict[Column, Callable[[Record], Cell | str]] = {
+        Column("method", holds="name"): lambda row: Cell(row["method"], row["source"]),
+        Column("n"): lambda row: UNDEFINED if pd.isna(row["n"]) else f"{row['n']:,}",
+    }
+    for name, (short, more) in PRINTED_METRICS.items():
+        columns[Column(short, "more is better" if more else "less is better")] = partial(figure, name)
+    for (model, dataset), own in rows.reset_index().groupby(["model", "dataset"], sort=False):
+        focus = next((name for name in OWN if name in own["method"].to_numpy()), "")
+        yield Table.of(f"{model}, {dataset}", own.to_dict("records"), columns, focus=focus)
+
+
+def typeset(rows: pd.DataFrame, caption: str) -> str:
+    """Return a table in LaTeX: the best figures underlined, those of the paper's method bold."""
+    headers = {
+        name: f"{short} ${'\\uparrow' if more else '\\downarrow'}$" for name, (short, more) in PRINTED_METRICS.items()
+    }
     figures = rows.set_index(_KEYS)[list(headers)].astype(float)
-    as_printed = figures.map(lambda value: float(f"{value:.{DECIMALS}f}"))
-    signed = as_printed * [1 if more else -1 for _, more in PRINTED_METRICS.values()]
-    is_printed = figures.index.get_level_values("source") == PRINTED
-    is_best = signed == signed.groupby(["model", "dataset", is_printed]).transform("max")
     is_own = rows["method"].isin(OWN).to_numpy()
-    marks = np.where(is_best, _UNDERLINE, "") + np.where(is_own, _BOLD, "")[:, None].astype(object)
+    marks = np.where(best(rows), _UNDERLINE, "") + np.where(is_own, _BOLD, "")[:, None].astype(object)
     shown = figures.assign(n=rows["n"].to_numpy()).rename(columns=headers)[["n", *headers.values()]]
-    return (
-        shown.style.apply(lambda _: marks, axis=None, subset=list(headers.values()))
-        .format(precision=DECIMALS, na_rep="--" if latex else UNDEFINED)
-        .format_index(escape="latex" if latex else "html", axis="index")
-        .set_caption(caption)
-    )
+    style = shown.style.apply(lambda _: marks, axis=None, subset=list(headers.values())).set_caption(caption)
+    style = style.format(precision=DECIMALS, na_rep="--").format_index(escape="latex", axis="index")
+    return str(style.to_latex(environment="longtable", hrules=True, multirow_align="naive", convert_css=True))

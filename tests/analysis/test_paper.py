@@ -1,6 +1,5 @@
 """What the paper prints; its tables with one's own rows, and the numbers behind Figures 2 and 3, worked out here."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,11 +21,12 @@ from analysis.paper.printed import (
     printed_sizes,
 )
 from analysis.paper.results import base_rates, null_means, write_results
-from analysis.paper.tables import in_printed_order, paper_table, setting, styled
+from analysis.paper.tables import in_printed_order, page_tables, paper_table, setting, typeset
 from analysis.scores.scoring import METRIC_NAMES, resample_weights
 from bayes_direag.data.observations import Observations
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.made import made_evaluation, predictions, random_said, score, write_run
+from tests.analysis.pages import Page
 
 MODELS = ["Qwen2.5-7B", "Mistral-7B", "Gemma-2-9B-it"]
 DATASETS = ["GSM8K", "SVAMP", "GSM-Hard"]
@@ -94,13 +94,6 @@ def run_with(metrics: dict[str, dict[str, float]], presets: str = "paper", **cha
     return replace(plain, metrics=pd.DataFrame(rows), record=record, folder=Path("run"))
 
 
-def marked(html: str, look: str) -> set[tuple[int, int]]:
-    """Return row and column of the figures that look so."""
-    rules = re.findall(r"([^{}]+)\{([^}]*)\}", html.partition("</style>")[0])
-    found = re.findall(r"row(\d+)_col(\d+)", " ".join(cells for cells, rule in rules if look in rule))
-    return {(int(row), int(column)) for row, column in found}
-
-
 class TestTables:
     @pytest.mark.parametrize(
         ("changes", "expected"),
@@ -138,28 +131,32 @@ class TestTables:
         variants = paper_table(VARIANTS_TABLE, [ours])
         assert variants["method"].tolist() == [*list(VARIANTS_TABLE.rows), "Full DirEAG"]
 
-    def test_styled_underlines_the_best_and_the_papers_method_is_bold(self) -> None:
+    def test_page_tables_mark_the_best_and_the_papers_method(self) -> None:
         # 107/160 prints as .6687, though rounding its product with 10000 gives 6688.
         values = {"vanilla": 0.66874, "mean_confidence": 107 / 160, "steerconf": 0.6, "direag": 0.3}
         own = {name: {"accuracy": value, "ece": value, "auroc": np.nan} for name, value in values.items()}
-        html = styled(paper_table(METHODS_TABLE, [run_with(own, models=("llama",))]), "A caption").to_html()
-        expected = {(0, 1), (1, 1), (3, 2)} | {(k, c) for k in range(4) for c in (3, 5, 6)}
-        assert marked(html, "underline;") == expected
-        assert marked(html, "bold") == {(3, column) for column in range(1, 7)}
-        assert "<caption>A caption</caption>" in html
-        assert html.count(f">{UNDEFINED}</td>") == 4
+        (table,) = page_tables(paper_table(METHODS_TABLE, [run_with(own, models=("llama",))]))
+        assert (table.caption, table.focus) == ("llama, SVAMP", "DirEAG")
+        marked = {
+            (row, place) for row, cells in enumerate(table.rows) for place, cell in enumerate(cells) if cell.marks
+        }
+        assert marked == {(0, 2), (1, 2), (3, 3)} | {(row, place) for row in range(4) for place in (4, 6, 7)}
+        assert [cells[5].text for cells in table.rows] == [UNDEFINED] * 4
         runs = [run_with({"vanilla": {}, "direag": {"accuracy": 0.4}}, "release"), run_with({"direag": {}})]
-        html = styled(paper_table(METHODS_TABLE, runs), "").to_html()
+        (table,) = page_tables(paper_table(METHODS_TABLE, runs))
         # Of both runs, row 1: Vanilla, and row 9: DirEAG by the second. Of the printed, row 4: Mean conf., 0.7430.
-        assert {row for row, column in marked(html, "underline;") if column == 1} == {1, 4, 9}
+        assert [row for row, cells in enumerate(table.rows) if cells[2].marks] == [1, 4, 9]
 
-    def test_styled_escapes_names_and_latex_has_marks_of_its_own(self) -> None:
+    def test_typeset_escapes_names_and_has_marks(self) -> None:
         metrics = {"vanilla": {}, "direag": {"ece": 0.1}}
-        rows = paper_table(METHODS_TABLE, [run_with(metrics, models=("50% & <more>",))])
-        latex = styled(rows, "A caption", latex=True).to_latex(convert_css=True, hrules=True)
-        for words in (r"50\% \& <more>", r"\underline{\bfseries 0.1000}", r"Acc $\uparrow$ & ECE $\downarrow$"):
+        latex = typeset(paper_table(METHODS_TABLE, [run_with(metrics, models=("50% & <more>",))]), "A caption")
+        for words in (
+            r"50\% \& <more>",
+            r"\underline{\bfseries 0.1000}",
+            r"Acc $\uparrow$ & ECE $\downarrow$",
+            "A caption",
+        ):
             assert words in latex
-        assert "50% &amp; &lt;more&gt;" in styled(rows, "").to_html()
 
 
 @pytest.fixture(autouse=True)
@@ -262,8 +259,10 @@ def test_write_results_replaces_earlier_ones(tmp_path: Path) -> None:
     assert table["source"].value_counts().to_dict() == {"printed": 7, "paper": 4}
     confidence, right = (np.array(column, float) for column in zip(*said["direag"], strict=True))
     assert table["brier"].iloc[-1] == pytest.approx(((confidence - right) ** 2).mean())
-    for path in (target / "table1.html", target / "table1.tex"):
-        assert "Table 1. Prompts: my own. Bold: the paper's method." in path.read_text()
+    assert "Table 1. Prompts: my own. Bold: the paper's method." in (target / "table1.tex").read_text()
+    page = Page.read(target / "table1.html")
+    assert [*page.tables] == ["Gemma-2-9B-it, SVAMP", "50% & more, sums"]
+    assert "Prompts: my own." in page.text
     assert "50% & more, sums\n" in shown
     assert max(map(len, shown.splitlines())) <= 80
     before = {path.name: path.read_bytes() for path in target.iterdir()}
