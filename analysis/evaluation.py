@@ -27,6 +27,7 @@ from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import same_answer
+from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.files import write_table
 from bayes_direag.data.labels import Labels
 from bayes_direag.data.observations import Observations
@@ -114,7 +115,7 @@ class Evaluation(Result):
     folder: Path | None = None
 
     @classmethod
-    def read(cls, folder: str | Path, observations: str | Path | None = None) -> "Evaluation":
+    def read(cls, folder: str | Path, observations: str | Path | None = None, same: Sameness = None) -> "Evaluation":
         """Read a folder that ``direag evaluate`` has written.
 
         Parameters
@@ -123,6 +124,8 @@ class Evaluation(Result):
             The folder.
         observations
             The file of the evaluated questions, for their texts and reports; it is read as for the evaluation.
+        same
+            The function by which answers were compared, if one was.
 
         Raises
         ------
@@ -151,7 +154,9 @@ class Evaluation(Result):
         if observations is None:
             return evaluation
         of = evaluation.of
-        given = Observations.read(observations, of.answers, of.read_as)
+        function = Same.of(same)
+        require_same(function, Same(None, of.same) if of.same else None, "the evaluation")
+        given = Observations.read(observations, of.answers, of.read_as, same=function)
         if given.fingerprint != of.sha256:
             raise DirEAGError(
                 f"{observations}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} "
@@ -553,7 +558,14 @@ def _of_elicitation(method: Method, elicited: Observations, evaluated: Observati
     table = answered.set_axis(asked.problem_id, axis=0).reindex(evaluated.problem_id).reset_index(drop=True)
     golds = [question.gold_answer for question in evaluated.questions]
     pairs = zip(table["answer"].astype(object).where(table["answer"].notna(), None), golds, strict=True)
-    right = pd.Series([same_answer(answer, gold, evaluated.kind) for answer, gold in pairs], dtype="boolean")
+    is_right = [same_answer(answer, gold, evaluated.kind) for answer, gold in pairs]
+    if (same := evaluated.same) is not None:
+        spelled = zip(is_right, golds, table["answer_as_given"], strict=True)
+        is_right = [
+            is_one or (isinstance(gold, str) and isinstance(text, str) and same(gold, text))
+            for is_one, gold, text in spelled
+        ]
+    right = pd.Series(is_right, dtype="boolean")
     return table.assign(right=right.where(np.array([gold is not None for gold in golds])))
 
 

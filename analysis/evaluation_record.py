@@ -46,6 +46,7 @@ class Origin(Settings):
     columns: tuple[str, ...] = ()
     scale: ConfidenceScale | None = None
     groups: str | None = None
+    same: str = ""
 
     @classmethod
     def of(cls, observations: Observations) -> "Origin":
@@ -63,6 +64,7 @@ class Origin(Settings):
             columns=tuple(names.pairs),
             scale=names.scale,
             groups=names.groups,
+            same="" if observations.same is None else observations.same.name,
         )
 
     @property

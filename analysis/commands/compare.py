@@ -22,6 +22,7 @@ def compare_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    same: options.SameOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare a point estimate with the posterior, variants by leave-one-out, or evaluations on the same questions.
@@ -51,7 +52,7 @@ def compare_command(
         first = next(iter(given.values()))
         kind, known = (first.answers, first.columns) if isinstance(first, Fit) else (None, None)
         columns = options.chosen_columns(column, scale, groups, known)
-        questions = Observations.read(observations, kind, columns)
+        questions = Observations.read(observations, kind, columns, same=options.chosen_same(same))
     with options.progress() as step:
         comparison = compare(given, questions, on_step=step)
         comparison.record["paths"] = {name: str(paths[name]) for name in comparison.described}

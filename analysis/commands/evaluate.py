@@ -47,6 +47,7 @@ def evaluate_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    same: options.SameOption = None,
     labels: options.LabelsOption = None,
     resamples: Annotated[
         int, typer.Option("--resamples", min=1, help="Bootstrap resamples behind each interval, and permutations.")
@@ -71,10 +72,10 @@ def evaluate_command(
     target = target or options.beside(observations, "-results")
     EVALUATION_FOLDER.check(target)
     options.may_replace(target)
-    columns = options.chosen_columns(column, scale, groups)
+    columns, equal = options.chosen_columns(column, scale, groups), options.chosen_same(same)
 
     def read(path: Path, answers: AnswerKind | None, labels: Path | None = None) -> Observations:
-        found = Observations.read(path, answers, columns, labels)
+        found = Observations.read(path, answers, columns, labels, equal)
         if not as_json:
             show_quality(found, path, inferred=answers is None, by_level=everything)
         return found
@@ -82,7 +83,9 @@ def evaluate_command(
     labelled = read(observations, answers, labels)
     tested = None if test is None else read(test, answers or labelled.kind)
     paths = {"samples": samples, "topk": topk}
-    elicited = {name: Observations.read(path, labelled.kind, columns) for name, path in paths.items() if path}
+    elicited = {
+        name: Observations.read(path, labelled.kind, columns, same=equal) for name, path in paths.items() if path
+    }
     if fit_method == "nuts":
         options.device_for_each_chain()
     with options.progress() as step:

@@ -29,6 +29,7 @@ def explain_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    same: options.SameOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Say why one question got its answer and its probability.
@@ -51,7 +52,7 @@ def explain_command(
     with options.progress() as step:
         step(f"explaining {problem_id}")
         columns = options.chosen_columns(column, scale, groups, learned.columns)
-        questions = Observations.read(observations, learned.answers, columns)
+        questions = Observations.read(observations, learned.answers, columns, same=options.chosen_same(same))
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation.figure(), target)

@@ -25,6 +25,7 @@ def label_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    same: options.SameOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
     """Choose questions to label: half at random, and half where the votes are closest.
@@ -51,7 +52,7 @@ def label_command(
         from bayes_direag.data.observations import Observations
 
         reports = read_table(observations, columns)
-        questions = Observations.of_table(reports, answers or likely_kind(reports))
+        questions = Observations.of_table(reports, answers or likely_kind(reports), same=options.chosen_same(same))
     if page is not None:
         options.require_suffix(page, ".html", ".htm", option="--page")
         options.check_file(page, observations, option="--page")
@@ -62,7 +63,7 @@ def label_command(
             f"{observations}: saw no question with a usable report and without a label; expected at least one. Nothing "
             "is left to label."
         )
-    also = {"--answers": answers, "--scale": scale, "--groups": groups}
+    also = {"--answers": answers, "--scale": scale, "--groups": groups, "--same": same}
     given = [*also.items(), *(("--column", pair) for pair in column or ())]
     same_reading = [str(word) for name, value in given if value for word in (name, value)]
     then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading])

@@ -59,6 +59,7 @@ def report_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="The file to write, .html.  [FOLDER/report.html]", show_default=False)
     ] = None,
+    same: options.SameOption = None,
     plot: PlotOption = None,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
@@ -81,7 +82,7 @@ def report_command(
         from bayes_direag.fits.fit import Fit
 
         folder, fit, observations = report.with_parts(folder, fit, observations)
-        evaluation = Evaluation.read(folder, observations)
+        evaluation = Evaluation.read(folder, observations, options.chosen_same(same))
         options.check_file(target, *(path for path in (fit, observations) if path is not None))
         report.write_report(evaluation, target, None if fit is None else Fit.load(fit), str(fit), step)
         if plot is not None:

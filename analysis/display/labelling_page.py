@@ -83,7 +83,8 @@ def fingerprint(observations: Observations) -> str:
 def screens(labels: Labels, observations: Observations) -> list[Screen]:
     """Return the questions of a table of labels, in its order."""
     candidates = dict(zip(observations.problem_id, observations.candidates, strict=True))
-    known = labels.known(candidates, observations.kind, labels.path) if labels.filled else {}
+    source, standing = observations.table.path, observations.standing
+    known = labels.known(candidates, observations.kind, source, standing) if labels.filled else {}
     place = {name: number for number, name in enumerate(observations.problem_id)}
     rows: dict[str, list[int]] = {}
     for number, row in enumerate(labels.rows):
@@ -101,7 +102,7 @@ def screens(labels: Labels, observations: Observations) -> list[Screen]:
             numbers = [numbers[k] for k in order] if labels.column == "correct" else numbers
         right = None
         if name in known:
-            right = [text for text in answers if canonical(text, observations.kind) in known[name].right]
+            right = [text for text in answers if observations.standing(name, text) in known[name].right]
             right = right or [text for text in [known[name].gold_answer] if text]
         text = observations.table.record(int(observations.row[place[name]])).question or ""
         shown = [visible(answer).strip() for answer in answers]

@@ -30,6 +30,7 @@ def fit_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    same: options.SameOption = None,
     labels: options.LabelsOption = None,
     unlabelled: Annotated[
         Path | None,
@@ -61,11 +62,11 @@ def fit_command(
 
     target = target or options.beside(observations, ".nc")
     options.check_file(target, observations, *filter(None, [unlabelled]))
-    columns = options.chosen_columns(column, scale, groups)
+    columns, equal = options.chosen_columns(column, scale, groups), options.chosen_same(same)
     with options.progress() as step:
         step(f"reading {observations}")
-        labelled = Observations.read(observations, answers, columns, labels)
-        further = unlabelled and Observations.read(unlabelled, labelled.kind, columns)
+        labelled = Observations.read(observations, answers, columns, labels, equal)
+        further = unlabelled and Observations.read(unlabelled, labelled.kind, columns, same=equal)
     show_quality(labelled, observations, inferred=answers is None)
     show_remarks(labelled)
     given: dict[str, Any] = {

@@ -14,8 +14,10 @@ from rich.table import Table
 from bayes_direag.commands.console import PlainConsole, visible_text
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import NAMED, Columns
+from bayes_direag.data.equality import Same
 from bayes_direag.data.plain import ConfidenceScale
 from bayes_direag.errors import DirEAGError, did_you_mean
+from bayes_direag.functions import function_of
 from bayes_direag.model.settings import FitMethod, PresetName
 
 if TYPE_CHECKING:
@@ -68,6 +70,16 @@ LabelsOption = Annotated[
         "--labels",
         metavar="FILE",
         help="Labels of OBS in a table of their own, as `direag label` makes it (CSV).",
+        rich_help_panel=READING,
+    ),
+]
+SameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--same",
+        metavar="FILE.py:FUNCTION",
+        help="A Python function of two answers that tells whether they are equal: such candidates of a question are "
+        "one. A fit records its name, and needs it again.",
         rich_help_panel=READING,
     ),
 ]
@@ -143,25 +155,26 @@ def chosen_preset(given: str) -> "PresetLike":
     if ".py:" not in given:
         names = f"{', '.join(known)}, or FILE.py:FUNCTION"
         raise DirEAGError(f"--preset: saw {given!r}; expected {names}.{did_you_mean(given, known)}")
-    from bayes_direag.fits.programs import program_of
-
-    return program_of(given)
+    return function_of(given)
 
 
-def load_fit(path: Path, program: str | None) -> "Fit":
-    """Read a fit; ``program`` names the function of one that is of a model of its own.
+def chosen_same(given: str | None) -> Same | None:
+    """Return the function of answers that FILE.py:FUNCTION names."""
+    return None if given is None else Same(function_of(given))
 
-    Where several fits are read, it is given to those of its name.
+
+def load_fit(path: Path, program: str | None, same: Same | None = None) -> "Fit":
+    """Read a fit; ``program`` names the function of one that is of a model of its own, ``same`` compares answers.
+
+    Where several fits are read, the program is given to those of its name.
     """
     from bayes_direag.fits.fit import Fit
 
-    fit = Fit.load(path)
+    fit = Fit.load(path, same=same)
     name = "" if program is None else program.rpartition(":")[2]
     if program is None or (fit.preset.name != name and not fit.preset.is_own):
         return fit
-    from bayes_direag.fits.programs import program_of
-
-    return Fit.load(path, program_of(program))
+    return Fit.load(path, function_of(program), same)
 
 
 def device_for_each_chain(chains: int = 4) -> None:

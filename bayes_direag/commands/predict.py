@@ -20,6 +20,7 @@ def predict_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
+    same: options.SameOption = None,
     preset: options.ProgramOption = None,
     new_levels: Annotated[
         bool,
@@ -85,10 +86,10 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     if engine == "ray":
-        if candidates or target_accuracy is not None or column or scale or groups or preset or new_levels:
+        if candidates or target_accuracy is not None or column or scale or groups or same or preset or new_levels:
             raise DirEAGError(
                 "--engine ray writes predictions of presets alone, of files in our own form. Leave out --candidates, "
-                "--target-accuracy, --column, --scale, --groups, --preset and --new-levels."
+                "--target-accuracy, --column, --scale, --groups, --same, --preset and --new-levels."
             )
         _predict_on_ray(fit, observations, target, interval_level)
         return
@@ -99,22 +100,23 @@ def predict_command(
     from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
-    learned = options.load_fit(fit, preset)
+    equal = options.chosen_same(same)
+    learned = options.load_fit(fit, preset, equal)
     columns = options.chosen_columns(column, scale, groups, learned.columns)
     with options.progress() as step:
         decided = None
         if new_levels:
-            learned = learned.with_levels(Observations.read(observations, learned.answers, columns))
+            learned = learned.with_levels(Observations.read(observations, learned.answers, columns, same=equal))
         if target_accuracy is None and not candidates:
             predicted = predict_file(
                 learned, observations, target, columns, interval_level=interval_level, on_step=step
             )
         else:
-            questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
+            questions = Observations.read(observations, learned.answers, columns, same=equal)
             also = "" if target_accuracy is None else ", and finding the threshold"
             step(f"predicting {len(questions)} questions{also}")
             if target_accuracy is not None:
-                known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
+                known = None if labelled is None else Observations.read(labelled, questions.kind, columns, same=equal)
                 with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
                     decided = answer(
                         learned,

@@ -54,6 +54,8 @@ def quality_sentence(observations: "Observations") -> str:
 def show_quality(observations: "Observations", path: Path, *, inferred: bool, by_level: bool = True) -> None:
     """Print how many observations are usable, and how answers are compared."""
     how = " (inferred from the gold answers)" if inferred else ""
+    if observations.same is not None:
+        how += f", equal by {observations.same.name}"
     title = f"{path}: {observations.kind} answers{how}"
     if by_level:
         out.print(quality_table(observations, title))

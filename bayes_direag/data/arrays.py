@@ -5,12 +5,14 @@ ObservationError.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, canonical, infer_kind, is_list
+from bayes_direag.data.equality import Same
 from bayes_direag.data.long_table import DictionaryColumn, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import ObservationError
@@ -134,7 +136,10 @@ def kind_of(table: LongTable) -> AnswerKind:
 
 
 def question_arrays(
-    table: LongTable, levels: Mapping[int, str], kind: AnswerKind, voting: Sequence[str] | None
+    table: LongTable,
+    levels: Mapping[int, str],
+    kind: AnswerKind,
+    voting: Sequence[str] | None,
 ) -> dict[str, Any]:
     """Return the arrays of :class:`~bayes_direag.data.observations.Observations` by name.
 
@@ -169,6 +174,10 @@ def question_arrays(
         fractions[place] = np.where(votes, np.nan, percents[name])[usable] / 100
     flag[place] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
 
+    if table.joins is not None:
+        number = {text: place for place, text in enumerate(texts)}
+        for question, column in np.argwhere(answer >= 0).tolist():
+            answer[question, column] = number[table.joins[question][texts[answer[question, column]]]]
     candidate = ranks(answer)
     weights = table.texts_of_questions("weight")
     correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
@@ -188,6 +197,36 @@ def question_arrays(
         "conflicting": conflicting.astype(np.int32),
         "weight": np.array([*weights.values, 1.0])[weights.code],
     }
+
+
+def joined(table: LongTable, kind: AnswerKind, same: Same | None) -> LongTable:
+    """Return the table with the answers to each question joined; the right answer stands for those that equal it."""
+    if same is None:
+        return replace(table, joins=None)
+    golds = table.texts_of_questions("gold_answer").objects().tolist()
+    joins = []
+    for gold, given in zip(golds, spellings(replace(table, joins=None), kind), strict=True):
+        right = canonical(gold, kind)
+        own: dict[str, str] = {} if right is None else {right: gold}
+        joins.append(same.joined({**own, **given, **own}))
+    return replace(table, joins=joins)
+
+
+def standing(
+    table: LongTable, question: int, text: str | None, kind: AnswerKind, same: Same | None = None
+) -> str | None:
+    """Return the answer that stands for a text in a question: its canonical form, or what that is joined to.
+
+    With ``same``, a text that no report gives is joined to the first answer that it equals.
+    """
+    own = canonical(text, kind)
+    if text is None or own is None or table.joins is None:
+        return own
+    joins = table.joins[question]
+    if own in joins or same is None:
+        return joins.get(own, own)
+    given = spellings(table.take(np.array([question])), kind)[0]
+    return next((joins[answer] for answer, said in given.items() if same(text, said)), own)
 
 
 def ranks(answer: PerReport) -> PerReport:
@@ -227,7 +266,10 @@ def _canonical(
 
 
 def spellings(table: LongTable, kind: AnswerKind) -> list[dict[str, str]]:
-    """Return how the reports on each question spell its canonical answers: as most of them, of several as the first."""
+    """Return how the reports on each question spell its answers: as most of them, of several as the first.
+
+    What stands for others is spelled as itself, or as one of them.
+    """
     said = table.texts("answer")
     texts, (code,) = _canonical((said,), kind)
     row = np.flatnonzero(code >= 0)
@@ -240,7 +282,10 @@ def spellings(table: LongTable, kind: AnswerKind) -> list[dict[str, str]]:
     for place in np.lexsort([-first, count, answer]).tolist():  # what comes last stays
         question, number = divmod(int(answer[place]), len(texts))
         found[question][texts[number]] = said.values[distinct[place] % len(said.values)]
-    return found
+    if table.joins is None:
+        return found
+    stands = ([(joins[text], text) for text in own] for joins, own in zip(table.joins, found, strict=True))
+    return [{**{kept: own[text] for kept, text in pairs}, **own} for pairs, own in zip(stands, found, strict=True)]
 
 
 def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple[AreReports, PerQuestion, PerQuestion]:

@@ -106,7 +106,7 @@ def answers_as_given(observations: Observations, number: int) -> tuple[str, ...]
     given = Counter(report.answer for report in reports if report.answer is not None)
     spelling: dict[str | None, str] = {}
     for text in sorted(given, key=lambda text: (-given[text], text)):
-        spelling.setdefault(canonical(text, observations.kind), text)
+        spelling.setdefault(observations.standing(observations.problem_id[number], text), text)
     counts = np.bincount(observations.candidate[number][observations.usable[number]])
     return tuple(spelling[observations.candidates[number][place]] for place in np.argsort(-counts, kind="stable"))
 

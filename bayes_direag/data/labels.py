@@ -4,15 +4,17 @@ A row has a ``problem_id`` and a ``gold_answer``; or a ``problem_id``, an ``answ
 says nothing while ``gold_answer`` or ``correct`` is empty.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, canonical, infer_kind, is_list
+from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, infer_kind, is_list
+from bayes_direag.data.arrays import standing
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
 from bayes_direag.data.long_table import DictionaryColumn, LongTable, whole
@@ -29,6 +31,9 @@ AT_RANDOM, CLOSE_VOTES = "at random", "close votes"
 #: The columns that models write, or whoever wrote the questions.
 _OF_MODELS = ("question", "answers", "answer")
 _PATH = "path"
+
+#: Which candidate of a question a text is.
+type _Read = Callable[[str | None], str | None]
 
 
 class LabelRow(NamedTuple):
@@ -101,8 +106,16 @@ class Labels:
         every = [*((row.label or "", row.line) for row in rows), *((gold, None) for gold in golds)]
         return infer_kind([gold for gold, _ in every], self.path, [line for _, line in every]) if every else "text"
 
-    def known(self, candidates: Mapping[str, Sequence[str]], kind: AnswerKind, source: Path | None) -> dict[str, Known]:
+    def known(
+        self,
+        candidates: Mapping[str, Sequence[str]],
+        kind: AnswerKind,
+        source: Path | None,
+        standing: Callable[[str, str | None], str | None],
+    ) -> dict[str, Known]:
         """Return what is known of each labelled question, given the candidates of all questions of ``source``.
+
+        ``standing`` tells which candidate of a question a text is.
 
         Raises ObservationError if nothing is labelled, a question is unknown, a label cannot be read, or labels of one
         question contradict each other or leave out one of its answers.
@@ -117,8 +130,14 @@ class Labels:
                 remedy="Fill in some rows: nothing can be learned without any label.",
             )
         self.check_names(chain.from_iterable(filled.values()), candidates, source)
-        of_question = self._of_gold if self.column == "gold_answer" else self._of_verdicts
-        return {name: of_question(rows, candidates[name], kind) for name, rows in filled.items()}
+        known: dict[str, Known] = {}
+        for name, rows in filled.items():
+            read = partial(standing, name)
+            if self.column == "gold_answer":
+                known[name] = self._of_gold(rows, candidates[name], kind, read)
+            else:
+                known[name] = self._of_verdicts(rows, candidates[name], read)
+        return known
 
     def check_names(self, rows: Iterable[LabelRow], names: Iterable[str], source: Path | None) -> None:
         """Raise ObservationError for a row that is about no question of ``source``."""
@@ -135,12 +154,12 @@ class Labels:
                     remedy="Correct the name, or remove the row.",
                 )
 
-    def _of_gold(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind) -> Known:
+    def _of_gold(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind, read: _Read) -> Known:
         known: dict[str, Known] = {}
         for row in rows:
             if row.label is None:
                 continue
-            answer = canonical(row.label, kind)
+            answer = read(row.label)
             if answer not in candidates and _is_none(row.label):
                 known.setdefault(NONE_OF_THESE, Known(frozenset(), None))
             elif answer not in candidates and kind != "choices" and is_list(row.label):
@@ -156,7 +175,7 @@ class Labels:
                 raise self.contradiction(row)
         return next(iter(known.values()))
 
-    def _of_verdicts(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind) -> Known:
+    def _of_verdicts(self, rows: Sequence[LabelRow], candidates: Sequence[str], read: _Read) -> Known:
         verdicts: dict[str | None, bool] = {}
         for row in rows:
             if row.label is None:
@@ -164,11 +183,11 @@ class Labels:
             verdict = flag(row.label)
             if not isinstance(verdict, bool):
                 raise self._refusal(row, "this is no verdict", "true, false or nothing", "Correct it.")
-            if verdicts.setdefault(canonical(row.answer, kind), verdict) != verdict:
+            if verdicts.setdefault(read(row.answer), verdict) != verdict:
                 raise self.contradiction(row)
         for text in candidates:
             if text not in verdicts:
-                row = next((row for row in rows if canonical(row.answer, kind) == text), rows[0])
+                row = next((row for row in rows if read(row.answer) == text), rows[0])
                 problem = f"nothing says whether the answer {text!r} is right, though other answers are judged"
                 remedy = "Fill in the rest, or leave all of them empty."
                 raise self._refusal(row, problem, "true or false for every answer to the question", remedy)
@@ -224,7 +243,7 @@ def labelled_table(table: LongTable, known: Mapping[int, Known], kind: AnswerKin
             golds[rows] = gold_answer
             continue
         for row in range(rows.start, rows.stop):
-            answer = canonical(answers.value(row), kind)
+            answer = standing(table, number, answers.value(row), kind)
             flags[row] = None if answer is None else answer in right
     columns = {**table.columns, "gold_answer": DictionaryColumn.of(golds), "correct": DictionaryColumn.of(flags)}
     return replace(table, columns=columns)

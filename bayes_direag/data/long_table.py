@@ -118,6 +118,8 @@ class LongTable:
         Whether reports are rows of the file.
     file_records : sequence of FileRecord, optional
         The records of the questions, if they were records already.
+    joins : sequence of dict, optional
+        For each question, which answer stands for each canonical one, where a function of the user joins them.
     """
 
     columns: Mapping[str, DictionaryColumn]
@@ -128,6 +130,7 @@ class LongTable:
     names: Columns | None
     is_long: bool
     file_records: Sequence[FileRecord] | None = None
+    joins: Sequence[Mapping[str, str]] | None = None
 
     @classmethod
     def of_rows(
@@ -423,6 +426,7 @@ class LongTable:
             is_report=self.is_report[rows],
             line=self.line[rows],
             file_records=self.file_records and [self.file_records[question] for question in questions],
+            joins=self.joins and [self.joins[question] for question in questions],
         )
 
 

@@ -17,8 +17,18 @@ from numpy.typing import ArrayLike
 from bayes_direag.data import files
 from bayes_direag.data.agreement import Agreement, Comparisons, agreement, comparisons
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.arrays import check_percentages, groups_of, kind_of, levels_of, question_arrays, ranks
+from bayes_direag.data.arrays import (
+    check_percentages,
+    groups_of,
+    joined,
+    kind_of,
+    levels_of,
+    question_arrays,
+    ranks,
+    standing,
+)
 from bayes_direag.data.columns import NAMED, WIDE, Columns
+from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import DictionaryColumn, LongTable
 from bayes_direag.data.plain import group_of
@@ -67,6 +77,8 @@ class Observations:
         The cluster of each question, None for a question without one; None if no question has a cluster.
     groups : tuple of str, optional
         The group of each level, or its name if it has no group; None if no level has a group.
+    same : Same, optional
+        The function of the user that joined candidates.
     agreement : Agreement, optional
         How often each of the :attr:`learned_levels` agrees with the others, perhaps over further questions; None until
         :meth:`with_agreement` has looked.
@@ -88,6 +100,7 @@ class Observations:
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
     agreement: Agreement | None = None
+    same: Same | None = None
 
     @classmethod
     def read(
@@ -96,24 +109,32 @@ class Observations:
         answers: AnswerKind | None = None,
         columns: Columns | None = None,
         labels: "pandas.DataFrame | str | Path | None" = None,
+        same: Sameness = None,
     ) -> "Observations":
         """Read an observation file (JSON Lines, Parquet or CSV, recognised by content); see :meth:`from_questions`.
 
         With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels,
         fractions as confidences and groups of levels. With ``labels``, those of :meth:`with_labels` are added, and
         count where the kind of answers is inferred.
+
+        ``same`` tells whether two answers, as given, are equal (the right answer comes first): candidates of a question
+        that it joins are one, called as the right answer if that is among them. A fit records its name.
         """
         table = files.read_table(Path(path), columns)
         if labels is None:
-            return cls.of_table(table, answers)
+            return cls.of_table(table, answers, same=same)
         from bayes_direag.data.labels import Labels
 
         kind = answers or Labels.of(labels).kind(table.texts("gold_answer").values)
-        return cls.of_table(table, kind).with_labels(labels)
+        return cls.of_table(table, kind, same=same).with_labels(labels)
 
     @classmethod
     def from_records(
-        cls, records: Sequence[Mapping[str, object]], answers: AnswerKind | None = None, columns: Columns | None = None
+        cls,
+        records: Sequence[Mapping[str, object]],
+        answers: AnswerKind | None = None,
+        columns: Columns | None = None,
+        same: Sameness = None,
     ) -> "Observations":
         """Take dictionaries: one for each question, as in an observation file, or one for each report, in long form.
 
@@ -124,11 +145,12 @@ class Observations:
         >>> Observations.from_records([{"problem_id": "a", "level": "bold", "answer": 51, "confidence": 85}], "numeric")
         Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
-        return cls.of_table(table_of_records(list(enumerate(records, 1)), None, columns or Columns()), answers)
+        table = table_of_records(list(enumerate(records, 1)), None, columns or Columns())
+        return cls.of_table(table, answers, same=same)
 
     @classmethod
     def from_frame(
-        cls, frame: "pandas.DataFrame", *, answers: AnswerKind | None = None, **columns: Any
+        cls, frame: "pandas.DataFrame", *, answers: AnswerKind | None = None, same: Sameness = None, **columns: Any
     ) -> "Observations":
         """Take a table in long form: one row for each observation, or for a question that has none.
 
@@ -148,7 +170,7 @@ class Observations:
                     f"{name}={value!r}: expected the name of a column, or of several in one text: level='model,prompt'."
                 )
             given[name] = str(value) if name in NAMED and (name, value) != ("confidence", None) else value
-        return cls.of_table(table_of_frame(frame, Columns(**given)), answers)
+        return cls.of_table(table_of_frame(frame, Columns(**given)), answers, same=same)
 
     @classmethod
     def from_wide(
@@ -162,7 +184,9 @@ class Observations:
         return cls.from_frame(frame, answers=answers, **WIDE | columns)
 
     @classmethod
-    def from_questions(cls, questions: Sequence[Question], answers: AnswerKind | None = None) -> "Observations":
+    def from_questions(
+        cls, questions: Sequence[Question], answers: AnswerKind | None = None, same: Sameness = None
+    ) -> "Observations":
         """Build the arrays from records, at least one.
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, if it has none, if it
@@ -174,11 +198,15 @@ class Observations:
         each other, the kind cannot be inferred, a gold answer is not of this kind, a question without one is flagged in
         part, or confidences look like fractions.
         """
-        return cls.of_table(table_of_questions(questions), answers)
+        return cls.of_table(table_of_questions(questions), answers, same=same)
 
     @classmethod
     def of_table(
-        cls, table: LongTable, answers: AnswerKind | None = None, voting: Sequence[str] | None = None
+        cls,
+        table: LongTable,
+        answers: AnswerKind | None = None,
+        voting: Sequence[str] | None = None,
+        same: Sameness = None,
     ) -> "Observations":
         """Build the arrays from questions in long form, as :meth:`from_questions` does.
 
@@ -186,10 +214,11 @@ class Observations:
         """
         if answers not in (None, *get_args(AnswerKind)):
             raise DirEAGError(f"answers={answers!r} (--answers): expected {', '.join(get_args(AnswerKind))}, or None.")
-        table = table.require_unique().with_runs()
+        table, same = table.require_unique().with_runs(), Same.of(same)
         kind, levels = answers or kind_of(table), levels_of(table)
         groups = groups_of(table, levels)
         learned = dict(zip(levels, groups or levels.values(), strict=True))
+        table = joined(table, kind, same)
         arrays = question_arrays(table, learned, kind, voting)
         if table.names is None or table.names.scale is None:
             check_percentages(table, levels)
@@ -202,6 +231,7 @@ class Observations:
             row=np.arange(len(table)),
             cluster=cluster if any(cluster) else None,
             groups=groups,
+            same=same,
             **arrays,
         )
 
@@ -282,7 +312,7 @@ class Observations:
             groups = None if self.table.names is None else self.table.names.groups
             names = Columns(self.question_column, scale="percent", groups=groups)
             table = replace(self.table.take(self.row), names=names)
-            return self.of_table(table, self.kind, voting)
+            return self.of_table(table, self.kind, voting, self.same)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
@@ -440,13 +470,13 @@ class Observations:
 
         A row has a ``problem_id``, and a ``gold_answer``, or an ``answer`` and whether it is ``correct``. Rows without
         a label say nothing, and the gold answer ``none of these`` makes all answers wrong. Raises ObservationError if
-        nothing is labelled, a question is unknown, a label cannot be read, a question has two different labels, or only
-        some of its answers have verdicts.
+        nothing is labelled, a label cannot be read, or labels contradict or leave out answers of a question.
         """
         from bayes_direag.data.labels import Labels, labelled_table
 
         given = Labels.of(labels)
-        known = given.known(dict(zip(self.problem_id, self.candidates, strict=True)), self.kind, self.table.path)
+        candidates = dict(zip(self.problem_id, self.candidates, strict=True))
+        known = given.known(candidates, self.kind, self.table.path, self.standing)
         correct, labelled = self.correct.copy(), self.labelled.copy()
         rows = [row for row, name in enumerate(self.problem_id) if name in known]
         for row in rows:
@@ -457,7 +487,17 @@ class Observations:
             correct[row], labelled[row] = is_right, True
         numbered = {int(self.row[row]): known[self.problem_id[row]] for row in rows}
         table = labelled_table(self.table, numbered, self.kind)
+        if self.same is not None:  # a right answer may join others
+            return self.of_table(table, self.kind, same=self.same).select(self.row)
         return replace(self, correct=correct, labelled=labelled, table=table)
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return dict(zip(self.problem_id, self.row.tolist(), strict=True))
+
+    def standing(self, problem_id: str, text: str | None) -> str | None:
+        """Return the candidate of a question that a text equals, or else the canonical form of the text."""
+        return standing(self.table, self._row_of[problem_id], text, self.kind, self.same)
 
     def weighted(self, weight: ArrayLike) -> "Observations":
         """Return the questions with other weights, one a question; WeightError if one is negative or not finite."""
@@ -472,17 +512,23 @@ class Observations:
         return replace(self, weight=given, table=replace(table, columns=columns), row=np.arange(len(self)))
 
     def as_fitted(
-        self, kind: AnswerKind, levels: Sequence[str], voting: Sequence[str], groups: str | None
+        self,
+        kind: AnswerKind,
+        levels: Sequence[str],
+        voting: Sequence[str],
+        groups: str | None,
+        same: Same | None = None,
     ) -> "Observations":
         """Return the observations with the levels of a fit, single or in groups of this form; ``voting`` ones vote.
 
-        Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
+        Raises LevelError for an unknown level, and DirEAGError if answers are compared otherwise than in the fit.
         """
         if self.kind != kind:
             raise DirEAGError(
                 f"the observations' answers are {self.kind}; expected {kind}, as in the fit. Read them with "
                 f"answers={kind!r}."
             )
+        require_same(self.same, same)
         of_form = tuple(group_of(groups, name) or name for name in self.level_names)
         known = [own for own in (self.groups, None, of_form) if {*(own or self.level_names)} <= {*levels}]
         return replace(self, groups=known[0] if known else self.groups).voting_as(voting).align(levels)

@@ -100,12 +100,12 @@ def _not_given(observations: Observations) -> str:
 def _never_right(observations: Observations) -> str:
     known = observations.select(observations.labelled)
     spelled = spellings(known.table, known.kind)
-    given, right = Counter[str](), set[str]()
+    given, right, said = Counter[str](), set[str](), dict[str, str]()
     for row, candidates, correct in zip(known.row, known.candidates, known.correct_candidate, strict=True):
-        given.update(spelled[row][text] for text in candidates)
+        given.update(candidates)
+        said |= {text: spelled[row][text] for text in candidates}
         right.update(text for text, is_right in zip(candidates, correct, strict=False) if is_right)
-    often = {text: n for text, n in given.items() if n >= _NEVER_RIGHT * len(known)}
-    often = {text: n for text, n in often.items() if canonical(text, known.kind) not in right}
+    often = {said[text]: n for text, n in given.items() if text not in right and n >= _NEVER_RIGHT * len(known)}
     if known.kind != "text" or len(known) < _FEWEST or not often:
         return ""
     return (

@@ -94,11 +94,11 @@ def answer(
     Raises DirEAGError if the fit has seen labelled questions, or they are also to be predicted; or if target, assurance
     or interval level are out of range.
     """
-    observations = observations_of(observations, fit.answers, fit.columns)
+    observations = observations_of(observations, fit.answers, fit.columns, same=fit.same)
     table, new = fit.predict(observations, interval_level=interval_level), ~fit.has_seen(observations)
     known = fit.fitted
     if labelled is not None:
-        known = observations_of(labelled, fit.answers, fit.columns)
+        known = observations_of(labelled, fit.answers, fit.columns, same=fit.same)
         known = known.select(known.labelled)
         seen = fit.learned_from.union(observations.problem_id)
         if both := [name for name in known.problem_id if name in seen]:

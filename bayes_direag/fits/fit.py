@@ -20,6 +20,7 @@ from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.decisions.asking import Asking
@@ -75,6 +76,8 @@ class Fit:
         The container, which ArviZ takes as it is.
     program : callable, optional
         The NumPyro function of a model of your own, which no container holds: what fits again needs it.
+    same : callable, optional
+        The function by which the fitted answers were compared, which no container holds: what reads answers needs it.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Fit:
 
     tree: xr.DataTree
     program: Callable[..., None] | None = None
+    same: Sameness = None
 
     def __repr__(self) -> str:
         return f"Fit({self})"
@@ -204,7 +208,8 @@ class Fit:
 
     @cached_property
     def predictor(self) -> Predictor:
-        """The fit without its questions, with all draws, for a service."""
+        """The fit without its questions, with all draws, for a service; DirEAGError if a function compares answers."""
+        require_same(self.fitted.same, None, "predictors and policies")
         recorded, read_as = ("method", "seed", "observations_sha256", "versions"), self.columns or Columns()
         return Predictor(
             answers=self.answers,
@@ -323,7 +328,8 @@ class Fit:
         names = replace(columns or self.columns or Columns(), needs_labels=False)
         if table.num_rows:
             rows = table.select(unlabelled_columns(table.column_names, names))
-            questions = Observations.of_table(table_of_arrow(rows, None, names).unlabelled(), self.answers)
+            read = table_of_arrow(rows, None, names).unlabelled()
+            questions = Observations.of_table(read, self.answers, same=self.same)
         predicted = self.predict(questions, interval_level=interval_level, warn=False)
         predicted = predicted.set_axis([names.question, *predicted.columns[1:]], axis=1)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
@@ -451,9 +457,9 @@ class Fit:
         If the labels of the fit are true and false, other answers are not readable. Raises LevelError for a level that
         the fit has not, and DirEAGError if the answers are of another kind.
         """
-        observations = observations_of(observations, self.answers, self.columns)
+        observations = observations_of(observations, self.answers, self.columns, same=self.same)
         form = None if self.columns is None else self.columns.groups
-        aligned = observations.as_fitted(self.answers, self.level_names, self.voting, form)
+        aligned = observations.as_fitted(self.answers, self.level_names, self.voting, form, self.fitted.same)
         labels = label_names(self.tree)
         if {*labels} != TRUTH_VALUES:
             return aligned
@@ -469,19 +475,14 @@ class Fit:
         Raises DirEAGError if there is no new level, one shares fewer than 30 questions with two others, the answers are
         of another kind, or the model's parameters of levels are no offsets from what levels share.
         """
-        given = observations_of(observations, self.answers, self.columns)
-        return Fit(with_new_levels(self.tree, self.fitted, self.settings, given), self.program)
+        given = observations_of(observations, self.answers, self.columns, same=self.same)
+        return Fit(with_new_levels(self.tree, self.fitted, self.settings, given), self.program, self.same)
 
     def with_predictive(self) -> "Fit":
         """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.
 
         They are ``prior`` (1000 draws of the parameters), ``prior_predictive`` and ``posterior_predictive`` (a state of
-        every fitted question in every draw). The draws follow from the seed of the fit.
-
-        Raises
-        ------
-        DirEAGError
-            For a MAP, which has no draws.
+        every fitted question in every draw). The draws follow from the seed of the fit. Raises DirEAGError for a MAP.
         """
         if self.method == "map":
             raise DirEAGError(
@@ -492,7 +493,7 @@ class Fit:
         tree = self.tree.copy()
         data = self.likelihood_data.select(np.arange(self.n_questions))
         tree.update(predictive(self.tree, model_of(self.preset), data).children)
-        return Fit(tree, self.program)
+        return Fit(tree, self.program, self.same)
 
     def parameters(self) -> pd.DataFrame:
         """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
@@ -555,31 +556,24 @@ class Fit:
             If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
         """
         settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
-        return cls(drawn_tree(draws, observations, settings, holdout), settings.preset.program)
+        return cls(drawn_tree(draws, observations, settings, holdout), settings.preset.program, observations.same)
 
     @classmethod
-    def load(cls, path: str | Path, preset: Callable[..., None] | None = None) -> "Fit":
+    def load(cls, path: str | Path, preset: Callable[..., None] | None = None, same: Sameness = None) -> "Fit":
         """Read a fit written by :meth:`save`.
 
-        Parameters
-        ----------
-        preset
-            The NumPyro function, where the fit is of a model of your own: a file names no code that is run. Without it
-            the parameters can be looked at, but nothing can be predicted.
+        ``preset`` is the NumPyro function, where the fit is of a model of your own: a file names no code that is run.
+        Without it the parameters can be looked at, but nothing can be predicted. ``same`` is the function by which
+        answers are compared, where the fit records one: without it, only Observations that it has read are predicted.
 
-        Raises
-        ------
-        FitFileError
-            If there is no such file, or it is not a fit.
-        DirEAGError
-            If the function is not the one that was fitted.
+        Raises FitFileError if there is no such file, or it is not a fit, and DirEAGError if a function is another one.
         """
         expected = "a fit written by `direag fit OBSERVATIONS --out FIT`"
         if not Path(path).is_file():
             seen = "saw a folder" if Path(path).is_dir() else "no such file"
             raise FitFileError(f"{path}: {seen}; expected {expected}.")
         try:
-            fit = cls(stored_tree(path))
+            fit = cls(stored_tree(path), same=same)
             require_sound(fit.tree, fit.recalibration, fit.settings.preset)
             _ = fit.fitted, fit.columns, fit.calibrated_on, fit.fingerprint
         except Exception as error:  # whatever is wrong with a file
@@ -587,12 +581,14 @@ class Fit:
             raise FitFileError(
                 f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
             ) from error
+        if same is not None:
+            require_same(Same.of(same), fit.fitted.same)
         if preset is None:
             return fit
         if not fit.preset.is_own:
             raise DirEAGError(
                 f"{path}: the fit is of preset {fit.preset.name}, which needs no function; expected none. Leave it out."
             )
-        fit = cls(fit.tree, preset)
+        fit = cls(fit.tree, preset, same)
         require_program_of(fit.tree, fit.preset, fit.likelihood_data)
         return fit

@@ -117,7 +117,8 @@ def _sampled(observations: Observations, settings: FitSettings, *, progress: boo
     _, data = fitted_rows(learned, settings, labels)
     require_program(preset, data)
     draws = nuts_draws(model_of(preset), data.counted(), sampling=runs, seed=settings.seed, progress=progress)
-    return Fit(drawn_tree(draws, observations, replace(settings, sampling=runs), holdout), preset.program)
+    tree = drawn_tree(draws, observations, replace(settings, sampling=runs), holdout)
+    return Fit(tree, preset.program, observations.same)
 
 
 def _with_unlabelled(
@@ -256,6 +257,6 @@ def fits_by(settings: FitSettings, observations: Observations, chosen: Bool[np.n
         raise DirEAGError(f"there is no method {settings.method!r}; expected {' or '.join(get_args(FitMethod))}.")
     if settings.method == "map":
         trees = map_fits(observations, chosen, replace(settings, sampling=None))
-        return [Fit(tree, settings.preset.program) for tree in trees]
+        return [Fit(tree, settings.preset.program, observations.same) for tree in trees]
     observations = observations.with_agreement()
     return [_sampled(observations.select(np.flatnonzero(row)), settings) for row in chosen]

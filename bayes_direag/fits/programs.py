@@ -1,11 +1,6 @@
 """Programs of one's own after a fit: given again by whoever loads it, and held against the presets' equations."""
 
-import importlib.util
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -27,38 +22,6 @@ from bayes_direag.model.unconstrained import UnconstrainedDraws, parameter_sites
 _DRAWS, _SAME = 10, 1e-9
 #: How far a stored loss, and a log-likelihood of four digits, may be from those of the program.
 _SAME_LOSS, _SAME_LIKELIHOOD = 1e-9, 1e-3
-
-
-def program_of(name: str) -> Callable[..., None]:
-    """Return the function that ``FILE.py:FUNCTION`` names; the file is run.
-
-    Raises DirEAGError if there is no such file or function, or the file cannot be run.
-    """
-    file, _, function = name.rpartition(":")
-    path, expected = Path(file).expanduser(), "expected FILE.py:FUNCTION, such as models.py:my_model."
-    if not path.is_file():
-        raise DirEAGError(f"{name}: there is no file {file}; {expected}")
-    module = _run(path)
-    program: object = getattr(module, function, None)
-    if not callable(program):
-        known = ", ".join(key for key, value in vars(module).items() if callable(value) and key[0] != "_")
-        raise DirEAGError(
-            f"{name}: saw no function {function!r} in {file}; expected one of {known or 'its functions'}."
-        )
-    return program
-
-
-def _run(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise DirEAGError(f"{path}: saw another file; expected a Python file, whose name ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # so that Python finds the text of its functions
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise DirEAGError(f"{path}: {type(error).__name__}: {error}; expected a file that runs.") from error
-    return module
 
 
 def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.equality import Sameness
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import not_observations
 
@@ -34,7 +35,11 @@ def example_observations(name: ExampleName = "steered") -> Observations:
 
 
 def observations_of(
-    source: object, answers: AnswerKind | None, columns: Columns | None, function: str = "predict"
+    source: object,
+    answers: AnswerKind | None,
+    columns: Columns | None,
+    function: str = "predict",
+    same: Sameness = None,
 ) -> Observations:
     """Return Observations as they are, and read them from a path, a frame in long form, or records with these columns.
 
@@ -43,13 +48,13 @@ def observations_of(
     if isinstance(source, Observations):
         return source
     if isinstance(source, str | Path):
-        return Observations.read(source, answers, columns)
+        return Observations.read(source, answers, columns, same=same)
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         from bayes_direag.data.tables import table_of_frame
 
-        return Observations.of_table(table_of_frame(source, columns or Columns()), answers)
+        return Observations.of_table(table_of_frame(source, columns or Columns()), answers, same=same)
     if isinstance(source, Sequence):
-        return Observations.from_records(source, answers, columns)
+        return Observations.from_records(source, answers, columns, same)
     raise not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
 
 

@@ -53,7 +53,7 @@ def predict_file(
     """
     on_step(f"predicting {source}")
     if not _has_a_row_a_question(source):
-        questions = Observations.of_table(read_table(source, columns).unlabelled(), fit.answers)
+        questions = Observations.of_table(read_table(source, columns).unlabelled(), fit.answers, same=fit.same)
         table = fit.predict(questions, interval_level=interval_level, warn=False)
         write_table(table, target)
         return Predicted(table["n_used"].to_numpy(), questions.select(_drawn(len(questions))))
@@ -77,7 +77,7 @@ def predict_file(
     write_parts(predicted(), target)
     n_reports = np.concatenate(n_used)
     sample = table_of_arrow(rows.take(_drawn(len(n_reports))), source, columns).unlabelled()
-    return Predicted(n_reports, Observations.of_table(sample, fit.answers))
+    return Predicted(n_reports, Observations.of_table(sample, fit.answers, same=fit.same))
 
 
 def _has_a_row_a_question(source: Path) -> bool:

@@ -39,6 +39,7 @@ from numpyro.infer import Predictive
 
 from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.equality import Same
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question, Status, signal_column
@@ -220,6 +221,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         level_names=tuple(str(name) for name in data["report" if "group" in data else "level"].to_numpy()),
         groups=tuple(str(name) for name in data["group"].to_numpy()) if "group" in data else None,
         kind=tree.attrs["answers"],
+        same=Same(None, name) if (name := tree.attrs.get("same")) else None,
         signals={first: data["confidence"].to_numpy()}
         | {name: data[signal_column(name)].to_numpy() for name in further},
         candidate=candidate,
@@ -326,6 +328,7 @@ def container(
         "scale": (names and names.scale) or "",
         "groups": (names and names.groups) or "",
         "answers": observations.kind,
+        "same": "" if observations.same is None else observations.same.name,
         "signals": json.dumps(observations.signal_names),
         "labels": json.dumps(labels),
         "dataset": ", ".join(observations.datasets) or _NOT_STATED,

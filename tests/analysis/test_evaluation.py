@@ -99,6 +99,7 @@ class TestWhole:
         }
         known |= {"sha256": evaluation.observations.fingerprint, "datasets": ("simulated",), "models": ("simulated",)}
         known |= {"learned_sha256": Fit.load(home / "fit.nc").fingerprint, "columns": (), "groups": None, "scale": None}
+        known["same"] = ""
         assert (dict(origin), evaluation.record.test) == (known, None)
         assert set(evaluation.record.versions) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
 
