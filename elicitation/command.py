@@ -13,11 +13,12 @@ from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine, Engine
 from elicitation.finish_reasons import tell_unknown
 from elicitation.models import choose_sampling, find_preset, released_seed
-from elicitation.parsing import count_words
+from elicitation.parsing import READABLE, count_words
 from elicitation.progress import LiveView, Tally, levels_table
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import load_questions
 from elicitation.run import elicit
+from elicitation.unread import PATTERN, tell_unread
 
 _TELL_REASONING = (
     "Replies that were cut off while the model was still reasoning, and have no answer: {n}. In a new folder, give "
@@ -199,9 +200,14 @@ def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
     if tally.n_in_reasoning:
         err.print(_TELL_REASONING.format(n=tally.n_in_reasoning))
     written = folder / "observations.jsonl"
-    out.print(
-        f"{written} is ready for direag evaluate and direag fit."
-        if tally.spending is None
-        else f"{tell_spending(tally.spending)} {written} has the decision on each question.",
-        soft_wrap=True,
-    )
+    ready = f"{written} is ready for direag evaluate and direag fit."
+    if tally.n_unanswered == tally.n_questions:
+        ready = f"No reply could be read: {written} is not ready for direag evaluate."
+    elif tally.spending is not None:
+        ready = f"{tell_spending(tally.spending)} {written} has the decision on each question."
+    out.print(ready, soft_wrap=True)
+    if not READABLE.issuperset(tally.statuses):
+        from bayes_direag.data.files import read_questions  # here, as it would slow down the help
+
+        again = f"direag import observations {written} --pattern {PATTERN} --out again.jsonl"
+        err.print(tell_unread(read_questions(written), f"If such replies have a form, give it: {again}") or "")

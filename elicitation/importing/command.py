@@ -14,6 +14,7 @@ from elicitation.finish_reasons import tell_unknown
 from elicitation.importing.formats import LogFormat, import_logs
 from elicitation.parsing import count_words
 from elicitation.questions import load_questions
+from elicitation.unread import PATTERN, tell_unread
 
 #: As many questions as ``direag evaluate`` has folds.
 FEWEST = 5
@@ -48,7 +49,8 @@ def import_command(
     pattern: Annotated[
         str | None,
         typer.Option(
-            metavar="REGEX", help="Regular expression for a reply: first group the answer, second the confidence."
+            metavar="REGEX",
+            help="Regular expression for a reply, with groups (?P<answer>...) and (?P<confidence>...), or one or two.",
         ),
     ] = None,
 ) -> None:
@@ -103,6 +105,8 @@ def import_command(
         f"{ready}",
         soft_wrap=True,
     )
+    if told := tell_unread(imported.questions, f"If such replies have a form, give it: --pattern {PATTERN}."):
+        err.print(told)
 
 
 def _named(given: str) -> list[tuple[str | None, Path]]:

@@ -52,8 +52,8 @@ def import_logs(
     kind : {"numeric", "choice", "choices", "text"}, optional
         How answers are compared; by default inferred from the gold answers.
     pattern : str, optional
-        A regular expression to use instead of the fields of a reply: its first group is the answer, its second, if any,
-        the confidence.
+        A regular expression to use instead of the fields of a reply: its group ``answer``, or the first, is the answer,
+        ``confidence``, or the second, if any, the confidence. Of a run of ours it reads the replies without an answer.
     scale : {"percent", "fraction"}
         What a confidence is that has no unit, and whose label does not say.
 
@@ -80,11 +80,11 @@ def import_logs(
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
-        if compiled.groups not in (1, 2):
+        if "answer" not in compiled.groupindex and compiled.groups not in (1, 2):
             raise re.error(f"it has {compiled.groups} groups")
     except re.error as error:
         raise DirEAGError(
-            f"--pattern: saw {pattern!r} ({error}); expected a regular expression with one group, the answer, "
-            r"or two, the answer and the confidence, as 'answer is (\S+)'. Correct it."
+            f"--pattern: saw {pattern!r} ({error}); expected a regular expression with groups (?P<answer>...) "
+            r"and perhaps (?P<confidence>...), or one or two groups, as 'answer is (\S+)'. Correct it."
         ) from error
     return compiled

@@ -143,7 +143,10 @@ def put_together(
         source = {"raw_output": reply.text, "finish_reason": reply.finish_reason}
         place = {"level": number[level], "level_name": level}
         place |= {} if reply.group is None else {"group": reply.group}
-        observations[name].append(Observation.model_validate({**read, **source, **reply.given, **place}))
+        given = dict(reply.given)
+        if pattern is not None and "parse_status" in given and given.get("answer") is None:  # of a run, not read
+            given |= {name: value for name, value in read.items() if value is not None}
+        observations[name].append(Observation.model_validate({**read, **source, **given, **place}))
     if not any(report.answer for reports in observations.values() for report in reports):
         raise DirEAGError(
             f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a field such "
