@@ -401,6 +401,8 @@ def test_other_objects_are_named(partial, tmp_path, monkeypatch, request):
             function(rows())
     with pytest.raises(DirEAGError, match="of several in one text: level='model,prompt'"):
         Observations.from_frame(rows(), level=["level", "prompt"])
+    with pytest.raises(DirEAGError, match="same='equal': expected a function of two answers"):
+        Observations.from_frame(rows(), same="equal")
     monkeypatch.setenv("HOME", str(tmp_path))
     partial.save("~/fit.nc")
     assert (tmp_path / "fit.nc").exists()
