@@ -20,7 +20,8 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, on_percent_scale, plain
+from bayes_direag.data.plain import SCALES, ConfidenceScale, on_percent_scale, plain
+from bayes_direag.data.runs import group_of
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
 from bayes_direag.model.selection import IDENTITY, Recalibration, predict

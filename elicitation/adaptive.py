@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, TypeAdapter
 
-from bayes_direag.data.plain import group_of
+from bayes_direag.data.runs import group_of
 from bayes_direag.errors import DirEAGError
 from elicitation.queries import Query, Reports, Task
 from elicitation.questions import QuestionSet

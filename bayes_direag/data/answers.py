@@ -146,11 +146,6 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
     return spelling is not None and spelling == canonical(second, kind)
 
 
-def without_lead(text: str) -> str:
-    """Return a text without "The answer is", if it begins so."""
-    return re.sub(rf"\A(?:{_LEAD})+", "", text, flags=re.IGNORECASE)
-
-
 def is_list(text: str) -> bool:
     """Tell whether a text is a list or an object of texts, in JSON or as Python prints it."""
     return _LIST.fullmatch(text) is not None

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bayes_direag.data.plain import SCALES, ConfidenceScale, group_of, is_word_for_runs
+from bayes_direag.data.plain import SCALES, ConfidenceScale
 from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, is_signal
+from bayes_direag.data.runs import group_of, is_word_for_runs
 from bayes_direag.errors import DirEAGError, ObservationError, abridged
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from bayes_direag.data.columns import RUN, Columns, Layout
-from bayes_direag.data.plain import NO_GROUPS, SCALES, form_of_runs, group_of, on_percent_scale, plain
+from bayes_direag.data.plain import SCALES, on_percent_scale, plain
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,
@@ -34,6 +34,7 @@ from bayes_direag.data.records import (
     signal_column,
     signal_of,
 )
+from bayes_direag.data.runs import NO_GROUPS, form_of_runs, group_of
 from bayes_direag.errors import ObservationError
 
 #: A record of a question under our names, and the names that its file has for fields, where they differ.

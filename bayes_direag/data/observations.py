@@ -31,8 +31,8 @@ from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import DictionaryColumn, LongTable
-from bayes_direag.data.plain import group_of
 from bayes_direag.data.records import Question, Status
+from bayes_direag.data.runs import group_of
 from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from bayes_direag import Fit, Observations, fit_map
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.plain import form_of_runs, group_of
+from bayes_direag.data.runs import form_of_runs, group_of
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.doors import assert_every_door_says_the_same
 from tests.command_line import one_line, succeed
