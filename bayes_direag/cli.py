@@ -27,7 +27,7 @@ GROUP = "direag.commands"
 #: The commands in the order of the work, by the panel of the help that they stand in; others follow.
 PANELS = {
     "Start": ("quickstart", "simulate"),
-    "Fit and predict": ("label", "fit", "show", "predict"),
+    "Fit and predict": ("label", "fit", "show", "predict", "serve"),
     "Decide": ("policy", "explain"),
     "Look": ("evaluate", "report", "compare", "diagnose"),
     "Ask a model": ("elicit", "import"),

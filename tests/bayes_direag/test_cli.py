@@ -23,7 +23,7 @@ def test_the_commands():
     assert succeed("--version").split() == [version("bayes-direag")]
     asking, learning = (
         {"elicit", "import", "label", "paper", "simulate"},
-        {"fit", "policy", "predict", "show", "quickstart"},
+        {"fit", "policy", "predict", "serve", "show", "quickstart"},
     )
     judging = {"evaluate", "diagnose", "compare", "explain", "report"}
     assert set(COMMANDS) == asking | learning | judging

@@ -1,0 +1,148 @@
+"""The command ``direag serve``: a fit as a service over HTTP, with a form to try it; what it is sent is not kept."""
+
+import base64
+import hashlib
+import json
+import re
+import socket
+import warnings
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_direag.commands import options
+from bayes_direag.commands.console import visible
+from bayes_direag.errors import DirEAGError, FewReportsWarning
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from bayes_direag.predictor import Predictor
+
+type Message = MutableMapping[str, Any]
+type Receive = Callable[[], Awaitable[Message]]
+type Send = Callable[[Message], Awaitable[None]]
+
+_PAGE = Path(__file__).with_name("serve.html")
+#: Largest body of a request in bytes.
+LARGEST_BODY = 1 << 20
+
+
+def serve_command(
+    fit: Annotated[
+        Path, typer.Argument(metavar="FIT", help="A fit, or a predictor as Fit.export writes it (.json), without JAX.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen at. By default this machine alone can ask.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    largest_body: Annotated[
+        int, typer.Option("--largest-body", min=1, help="Bytes of a request above which it is refused.")
+    ] = LARGEST_BODY,
+) -> None:
+    """Answer questions over HTTP, each from its reports, until Ctrl-C.
+
+    POST /answer takes the reports on one question as JSON, and gives the answer with its probability. What cannot be
+    used is refused with status 422 and the reason. GET /health says which fit answers, and / is a form to try it.
+
+    Nothing that is sent is kept. There is no password: put a proxy in front before others can reach it.
+
+    Example: direag serve fit.nc --port 8000
+    """
+    try:
+        import uvicorn
+
+        predictor = _predictor(fit)
+        app = service(predictor, largest_body)
+    except ModuleNotFoundError as error:
+        raise DirEAGError(
+            f"serve: there is no module {error.name!r}; expected FastAPI and uvicorn. Install them: "
+            "pip install '.[serve]' in the checkout of bayes-direag"
+        ) from error
+    warnings.simplefilter("ignore", FewReportsWarning)  # every answer has few_reports
+    with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        name = f"[{host}]" if ":" in host else host
+        options.out.print(f"{fit}: http://{name}:{listening.getsockname()[1]} answers. Ctrl-C ends it.", soft_wrap=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+
+
+def _predictor(path: Path) -> "Predictor":
+    if path.suffix == ".json":
+        from bayes_direag.predictor import Predictor
+
+        return Predictor.load(path)
+    from bayes_direag.fits.fit import Fit
+
+    return Fit.load(path).predictor
+
+
+def service(predictor: "Predictor", largest_body: int = LARGEST_BODY) -> "FastAPI":
+    """Return an ASGI application that answers by a predictor: ``POST /answer``, ``GET /health``, and a form at ``/``.
+
+    A body that is larger than ``largest_body`` bytes is refused with status 413 before it is read whole, and reports
+    that the predictor refuses with status 422 and its message as ``detail``.
+    """
+    from fastapi import Body, FastAPI, HTTPException
+    from fastapi.responses import HTMLResponse
+
+    app = FastAPI(title="bayes-direag", docs_url=None, redoc_url=None)  # their pages load scripts from elsewhere
+    page, policy = _page(predictor)
+
+    @app.post("/answer")
+    async def answer(reports: Annotated[Any, Body()]) -> dict[str, str | float | int | bool | None]:
+        try:
+            return predictor.predict(reports)
+        except DirEAGError as error:
+            raise HTTPException(422, str(error)) from error
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "answers": predictor.answers, "levels": predictor.levels, **predictor.made_by}
+
+    @app.get("/", response_class=HTMLResponse)
+    async def form() -> HTMLResponse:
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+    app.add_middleware(_Limited, largest_body=largest_body)
+    return app
+
+
+class _Limited:
+    """Refuse a request once more bytes than allowed have come."""
+
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], largest_body: int) -> None:
+        self._app, self._largest_body = app, largest_body
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        from fastapi import HTTPException
+
+        n_bytes = 0
+
+        async def counted() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > self._largest_body:
+                raise HTTPException(
+                    413, f"saw more than {self._largest_body} bytes; expected the reports on one question."
+                )
+            return message
+
+        await self._app(scope, counted, send)
+
+
+def _page(predictor: "Predictor") -> tuple[str, str]:
+    """Return the form, and the policy under which a browser runs its one script and nothing else."""
+    html = _PAGE.read_text(encoding="utf-8")
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256((script[1] if script else "").encode()).digest()).decode()
+    about = {
+        "levels": [
+            {"name": name, "shown": visible(name), "votes": name in predictor.voting} for name in predictor.levels
+        ],
+        "scale": predictor.scale or "percent",
+    }
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; connect-src 'self'"
+    return html.replace("ABOUT", json.dumps(about).replace("<", "\\u003c"), 1), policy
