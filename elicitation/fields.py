@@ -57,7 +57,7 @@ _LABEL = re.compile(
     rf"""(?mix)
     (?: ^(?:(?P<heading>\#{{1,6}}{_D})|{_M}(?:\d{{1,3}}{_S}*[.):]{_M})?)
       | (?P<inline>[,;.(\[|/*\u2013\u2014-][ *_`]{{0,4}}+) )
-    (?:(?:so|my|the|your|best|correct|corrected|final|overall|stated),?{_S}+){{0,3}}
+    (?:(?:so|my|the|your|best|correct(?:ed)?|final|overall|stated|new|revised|updated|refined),?{_S}+){{0,3}}
     (?P<name> (?:answer|guess|(?-i:G)(?=\d)) (?:{_S}*\#?\d{{1,3}})?+ | {_MEASURE} | (?-i:P)\d{{1,3}} )
     (?: {_D}(?:and|&|/|\+){_D}(?P<second>{_MEASURE}) )?
     (?: {_D}[(\[] (?:
@@ -109,7 +109,7 @@ def _without_objects(reply: str, marked: list[str]) -> str:
         if is_listed and lines and not re.search(r"\w", between):
             pieces[-1], lines = "", " "
         is_listed = bool(lines)
-        pieces += [between, lines or ("" if value is None else text[start:place])]
+        pieces += [between, lines or ("" if value is None else text[start:place].replace("\n", " "))]
     return "".join([*pieces, text[place:]]).replace(_BACKSLASH, "\\")
 
 
@@ -138,6 +138,8 @@ def _as_lines(value: object, marked: list[str], name: str = "", rank: str = "") 
         case {**members} if is_field or not name:
             names = {key: (key in ("value", "text", "score") and name) or str(key) for key in members}
             own = "".join(_as_lines(item, marked, names[key], rank) for key, item in members.items())
+            if len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", own)) > 1:  # two answers
+                return ""
             called = members.get("arguments")
             inner = [_literal(called)] if isinstance(called, str) else members.values()
             found = [] if own or name else [lines for item in inner if (lines := _as_lines(item, marked, "", rank))]

@@ -84,8 +84,9 @@ _BOTH = re.compile(r"(.*)(?:[;|\u3001]\s*|,\s+|(?<!\d),)(.*)|(.*\S)\s*\(([^()]*)
 _ENCLOSED = re.compile(r"\\boxed\{([^{}]*)\}|[<\[]([^<>\[\]]*)[>\]]|^\(([^()]*)\)$")
 # What no text is as an answer: one with a confidence, a sentence about an answer, or two sentences.
 _DOUBTFUL = re.compile(
-    r"[,;(|]\s*~?(?:\d+\s*%|0?\.\d)|\d\s*%\s*(?:sure|certain|confiden|likely|prob)|\bconfidence (?:of|is)\b"
-    r"|\banswer(?:\s+is\b|:)|\w{2}[.!?]\s+(?:I|It|This|That|The|They|He|She|We|You|So)\b"
+    r"(?i)(?:[,;:(/|\u2013\u2014]|\s-\s)\s*~?(?:\d+(?:\.\d+)?\s*%|0?\.\d)|\d\s*(?:%|percent)\s*(?:sure|certain|confiden|likely|prob)"
+    r"|\b(?:confiden|certain|probab|likel)\w*(?:\W+(?:of|is|at|about|level|score))*\W+\d|\b(?:confidence|probability)\b.*:"
+    r"|\banswer(?:\s+is\b|:)|\w{2}[.!?]\s+(?-i:I|It|This|That|The|They|He|She|We|You|So)\b"
 )
 _NO_LINE = re.compile(r"(?i)\b(?:not|answer)\b|^[\w ]+:|^#")  # what no answer without a label is
 _ITEM = re.compile(r"(?m)^[^\w\n]*(\d{1,3})[ *]*[.)](?=[^\S\n]*[^\s\d]|[^\S\n]+\S)")
@@ -193,7 +194,8 @@ def read_by_pattern(
     answer = pattern.groupindex.get("answer", 1)
     stated = pattern.groupindex.get("confidence", 0 if "answer" in pattern.groupindex else pattern.groups - 1 and 2)
     matches = [match for match in pattern.finditer(reply) if (match[answer] or "").strip()]
-    matches = [match for match in matches if match.start() < next_question(reply, matches[0].end())]
+    end = next_question(reply, matches[0].end() if matches else 0)
+    matches = [match for match in matches if match.start() < end]
     if not matches:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     return Reading(matches[-1][answer].strip(), *read_confidence((stated and matches[-1][stated]) or "", scale))
@@ -283,14 +285,17 @@ def read_confidence(text: str, scale: Scale) -> tuple[float | None, ParseStatus]
     numbers = [(Decimal(number.replace(",", ".")), *unit) for number, *unit in _NUMBER.findall(text)]
     if not numbers or re.search(r"[\w<>\u2264\u2265\u00b1+]", _HEDGE.sub("", _NUMBER.sub("", text))):
         return None, ParseStatus.AMBIGUOUS if re.search(r"\d", text) else ParseStatus.NO_CONFIDENCE
+    if any(total not in ("", "10", "100") for *_, total in numbers):
+        return None, ParseStatus.AMBIGUOUS
     (number, percent, total), *others = sorted(numbers, key=lambda number: not number[1])
     has_point = "." in str(number)
     if total or (not percent and (scale == "fraction" or (scale == "probability" and has_point and number <= 1))):
         number *= 100 // int(total or 1)
     elif 0 < number < 1 or (number == 1 and (has_point or not percent)):
         return None, ParseStatus.AMBIGUOUS
-    if total not in ("", "10", "100") or any(other not in (number, number / 10, number / 100) for other, *_ in others):
-        return None, ParseStatus.AMBIGUOUS
+    for other, percent, total in others:
+        if number != other * (100 // int(total or 100)) and (percent or total or number != 100 * other):
+            return None, ParseStatus.AMBIGUOUS
     return (float(abs(number)), ParseStatus.OK) if 0 <= number <= 100 else (None, ParseStatus.OUT_OF_RANGE)
 
 

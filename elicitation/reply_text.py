@@ -30,8 +30,8 @@ _TURN = re.compile(
     r"|(?:begin|start|end)[_▁]?of[_▁]?(?:text|sentence|turn|role|prompt|message)(?:_token)?)\|>"
     r"|</?s>|<(?:bos|eos|pad|start_of_turn|end_of_turn)>|<\|turn>|<turn\|>|\[/?INST\]"
 )
-_QUESTION = r"(?:(?:next|new)[ ])?(?:question|problem|exercise|user|human|instructions?|q)\b[ *_]*\d*[ *_]*:"
-_NEXT_QUESTION = re.compile(rf"(?mi)^(?=[^\w\n]*{_QUESTION})")
+_QUESTION = r"(?:(?:next|new)[ ])?(?:question|problem|exercise|user|human|instructions?|q)(?:[ *_]*\d+)?[ *_]*:"
+_NEXT_QUESTION = re.compile(rf"(?mi)^(?=[^\w\n]*(?:{_QUESTION}|example[ ]?\d+:))")
 _SET_OFF_QUESTION = re.compile(rf"(?i)\n[^\S\n]*\n(?=[^\S\n]*{_QUESTION})")
 
 
