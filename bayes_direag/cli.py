@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points, version
@@ -19,7 +20,7 @@ from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
 from bayes_direag.commands.options import err, naming_replaced, out
-from bayes_direag.errors import DirEAGError, abridged, did_you_mean
+from bayes_direag.errors import ColumnsWarning, DirEAGError, abridged, did_you_mean
 from bayes_direag.packages import take
 
 #: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
@@ -96,7 +97,9 @@ class FrontDoor(TyperGroup):
         """Run the given command."""
         keep_compiled()
         gc.set_threshold(50_000)  # imports and JAX traces create many objects and few cycles
-        with _sigterm_as_ctrl_c() as received, naming_replaced():
+        with _sigterm_as_ctrl_c() as received, naming_replaced(), warnings.catch_warnings():
+            warnings.simplefilter("always", ColumnsWarning)
+            warnings.showwarning = lambda message, *_, **__: err.print(str(message))  # whose controls are shown
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:

@@ -90,6 +90,10 @@ class FitFileError(DirEAGError):
     """A file that is not a fit, or that this version cannot read."""
 
 
+class ColumnsWarning(UserWarning):
+    """The columns of a table, or the scale of its confidences, were told by what is in it."""
+
+
 class FewReportsWarning(UserWarning):
     """Predicted questions have fewer reports than those that an ordinary fit has learned from."""
 

@@ -310,15 +310,14 @@ def _load_json(text: str) -> Any:
 
 
 def _table_rows(lines: Sequence[str], path: Path) -> list[Row]:
-    from bayes_direag.data.tables import csv_cells
+    from bayes_direag.data.tables import csv_columns
 
-    header, _, cells = csv_cells(lines, path)
+    _, header, columns, numbers = csv_columns(lines, path)
     if repeated := next((name for name in header if name and header.count(name) > 1), None):
         raise DirEAGError(f"{path}: saw the column {repeated!r} twice; expected each name once. Rename one of them.")
-    columns = (column.to_pylist() for column in cells.columns)
     return [
-        (line, {name: value for name, value in zip(header, values, strict=True) if name})
-        for *values, line in zip(*columns, strict=True)
+        (line, {name: value or None for name, value in zip(header, values, strict=True) if name})
+        for line, *values in zip(numbers, *columns, strict=True)
     ]
 
 

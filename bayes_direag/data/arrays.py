@@ -13,8 +13,9 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, canonical, infer_kind, is_list
 from bayes_direag.data.equality import Same
-from bayes_direag.data.long_table import DictionaryColumn, LongTable
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import NUMBER, Status
+from bayes_direag.data.source_table import DictionaryColumn
 from bayes_direag.errors import ObservationError
 
 PerReport = Int[np.ndarray, "problem level"]

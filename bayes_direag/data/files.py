@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from gzip import BadGzipFile, GzipFile
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     import pandas
 
     import bayes_direag.data.long_table
+    import bayes_direag.data.source_table
 
 #: The formats in which tables are written.
 SUFFIXES = (".csv", ".jsonl", ".parquet")
+#: A compressed file may unpack to so many bytes for each of its own, which for a pipe are not known, and some more.
+_MOST_A_BYTE, _OF_A_PIPE = 100, 1 << 20
 
 
 @contextmanager
@@ -40,10 +43,14 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         if not start.startswith(b"\x1f\x8b"):
             yield file
             return
+        most = _MOST_A_BYTE * (path.stat().st_size or _OF_A_PIPE) + _OF_A_PIPE
         try:
-            yield BufferedReader(GzipFile(fileobj=file))
+            content = GzipFile(fileobj=file).read(most + 1)
         except (BadGzipFile, EOFError, zlib.error) as error:
             raise _unreadable(path, f"this is not a whole gzip file ({error})", "Compress it again.") from error
+        if len(content) > most:
+            raise _unreadable(path, f"it unpacks to more than {most:,} bytes", "If that is right, unpack it first.")
+        yield BufferedReader(BytesIO(content))
 
 
 def _unreadable(path: Path, problem: str, remedy: str) -> ObservationError:
@@ -55,7 +62,7 @@ def lines_of(file: Iterable[bytes], path: Path) -> Iterator[str]:
     """Yield the lines of a file in UTF-8, each with its end; raise ObservationError for other bytes."""
     for number, line in enumerate(file, 1):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield line.decode("utf-8-sig")  # files that were joined have a byte order mark in their middle too
         except UnicodeDecodeError as error:
             raise ObservationError(
                 "this is not UTF-8 text",
@@ -73,19 +80,27 @@ def read_lines(path: Path) -> Iterator[str]:
         yield from lines_of(file, path)
 
 
-def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.long_table.LongTable":
+def read_table(
+    path: Path, names: Columns | None = None, *, with_labels: bool = True
+) -> "bayes_direag.data.long_table.LongTable":
     """Read an observation file.
 
-    JSON Lines hold one question a line, in this project's form or in that of the paper's released implementation.
-    Parquet holds a question a row, or is a table in long form, as CSV is, and as JSON Lines may be if ``names`` are
-    given. Raises ObservationError if the file cannot be read, or a value in it cannot be used.
+    JSON Lines hold one question a line, in this project's form or in that of the paper's released implementation, or
+    one report a line. Parquet holds a question a row, or is a table in long form, as CSV is. Without ``with_labels``
+    right answers, flags and weights are not looked at. Raises ObservationError if the file cannot be read, or a value
+    in it cannot be used.
     """
+    from bayes_direag.data.long_table import LongTable
+
+    return LongTable.of(_source(path), names, with_labels=with_labels)
+
+
+def _source(path: Path) -> "bayes_direag.data.source_table.SourceTable":
     from bayes_direag.data.json_lines import json_lines, table_of_records
+    from bayes_direag.data.tables import csv_table, parquet_table
 
     with opened(path) as file:
         if file.peek(4).startswith(b"PAR1"):
-            from bayes_direag.data.tables import parquet_table
-
             if not file.seekable():
                 raise ObservationError(
                     "Parquet cannot be read from a pipe",
@@ -93,7 +108,7 @@ def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.l
                     expected="a file, or JSON Lines or CSV from the pipe",
                     remedy="Write it to a file first.",
                 )
-            return parquet_table(path, names)
+            return parquet_table(path)
         lines = [*lines_of(file, path)]
     start = next(filter(str.strip, lines), "").lstrip()
     if not start:
@@ -103,11 +118,7 @@ def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.l
             expected="one question a line",
             remedy="Check that the run that should have written it has finished.",
         )
-    if start[0] in "{[":
-        return table_of_records([*json_lines(lines, path)], path, names)
-    from bayes_direag.data.tables import csv_table
-
-    return csv_table(lines, path, names)
+    return table_of_records([*json_lines(lines, path)], path) if start[0] in "{[" else csv_table(lines, path)
 
 
 def read_questions(path: str | Path) -> tuple[Question, ...]:
@@ -117,7 +128,7 @@ def read_questions(path: str | Path) -> tuple[Question, ...]:
 
 def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     """Write questions as JSON Lines, Parquet or CSV, by suffix; see :func:`write_observations`."""
-    from bayes_direag.data.json_lines import table_of_questions
+    from bayes_direag.data.long_table import table_of_questions
 
     write_observations(table_of_questions(questions), path)
 
@@ -126,21 +137,21 @@ def write_observations(table: "bayes_direag.data.long_table.LongTable", path: st
     """Write questions as JSON Lines, Parquet or CSV, by suffix; completely or not at all.
 
     JSON Lines and Parquet have a line or row for each question, CSV has the rows of
-    :func:`~bayes_direag.data.tables.long_frame`. Only JSON Lines
+    :func:`~bayes_direag.data.long_frame.long_frame`. Only JSON Lines
     keep fields that we do not know. Raises ObservationError for another suffix, or if the file cannot be written.
     """
     path = Path(path)
     check_table_path(path)
     try:
         if path.suffix.lower() == ".csv":
-            from bayes_direag.data.tables import long_frame
+            from bayes_direag.data.long_frame import long_frame
 
             frame = long_frame(table)
             write_table(frame.assign(correct=frame["correct"].map({True: "true", False: "false"})), path)
             return
         with atomic_path(path) as partial_path:
             if path.suffix.lower() == ".parquet":
-                from bayes_direag.data.tables import write_parquet
+                from bayes_direag.data.long_frame import write_parquet
 
                 write_parquet(table, partial_path)
             else:
@@ -197,7 +208,7 @@ def write_parts(tables: Iterable["pandas.DataFrame"], path: str | Path) -> None:
                     for number, table in enumerate(tables):
                         write_csv(table, file, header=number == 0)
             case ".parquet":
-                from bayes_direag.data.tables import write_parquet_parts
+                from bayes_direag.data.long_frame import write_parquet_parts
 
                 write_parquet_parts(tables, partial_path)
             case _:

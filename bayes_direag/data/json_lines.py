@@ -1,9 +1,10 @@
 """JSON Lines and lists of records: a question a line, as in this project or in the paper's released code, or a report.
 
-A file of reports is a table in long form, and read as one if the names of its columns are given.
+A file of reports is a table in long form.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ from typing import Any
 import numpy as np
 from pydantic_core import from_json
 
-from bayes_direag.data.columns import Columns
-from bayes_direag.data.long_table import DictionaryColumn, FileRecord, LongTable
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
@@ -22,6 +21,7 @@ from bayes_direag.data.records import (
     reports_of,
     signal_column,
 )
+from bayes_direag.data.source_table import DictionaryColumn, FileRecord, QuestionTable, RowTable, SourceTable
 from bayes_direag.errors import ObservationError
 
 # The fields of replies, samples and guesses in files of the paper's released implementation, and of their answers.
@@ -53,45 +53,39 @@ def json_lines(lines: Sequence[str], path: Path) -> Iterator[tuple[int, object]]
         yield number, value
 
 
-def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:
-    """Take records with their lines: a question each, or a report each if ``names`` are given and none has reports."""
+def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) -> SourceTable:
+    """Take records with their lines: a question each, or a report each if none has a list of reports."""
     line = np.array([line for line, _ in numbered], int)
     records: list[Any] = [record for _, record in numbered]
-    are_rows = all(isinstance(one, Mapping) and not _WITH_REPORTS & one.keys() for one in records)
-    if names is not None and records and are_rows:
+    if records and all(isinstance(record, Mapping) and not _WITH_REPORTS & record.keys() for record in records):
         signals = signal_columns(records)
         header = [*dict.fromkeys([*(str(name) for row in records for name in row), *signals])]
 
-        def coded(name: str, _: str) -> DictionaryColumn:
+        @cache
+        def column(name: str) -> DictionaryColumn:
             return signals[name] if name in signals else DictionaryColumn.of([row.get(name) for row in records])
 
-        return LongTable.of_rows(names.layout(header, path), coded, path, line, names)
-    file_records = [_under_our_names(record, names) for record in records]
-    own = [vars(one) if isinstance(one, Question) else one if isinstance(one, dict) else {} for one, _ in file_records]
+        return RowTable(header, column, line, path)
+    file_records = [_under_our_names(record) for record in records]
+    about = [
+        vars(own) if isinstance(own, Question) else own if isinstance(own, dict) else {} for own, _ in file_records
+    ]
     reports_of_each = [reports_of(record) for record, _ in file_records]
     reports = [*chain.from_iterable(filter(None, reports_of_each))]
-    return LongTable.of_questions(
-        {name: DictionaryColumn.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
+    return QuestionTable(
+        {name: DictionaryColumn.of([fields.get(name) for fields in about]) for name in ("problem_id", *OF_QUESTION)},
         {name: DictionaryColumn.of([report.get(name) for report in reports]) for name in OF_OBSERVATION}
         | signal_columns(reports),
         np.array([-1 if each is None else len(each) for each in reports_of_each], int),
-        path,
         line,
-        names,
+        path,
         file_records,
     )
 
 
-def table_of_questions(questions: Sequence[Question]) -> LongTable:
-    """Take records of questions."""
-    return table_of_records([(0, question) for question in questions], None, None)
-
-
-def _under_our_names(record: object, names: Columns | None) -> FileRecord:
-    spelling = {} if names is None else names.spelling
+def _under_our_names(record: object) -> FileRecord:
     if not isinstance(record, Mapping):
-        return record, spelling
-    record = dict(record) if names is None else names.ours(record)
+        return record, {}
     for form, answer in _RELEASED.items():
         if form in record and "observations" not in record:
             spelling = {
@@ -100,12 +94,8 @@ def _under_our_names(record: object, names: Columns | None) -> FileRecord:
                 "gold_answer": "gold_answer_norm",
                 "answer": answer,
             }
-            record = _renamed(record, form)
-    reports = record.get("observations")
-    if names is not None and isinstance(reports, list | tuple):
-        reports = [names.ours(report) if isinstance(report, Mapping) else report for report in reports]
-        record["observations"] = reports
-    return record, spelling
+            return _renamed(dict(record), form), spelling
+    return dict(record), {}
 
 
 def _renamed(record: Fields, form: str) -> Fields:
@@ -118,17 +108,17 @@ def _renamed(record: Fields, form: str) -> Fields:
     renamed = {name: value for name, value in record.items() if name not in (form, "confidence", "raw_output")}
     renamed["gold_answer"] = record.get("gold_answer_raw") if gold is None else gold
     if isinstance(items, list):
-        items = [_renamed_item(item, form, place) for place, item in enumerate(items)]
+        items = [_renamed_item(item, form, number) for number, item in enumerate(items)]
     return {**renamed, "observations": items}
 
 
-def _renamed_item(item: object, form: str, place: int) -> object:
+def _renamed_item(item: object, form: str, number: int) -> object:
     if not isinstance(item, dict):
         return item
     answer = _RELEASED[form]
     kept = {name: value for name, value in item.items() if name not in ("level", "level_index")}
     if form != "outputs":
-        kept |= {"level": place, "level_name": f"{'sample' if form == 'samples' else 'rank'}_{place}"}
+        kept |= {"level": number, "level_name": f"{'sample' if form == 'samples' else 'rank'}_{number}"}
     elif "level_index" in item:
         kept["level"] = item["level_index"]
     return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}

@@ -17,8 +17,9 @@ from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, infer_kind, is_
 from bayes_direag.data.arrays import standing
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
-from bayes_direag.data.long_table import DictionaryColumn, LongTable, whole
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.plain import flag, is_missing, plain
+from bayes_direag.data.source_table import DictionaryColumn, whole
 from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
@@ -207,12 +208,10 @@ def read_labels(path: str | Path) -> "pandas.DataFrame":
     """Read a CSV file as texts, with its lines as the index; raise ObservationError if it cannot be read."""
     import pandas as pd
 
-    from bayes_direag.data.tables import csv_cells
+    from bayes_direag.data.tables import csv_columns
 
-    header, _, cells = csv_cells(read_lines(Path(path)), Path(path))
-    *columns, lines = (column.to_pylist() for column in cells.columns)
-    texts = [["" if cell is None else cell for cell in row] for row in zip(*columns, strict=True)]
-    frame = pd.DataFrame(texts, index=lines, columns=header, dtype="str")
+    _, header, columns, lines = csv_columns(read_lines(Path(path)), Path(path))
+    frame = pd.DataFrame([*zip(*columns, strict=True)], index=lines, columns=header, dtype="str")
     frame.attrs[_PATH] = Path(path)
     return frame
 

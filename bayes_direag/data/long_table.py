@@ -1,25 +1,27 @@
-"""Questions in long form, by column: what every source becomes.
+"""A columnar long table of reports, a row for each, which all sources become.
 
 Each distinct value of a column is checked once, by the rules that its field has in a record. A question with an error
 is then made a record, whose validation gives the message.
 """
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from types import NoneType
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.columns import RUN, Columns, Layout
-from bayes_direag.data.plain import SCALES, on_percent_scale, plain
+from bayes_direag.data.columns import LEVEL, RUN, WIDE, Columns
+from bayes_direag.data.json_lines import table_of_records
+from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, percentage, plain
+from bayes_direag.data.recognition import recognised
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,
@@ -33,70 +35,24 @@ from bayes_direag.data.records import (
     reports_of,
     signal_column,
     signal_of,
+    type_of,
 )
 from bayes_direag.data.runs import NO_GROUPS, form_of_runs, group_of
-from bayes_direag.errors import ObservationError
+from bayes_direag.data.source_table import (
+    DictionaryColumn,
+    FileRecord,
+    QuestionTable,
+    RowTable,
+    SourceTable,
+    number_of,
+    whole,
+)
+from bayes_direag.errors import ColumnsWarning, ObservationError
 
-#: A record of a question under our names, and the names that its file has for fields, where they differ.
-type FileRecord = tuple[object, Mapping[str, str]]
-
-
-@dataclass(frozen=True, eq=False)
-class DictionaryColumn:
-    """A column: its distinct values, none of them missing, and the place of each row's value, -1 if it is missing."""
-
-    values: Sequence[Any]
-    code: Int[np.ndarray, " row"]
-
-    @classmethod
-    def of(cls, values: Iterable[object]) -> "DictionaryColumn":
-        """Code the values of the rows, in the order in which they occur first."""
-        values = list(values)
-        keys: list[object] = values
-        kinds = {*map(type, values)} - {NoneType}
-        if len(kinds) > 1 or not kinds <= {str, int, float, bool}:  # 1, 1.0 and True are equal, and lists have no hash
-            keys = [(type(value), repr(value)) for value in values]
-        distinct = dict(zip(keys, values, strict=True))
-        place = dict(zip(distinct, range(len(distinct)), strict=True))
-        return cls.without_missing(distinct.values(), np.fromiter(map(place.__getitem__, keys), np.int64, len(keys)))
-
-    @classmethod
-    def without_missing(cls, values: Iterable[object], code: Int[np.ndarray, " row"]) -> "DictionaryColumn":
-        """Make a column of coded values, some of which may be missing."""
-        found = [plain(value) for value in values]
-        kept = [place for place, value in enumerate(found) if value is not None]
-        code_of = np.full(len(found) + 1, -1)
-        code_of[kept] = np.arange(len(kept))
-        return cls([found[place] for place in kept], code_of[code])
-
-    @classmethod
-    def missing(cls, n: int) -> "DictionaryColumn":
-        """Return a column without values."""
-        return cls((), np.full(n, -1))
-
-    @property
-    def given(self) -> Bool[np.ndarray, " row"]:
-        """Whether each row has a value."""
-        return self.code >= 0
-
-    def value(self, row: int) -> Any:
-        """Return the value of a row, None if it is missing."""
-        place = self.code[row]
-        return self.values[place] if place >= 0 else None
-
-    def objects(self) -> Shaped[np.ndarray, " row"]:
-        """Return the values of the rows, None where they are missing."""
-        values = np.full(len(self.values) + 1, None)
-        values[:-1] = self.values
-        return np.asarray(values[self.code])
-
-    def changed(self, change: Callable[[Any], Any]) -> "DictionaryColumn":
-        """Return the column with other values; where they are missing, rows have none."""
-        return DictionaryColumn.without_missing(map(change, self.values), self.code)
-
-    def take(self, rows: Int[np.ndarray, " taken"]) -> "DictionaryColumn":
-        """Return the column of some rows; -1 stands for a row without a value."""
-        return DictionaryColumn(self.values, np.append(self.code, -1)[rows])
+#: What is known of a question, which is not looked at where questions are only predicted.
+_LABELS = ("gold_answer", "correct", "weight", "dataset", "model", "question")
+#: A number whose comma is no comma between thousands.
+_DECIMAL_COMMA = re.compile(r"[^\d.,]*(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)[^\d.,]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,41 +90,44 @@ class LongTable:
     joins: Sequence[Mapping[str, str]] | None = None
 
     @classmethod
-    def of_rows(
-        cls,
-        layout: Layout,
-        coded: Callable[[str, str], DictionaryColumn],
-        path: Path | None,
-        line: Int[np.ndarray, " row"],
-        names: Columns | None,
-    ) -> "LongTable":
-        """Take a table, whose columns ``coded`` gives by their names and ours, with questions as they first occur.
+    def of(cls, source: SourceTable, names: Columns | None = None, *, with_labels: bool = True) -> "LongTable":
+        """Take what a source hands over; without ``with_labels`` right answers, flags and weights are not looked at.
 
-        Levels may be names, of which nothing need be said. Raises ObservationError if a value cannot be used, or rows
-        disagree about their question.
+        Rows of one question need not be adjacent, and questions are in the order in which they first occur. Raises
+        ObservationError if a column is missing, a value or the reports of a record cannot be used, or rows disagree
+        about their question.
         """
-        missing, n, once = DictionaryColumn.missing(len(line)), len(layout), cache(coded)
-        of_each = [_of_reports(of_row, once, level, len(line)) for level, of_row in layout.items()]
-        ours = {
-            our: _alternating([each.get(our, missing) for each in of_each])
-            for our in dict.fromkeys(("level", *chain.from_iterable(of_each)))
+        hidden = () if with_labels else _LABELS
+        if isinstance(source, QuestionTable):
+            return cls._of_questions(source, names and names.of_nested, hidden)
+        return cls._of_rows(source, names or Columns(), hidden)
+
+    @classmethod
+    def _of_rows(cls, rows: RowTable, given: Columns, hidden: Sequence[str]) -> "LongTable":
+        names = recognised(rows, given)
+        layout, n = names.layout(rows.header, rows.path), len(rows.line)
+        columns_of = {
+            level: _of_reports(rows, {our: own for our, own in named.items() if our not in hidden}, level)
+            for level, named in layout.items()
         }
-        ours["level"], line = ours["level"].changed(whole), np.repeat(line, n)
+        ours = {
+            our: _alternating([columns.get(our, DictionaryColumn.missing(n)) for columns in columns_of.values()])
+            for our in dict.fromkeys(("level", *chain.from_iterable(columns_of.values())))
+        }
+        ours["level"], line = ours["level"].changed(whole), np.repeat(rows.line, len(layout))
+        names = _scaled(names, ours)
+        _tell(given, names, rows.path)
         name, _ = _checked("problem_id", ours["problem_id"])
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
         if (run := ours.pop(RUN, None)) is not None:
-            ours |= _runs_apart(ours, run, question)
-        if names is None and ("group" in ours or any(isinstance(level, str) for level in ours["level"].values)):
-            names = Columns()
-        if "correct" in ours:  # a column with a gap may hold 1.0
-            ours["correct"] = ours["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)
+            ours |= _runs_told(ours, run, question)
         reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or is_signal(name)]
         order = np.argsort(question, kind="stable")
         table = cls(
             columns={name: column.take(order) for name, column in ours.items()},
             start=np.flatnonzero(np.diff(question[order], prepend=-1)),
             is_report=np.logical_or.reduce(reports)[order],
-            path=path,
+            path=rows.path,
             line=line[order],
             names=names,
             is_long=True,
@@ -176,35 +135,22 @@ class LongTable:
         return table._converted().valid()
 
     @classmethod
-    def of_questions(
-        cls,
-        about: Mapping[str, DictionaryColumn],
-        reports: Mapping[str, DictionaryColumn],
-        n_reports: Int[np.ndarray, " problem"],
-        path: Path | None,
-        line: Int[np.ndarray, " problem"],
-        names: Columns | None,
-        file_records: Sequence[FileRecord] | None = None,
-    ) -> "LongTable":
-        """Take columns with a row for each question, and columns with a row for each report, under our names.
-
-        The number of reports is -1 where they are no list of objects. Raises ObservationError if a value or the reports
-        of a record cannot be used.
-        """
+    def _of_questions(cls, questions: QuestionTable, names: Columns | None, hidden: Sequence[str]) -> "LongTable":
+        n_reports = questions.n_reports
         n_rows = np.maximum(n_reports, 1)
-        question, is_report = np.repeat(np.arange(len(line)), n_rows), np.repeat(n_reports > 0, n_rows)
+        question, is_report = np.repeat(np.arange(len(n_rows)), n_rows), np.repeat(n_reports > 0, n_rows)
         report = np.where(is_report, np.cumsum(is_report) - 1, -1)
-        columns = {name: column.take(question) for name, column in about.items()}
-        columns |= {name: column.take(report) for name, column in reports.items()}
+        columns = {name: column.take(question) for name, column in questions.about.items() if name not in hidden}
+        columns |= {name: column.take(report) for name, column in questions.reports.items() if name not in hidden}
         table = cls(
             columns=columns,
             start=np.cumsum(n_rows) - n_rows,
             is_report=is_report,
-            path=path,
-            line=line[question],
+            path=questions.path,
+            line=questions.line[question],
             names=names,
             is_long=False,
-            file_records=file_records,
+            file_records=questions.file_records,
         )
         return table._converted().valid(n_reports < 0)
 
@@ -261,6 +207,9 @@ class LongTable:
             return ObservationError(problem, expected=expected, remedy=remedy, **place)
 
         level, known = columns["level"], names.levels or ()
+        numbers = [number for number in level.values if type(number) in (int, float)]
+        if len(numbers) == len(level.values) and any(number % 1 for number in numbers):
+            level = level.changed(str)  # such as temperatures
         if len(level.values) and all(isinstance(name, str) for name in level.values):
             for code, name in enumerate(level.values if known else ()):
                 if name not in known:
@@ -392,13 +341,6 @@ class LongTable:
         """Return the line on which a question begins."""
         return int(self.line[self.start[question]]) or None
 
-    def unlabelled(self) -> "LongTable":
-        """Return the questions without gold answers, flags and weights."""
-        kept = {
-            name: column for name, column in self.columns.items() if name not in ("gold_answer", "correct", "weight")
-        }
-        return replace(self, columns=kept)
-
     def with_runs(self) -> "LongTable":
         """Return the questions with runs of a level in one group, if names say that they are and nothing else is said.
 
@@ -409,7 +351,8 @@ class LongTable:
         if names.groups is not None or is_released or "level" not in columns or self.texts("group").given.any():
             return self
         called = names_of_levels(columns)
-        form = form_of_runs(called.values, names.level)
+        is_wide = LEVEL in names.answer  # and numbers of columns side by side are those of runs
+        form = form_of_runs(called.values, RUN if is_wide else names.level)
         if form is None:
             return self
         group = called.changed(lambda level: group_of(form, level))
@@ -462,20 +405,69 @@ def _merged(report: Fields, converted: Fields) -> Fields:
     return report | converted | ({"confidences": signals} if "confidences" in report else {})
 
 
-def _of_reports(
-    theirs: Mapping[str, Sequence[str]], coded: Callable[[str, str], DictionaryColumn], level: str | None, n: int
-) -> dict[str, DictionaryColumn]:
+def _of_reports(rows: RowTable, named: Mapping[str, Sequence[str]], level: str | None) -> dict[str, DictionaryColumn]:
     """Return the columns of one report of each row, under our names; ``level`` is its name, if no column has it."""
-    ours = {our: coded(name, our) for our, (name, *others) in theirs.items() if not others}
-    if len(of_level := theirs.get("level", ())) > 1:
-        parts = zip(*(coded(name, "level").objects() for name in of_level), strict=True)
-        ours["level"] = DictionaryColumn.of(
-            [None if None in given else "/".join(str(whole(part)) for part in given) for given in parts]
+    ours = {our: _read(rows, name, our) for our, (name, *others) in named.items() if not others}
+    if len(of_level := named.get("level", ())) > 1:
+        parts = zip(*(_read(rows, name, "level").objects() for name in of_level), strict=True)
+        names = [None if None in own else "/".join(str(whole(part)) for part in own) for own in parts]
+        ours["level"] = DictionaryColumn.of(names)
+    return ours | ({} if level is None else {"level": DictionaryColumn([level], np.zeros(len(rows.line), int))})
+
+
+def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
+    """Return a column of a table; texts of a CSV file that say numbers or flags become these where a field takes them.
+
+    Raises ObservationError for a number with a decimal comma between semicolons: 1,234 would be taken for thousands.
+    """
+    column = rows.column(name)
+    kind = str if our == RUN else type_of(our)
+    if kind is bool:  # a column with a gap may hold 1.0
+        return column.changed(lambda value: flag(str(value)) if rows.delimiter or value in (0, 1) else value)
+    if rows.delimiter and kind is not str:
+        column = column.changed(number_of)
+    commas = [text for text in column.values if rows.delimiter == ";" and _DECIMAL_COMMA.fullmatch(str(text))]
+    if commas and our in ("answer", "gold_answer"):
+        raise ObservationError(
+            "this number has a decimal comma",
+            path=rows.path,
+            line=int(rows.line[column.code == column.values.index(commas[0])].min()),
+            field=name,
+            seen=commas[0],
+            expected="decimal points",
+            remedy="Export the table with decimal points (a spreadsheet: with English as its language). If such "
+            "answers are texts, export it with commas between the cells.",
         )
-    return ours | ({} if level is None else {"level": DictionaryColumn([level], np.zeros(n, int))})
+    return column
 
 
-def _runs_apart(
+def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
+    """Return the names with the scale of fractions, if no other is given and all confidences are fractions."""
+    if names.scale is not None or not names.needs_labels:
+        return names
+    stated = [column for name, column in columns.items() if name == "confidence" or is_signal(name)]
+    values = [value for column in stated for value in column.values]
+    numbers: list[Any] = [2 if is_percentage(value) else percentage(value) for value in values]
+    are_fractions = all(type(number) in (int, float) and number <= 1 for number in numbers)
+    return replace(names, scale="fraction") if are_fractions and any(0 < number < 1 for number in numbers) else names
+
+
+def _tell(given: Columns, names: Columns, path: Path | None) -> None:
+    """Warn of what was told by the content of a table, and how to change it."""
+    told, options = list[str](), list[str]()
+    for field in ("question", "level", "answer", "confidence", "gold"):
+        if (name := vars(names)[field]) not in (vars(given)[field], getattr(Columns, field), WIDE.get(field)):
+            told.append(f"{field} {name or 'none'}")
+            options[:] = ["--column level=NAME (in Python level='NAME')"]
+    if names.scale != given.scale:
+        told.append("scale fraction, since all confidences lie in 0 to 1")
+        options.append("--scale percent (scale='percent')")
+    if told:
+        remark = f"{path or 'the table'}, by what is in it: {', '.join(told)}.\nTo change it: {', '.join(options)}."
+        warnings.warn(remark, ColumnsWarning, stacklevel=2)
+
+
+def _runs_told(
     columns: Mapping[str, DictionaryColumn], run: DictionaryColumn, question: Int[np.ndarray, " row"]
 ) -> dict[str, DictionaryColumn]:
     """Return the levels and groups of reports whose runs have a column, if that alone tells some of them apart."""
@@ -487,10 +479,8 @@ def _runs_apart(
         return {}
     parts = zip(level.objects(), run.objects(), strict=True)
     names = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
-    return {
-        "level": DictionaryColumn.of(names),
-        "group": DictionaryColumn(level.values, np.where(run.given, level.code, -1)),
-    }
+    codes = np.where(run.given, level.code, -1)
+    return {"level": DictionaryColumn.of(names), "group": DictionaryColumn(level.values, codes)}
 
 
 def _alternating(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:
@@ -500,11 +490,6 @@ def _alternating(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:
     return DictionaryColumn.of(
         value for row in zip(*(column.objects() for column in columns), strict=True) for value in row
     )
-
-
-def whole(value: object) -> object:
-    """Return a float without a fraction as an integer: tables hold integers so where one is missing."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _grouped(columns: Mapping[str, DictionaryColumn], names: Columns, path: Path | None) -> DictionaryColumn:
@@ -532,3 +517,8 @@ def names_of_levels(columns: Mapping[str, DictionaryColumn]) -> DictionaryColumn
     called = columns["level"].changed(lambda level: f"level_{level}")
     named = columns.get("level_name", missing).changed(str)
     return DictionaryColumn.of(np.where(named.given, named.objects(), called.objects()))
+
+
+def table_of_questions(questions: Sequence[Question]) -> LongTable:
+    """Take records of questions."""
+    return LongTable.of(table_of_records([(0, question) for question in questions], None))

@@ -29,10 +29,11 @@ from bayes_direag.data.arrays import (
 )
 from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.equality import Same, Sameness, require_same
-from bayes_direag.data.json_lines import table_of_questions, table_of_records
-from bayes_direag.data.long_table import DictionaryColumn, LongTable
+from bayes_direag.data.json_lines import table_of_records
+from bayes_direag.data.long_table import LongTable, table_of_questions
 from bayes_direag.data.records import Question, Status
 from bayes_direag.data.runs import group_of
+from bayes_direag.data.source_table import DictionaryColumn
 from bayes_direag.errors import DirEAGError, LevelError, WeightError, did_you_mean, not_observations
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Observations:
         >>> Observations.from_records([{"problem_id": "a", "level": "bold", "answer": 51, "confidence": 85}], "numeric")
         Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
-        table = table_of_records(list(enumerate(records, 1)), None, columns or Columns())
+        table = LongTable.of(table_of_records(list(enumerate(records, 1)), None), columns)
         return cls.of_table(table, answers, same=same)
 
     @classmethod
@@ -170,7 +171,7 @@ class Observations:
                     f"{name}={value!r}: expected the name of a column, or of several in one text: level='model,prompt'."
                 )
             given[name] = str(value) if name in NAMED and (name, value) != ("confidence", None) else value
-        return cls.of_table(table_of_frame(frame, Columns(**given)), answers, same=same)
+        return cls.of_table(LongTable.of(table_of_frame(frame), Columns(**given)), answers, same=same)
 
     @classmethod
     def from_wide(
@@ -575,7 +576,7 @@ class Observations:
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return the records in long form: one row for each observation, in the columns that :meth:`write` writes."""
-        from bayes_direag.data.tables import long_frame
+        from bayes_direag.data.long_frame import long_frame
 
         return long_frame(self.table.take(self.row))
 

@@ -46,6 +46,12 @@ class Words:
     remedy: str
 
 
+def _worded(value: object) -> object:
+    """Return a flag as a text, and any other value as :func:`plain` does."""
+    value = plain(value)
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def _text(text: str | None) -> str | None:
     """Return a text, None if it is blank; raise ValueError for half a character, which cannot be written."""
     return text if text and text.encode() and not text.isspace() else None
@@ -54,7 +60,7 @@ def _text(text: str | None) -> str | None:
 _PLAIN = BeforeValidator(plain)
 Text = Annotated[
     str | None,
-    _PLAIN,
+    BeforeValidator(_worded),
     AfterValidator(_text),
     Words("text, a number or null", "Correct the value, or leave the field out."),
 ]

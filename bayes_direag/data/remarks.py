@@ -46,7 +46,7 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
             varied.append(column)
         if 0.01 < values.max() <= _LARGEST_RATING < np.nanmax(stated) and not (np.round(values * 100, 9) % 1).any():
             ratings.append(f"{names[column]} (at most {100 * values.max():.0f}%)")
-    copies: dict[int, str] = {}  # of each level, the first that it copies
+    copies = dict[int, str]()  # of each level, the first that it copies
     for a, b in combinations(varied, 2):
         both = ~np.isnan(stated[:, a] + stated[:, b]) & (groups[a] != groups[b])
         same = (observations.candidate[:, a] == observations.candidate[:, b]) & (stated[:, a] == stated[:, b])

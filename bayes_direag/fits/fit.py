@@ -322,13 +322,13 @@ class Fit:
         """
         import pyarrow
 
-        from bayes_direag.data.tables import table_of_arrow, unlabelled_columns
+        from bayes_direag.data.long_table import LongTable
+        from bayes_direag.data.tables import table_of_arrow
 
         questions = self.fitted.select(slice(0))
         names = replace(columns or self.columns or Columns(), needs_labels=False)
         if table.num_rows:
-            rows = table.select(unlabelled_columns(table.column_names, names))
-            read = table_of_arrow(rows, None, names).unlabelled()
+            read = LongTable.of(table_of_arrow(table), names, with_labels=False)
             questions = Observations.of_table(read, self.answers, same=self.same)
         predicted = self.predict(questions, interval_level=interval_level, warn=False)
         predicted = predicted.set_axis([names.question, *predicted.columns[1:]], axis=1)

@@ -50,9 +50,10 @@ def observations_of(
     if isinstance(source, str | Path):
         return Observations.read(source, answers, columns, same=same)
     if hasattr(source, "columns") and hasattr(source, "iloc"):
+        from bayes_direag.data.long_table import LongTable
         from bayes_direag.data.tables import table_of_frame
 
-        return Observations.of_table(table_of_frame(source, columns or Columns()), answers, same=same)
+        return Observations.of_table(LongTable.of(table_of_frame(source), columns), answers, same=same)
     if isinstance(source, Sequence):
         return Observations.from_records(source, answers, columns, same)
     raise not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")

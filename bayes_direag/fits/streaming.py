@@ -18,9 +18,12 @@ from jaxtyping import Int
 from pyarrow import dataset, parquet
 
 from bayes_direag.data.atomic import folder_beside
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.columns import LEVEL, Columns
 from bayes_direag.data.files import read_table, write_parts, write_table
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.recognition import recognised
+from bayes_direag.data.source_table import RowTable
 from bayes_direag.data.tables import read_whole, table_of_arrow
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -53,7 +56,8 @@ def predict_file(
     """
     on_step(f"predicting {source}")
     if not _has_a_row_a_question(source):
-        questions = Observations.of_table(read_table(source, columns).unlabelled(), fit.answers, same=fit.same)
+        read = read_table(source, columns, with_labels=False)
+        questions = Observations.of_table(read, fit.answers, same=fit.same)
         table = fit.predict(questions, interval_level=interval_level, warn=False)
         write_table(table, target)
         return Predicted(table["n_used"].to_numpy(), questions.select(_drawn(len(questions))))
@@ -61,7 +65,8 @@ def predict_file(
         rows = dataset.dataset(source, format="parquet")
     names = replace(columns or fit.columns or Columns(), needs_labels=False)
     start, n_used = monotonic(), list[np.ndarray]()
-    if "observations" not in rows.schema.names and None in names.layout(rows.schema.names, source):
+    empty = table_of_arrow(rows.schema.empty_table())
+    if isinstance(empty, RowTable) and LEVEL not in recognised(empty, names).answer:
         raise _not_a_row_a_question(source, rows.schema.names)
 
     def predicted() -> Iterator[pd.DataFrame]:
@@ -76,7 +81,8 @@ def predict_file(
 
     write_parts(predicted(), target)
     n_reports = np.concatenate(n_used)
-    sample = table_of_arrow(rows.take(_drawn(len(n_reports))), source, columns).unlabelled()
+    drawn = table_of_arrow(rows.take(_drawn(len(n_reports))), source)
+    sample = LongTable.of(drawn, columns, with_labels=False)
     return Predicted(n_reports, Observations.of_table(sample, fit.answers, same=fit.same))
 
 

@@ -1,7 +1,6 @@
 """Frames, records and tables of others become the observations that their file would give, or one clear error."""
 
 import csv
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.tables import table_of_frame
 from bayes_direag.errors import DirEAGError, ObservationError
 
 NAMES = {
@@ -107,9 +105,7 @@ def test_a_row_a_question_in_every_form(tmp_path: Path) -> None:
     of_levels = {"answer": "reply of {level}", "confidence": "p of {level}"}
     table, expected = wide("{field} of {level}"), ours(theirs())
     found = read_alike(table, tmp_path, **NAMES | of_levels, scale="fraction")
-    arrow = Observations.of_table(
-        table_of_frame(pyarrow.Table.from_pandas(table), Columns(**NAMES | of_levels, scale="fraction"))
-    )
+    arrow = Observations.from_frame(pyarrow.Table.from_pandas(table), **NAMES | of_levels, scale="fraction")
     assert found.fingerprint == arrow.fingerprint == expected.fingerprint
     names = {name: NAMES[name] for name in ("question", "gold", "cluster")} | of_levels | {"scale": "fraction"}
     assert Observations.from_wide(table, **names).fingerprint == expected.fingerprint
@@ -228,9 +224,9 @@ def test_columns_may_be_named_by_numbers_and_levels_are_names_that_are_numbered_
 @pytest.mark.parametrize(
     ("change", "named", "said"),
     [
-        ({"p": 0.5}, {}, r"all 36 confidences are at most 1.*saw 0.5; .*scale='fraction'"),
+        ({"p": 0.5}, {"scale": "percent", "confidence": "q"}, "no column q for the confidence; .*--column confidence="),
         ({"p": 85.0}, {"scale": "fraction"}, r"line 1, field p: this confidence is not on the scale fraction; saw 85"),
-        ({}, {"level": "modl"}, r"the table has no column modl for the level; .*--column level=model"),
+        ({}, {"level": "modl"}, r"the table has no column modl for the level; .*Did you mean model"),
         ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),
         ({"reply": [[1]] * 36}, {"scale": "fraction"}, r"line 1, field reply: .*cannot be used.*saw \[1\]"),
         ({"p": "high"}, {"scale": "fraction"}, r"line 1, field p: this value cannot be used.*saw 'high'"),
@@ -260,33 +256,3 @@ def test_pairs_of_fields_and_names() -> None:
     for pair in ("levl=model", "level", "level=", "scale=fraction"):
         with pytest.raises(DirEAGError, match=f"--column {pair}: expected FIELD=NAME, the field one of question, "):
             Columns.named([pair])
-
-
-def test_records_of_questions_may_have_other_names_too() -> None:
-    records = [
-        {"id": "a", "gold_answer": "1", "observations": [{"level": name, "answer": "1", "p": p} for name, p in said]}
-        for said in ([("x", 0.5), ("y", 1.0)], [("y", 0.25)])
-    ]
-    records[1]["id"] = "b"
-    found = Observations.from_records(records, columns=Columns(question="id", confidence="p", scale="fraction"))
-    np.testing.assert_allclose(found.confidence, [[0.5, 1.0], [np.nan, 0.25]])
-    assert found.level_names == ("x", "y")
-
-
-def test_a_whole_line_is_guessed() -> None:
-    """The first table that somebody brings."""
-    theirs = pd.DataFrame({"qid": [1], "model": ["a"], "response": ["5"], "prob": [0.5], "notes": [1]})
-    line = "--column question=qid --column level=model --column answer=response --column confidence=prob"
-    with pytest.raises(
-        ObservationError, match=f"no column problem_id for the question; .*{line} .*say --column confidence= "
-    ):
-        Observations.from_frame(theirs)
-    side_by_side = pd.DataFrame({"id": [1], "truth": [5], "a_reply": [5], "a_conf": [1], "b_reply": [5], "b_conf": [1]})
-    with pytest.raises(ObservationError) as error:
-        Observations.from_frame(side_by_side)
-    named = re.findall(r"--column (\S+)", str(error.value).partition(" (in Python")[0])
-    assert named == ["question=id", "answer={level}_reply", "confidence={level}_conf", "gold=truth"]
-    found = Observations.from_wide(side_by_side, **dict(pair.split("=") for pair in named))
-    assert (found.level_names, found.labelled.tolist()) == (("a", "b"), [True])
-    with pytest.raises(ObservationError, match=r"direag label FILE --out labels\.csv"):
-        Observations.from_frame(theirs, question="qid", level="model", answer="response", confidence=None)

@@ -19,9 +19,10 @@ from bayes_direag import LikelihoodData, Observations, cross_fit
 from bayes_direag.data import tables
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import table_of_records
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.plain import MISSING, plain
 from bayes_direag.data.records import FIELDS, OF_OBSERVATION, OF_QUESTION, Observation, Question, type_of
-from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.errors import ColumnsWarning, DirEAGError, ObservationError
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.long_tables import rows
 
@@ -85,9 +86,11 @@ DOORS: dict[str, Read] = {
     "Arrow": lambda rows, _, columns: frame(pyarrow.Table.from_pylist(questions(rows)), columns),
 }
 OF_REPORTS = ("records of reports", "frame", "JSON Lines of reports", "CSV", "Parquet of reports")
+OF_QUESTIONS = tuple(door for door in DOORS if door not in OF_REPORTS)
 IN_RECORDS = ("records of questions", "records of reports", "JSON Lines", "JSON Lines of reports")
 IN_TEXT = ("JSON Lines", "JSON Lines of reports", "CSV")
 TYPED = ("Parquet of reports", "Parquet of questions", "Arrow")
+WITHOUT_NAMES = [{name: row[name] for name in row if name != "level_name"} for row in ROWS]
 HALF = "5\ud83d"  # a lone surrogate, which cannot be written to any file
 WORDS = ("nan", "<NA>", "NaT", "None", "null", "N/A")
 
@@ -148,6 +151,25 @@ def test_every_number_passes_one_conversion(tmp_path, scale, stated, percent):
         assert found.candidates == (("5.1",), ("5.1",)), door
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_flags_are_texts_where_a_text_is_expected(tmp_path, door):
+    found = DOORS[door]([row | {"answer": True} for row in ROWS], tmp_path / "o", Columns())
+    assert found.table.record(1).observations[1].answer == ("True" if door == "CSV" else "true")
+
+
+@pytest.mark.parametrize("door", OF_REPORTS)
+def test_levels_may_be_called_by_decimals(tmp_path, door):
+    found = DOORS[door]([row | {"level": row["level"] / 4} for row in WITHOUT_NAMES], tmp_path / "o", Columns())
+    assert found.level_names == ("0", "0.25")
+
+
+@pytest.mark.parametrize("door", OF_REPORTS)
+def test_fractions_in_tables_are_said_and_kept_for_the_files_of_a_fit(tmp_path, door):
+    with pytest.warns(ColumnsWarning, match=r"scale fraction, since all .* in 0 to 1.\nTo change it: --scale percent"):
+        found = DOORS[door]([row | {"confidence": 0.9} for row in WITHOUT_NAMES], tmp_path / "o", Columns())
+    assert ({*found.confidence.ravel()}, found.table.names.scale) == ({0.9}, "fraction")
+
+
 @pytest.mark.parametrize("door", ["frame", "CSV", "Parquet of reports"])
 def test_flags_may_be_whole_floats(tmp_path, door):
     said = {"records of questions": (True, None, False, None), door: (1.0, np.nan, 0.0, np.nan)}
@@ -171,12 +193,12 @@ def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
     ("field", "value"),
     [
         *(("problem_id", value) for value in ("", None, [1])),
-        *(("level", value) for value in (None, -1, 1.5, 2**50, "x", True, [1])),
-        *(("answer", value) for value in (True, ["9"], {"a": 1})),
+        *(("level", value) for value in (None, -1, 2**50, "x", True, [1])),
+        *(("answer", value) for value in (["9"], {"a": 1})),
         *(("confidence", value) for value in (100.5, -1, "high", "1_0", float("inf"), True, [1], "x" * 5000)),
         *(("weight", value) for value in (-1, float("inf"), "much", True, "50%", "1_0")),
         *(("correct", value) for value in ("yes", 2, [1])),
-        *((field, value) for field in ("level_name", "gold_answer", "cluster") for value in ([1], {"a": 1}, True)),
+        *((field, value) for field in ("level_name", "gold_answer", "cluster") for value in ([1], {"a": 1})),
         *((field, HALF) for field in ("problem_id", "answer", "level_name", "gold_answer", "cluster")),
     ],
 )
@@ -198,7 +220,6 @@ def test_a_cell_that_cannot_be_used_is_named_with_its_place_by_every_door(tmp_pa
         assert len(str(error).encode()) < 600
 
 
-WITHOUT_NAMES = [{name: row[name] for name in row if name != "level_name"} for row in ROWS]
 UNFLAGGED = [{name: row[name] for name in row if name not in ("correct", "group")} for row in ROWS]
 RATINGS = [ROWS[0] | {"problem_id": f"r{n}", "confidence": 1 + n % 5} for n in range(24)]
 FRACTIONS = [
@@ -236,7 +257,8 @@ def last(**values: object) -> Rows:
          "gold_answer: the gold answer of question 'q' cannot be read as numeric; saw 'nine'"),
         ([*ROWS[:2], ROWS[2] | {"gold_answer": None}, ROWS[3] | {"gold_answer": None, "correct": None}], DOORS, 3,
          "correct: question 'q' has no gold answer, and 1 of its 2 usable"),
-        (FRACTIONS[::2], DOORS, None, "confidence: all 5 confidences are at most 1, so .* fractions.*--scale fraction"),
+        (FRACTIONS[::2], OF_QUESTIONS, None,
+         "confidence: all 5 confidences are at most 1, so .* fractions.*--scale fraction"),
         (FRACTIONS, DOORS, None, "confidence: all 5 confidences of level 'low' are at most 1, so"),
         (RATINGS, DOORS, None, "all 24 confidences are whole and at most 5, so they look like ratings.*--scale 1-5"),
         ([*RATINGS, ROWS[0] | {"confidence": 10}], DOORS, None, "at most 10, so they look like ratings.*--scale 0-10"),
@@ -266,6 +288,14 @@ def test_an_error_quotes_at_most_200_characters_of_a_value(text, times, tail):
     error = ObservationError("it is wrong", field="answer", seen=value, expected="'b'", remedy="Correct it.")
     assert str(error) == f"field answer: it is wrong; saw {shown}; expected 'b'. Correct it."
     assert (shown[0], shown[-1]) == (repr(value)[0], repr(value)[-1])
+
+
+def test_arrays_in_the_rows_of_a_question_are_named():
+    for name in ("answer", "gold_answer", "cluster"):
+        rows = [row | {name: np.array(["5", "7"])} for row in ROWS]
+        for read in (lambda rows: Observations.from_frame(pd.DataFrame(rows)), Observations.from_records):
+            with pytest.raises(ObservationError, match=rf"line 1, field {name}: this value .*saw \['5', '7'\]"):
+                read(rows)
 
 
 def test_frames_of_types_that_arrow_lacks():
@@ -312,9 +342,9 @@ def test_columns_are_checked_by_the_rules_of_records(field, value):
         expected = Question.model_validate(record)
     except ValueError:
         with pytest.raises(ObservationError):
-            table_of_records([(1, record)], None, None)
+            LongTable.of(table_of_records([(1, record)], None))
     else:
-        table = table_of_records([(1, record)], None, None)
+        table = LongTable.of(table_of_records([(1, record)], None))
         assert table.records() == (expected,)
         kept = ["problem_id", *OF_QUESTION]
         assert [table.texts(name).value(0) for name in kept] == [getattr(expected, name) for name in kept]

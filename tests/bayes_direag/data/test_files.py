@@ -84,7 +84,7 @@ def test_the_forms_of_the_released_code_are_read(tmp_path, form, items, expected
     assert theirs.fingerprint == ours.fingerprint
     theirs.write(tmp_path / "again.jsonl")
     assert Observations.read(tmp_path / "again.jsonl", None, Columns(groups="none")).fingerprint == ours.fingerprint
-    for wrong, said in ((True, "text, a number or null"), ([0], "text, a number or null")):
+    for wrong, said in (({}, "text, a number or null"), ([0], "text, a number or null")):
         field = next(name for name in ("pred_answer_norm", "answer_norm") if name in items[0])
         error, message = error_of(written(tmp_path, RELEASED | {form: [items[0] | {field: wrong}]}))
         assert (error.line, error.field) == (1, f"{form}[0].{field}")
@@ -114,15 +114,15 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
         ([[GOOD]], 1, "one line per question"),
         (["{", '"problem_id": "a"}'], 1, "must stand on one"),
         ([GOOD, GOOD | {"problem_id": "c"}, '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
-        ([{"problem_id": "a", "question": "?"}], 1, "neither observations nor outputs"),
-        ([{"id": "a", "level": 0, "answer": "1"}], 1, "a line a report, name its columns"),
+        ([GOOD, {"problem_id": "a", "question": "?"}], 2, "neither observations nor outputs"),
+        ([{"problem_id": "a", "question": "?"}], 1, "no column answer for the answer"),
         ([GOOD, GOOD | {"problem_id": "b"}, GOOD], 3, "first on line 1"),
         ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, "this last line is cut off (EOF"),
         ([""], None, "empty"),
         ([b" \n\n"], None, "empty"),
         ([b'{"problem_id": "a"}\n{"problem_id": "\xff"}'], 2, "UTF-8"),
         ([b"PAR1 and no more"], None, "Parquet"),
-        ([b"problem_id,level,answer\na,0,9\n"], 1, "no column confidence"),
+        ([b"problem_id,answer,confidence\na,9,80\n"], 1, "no column level"),
         ([b"problem_id,level,answer,answer,confidence\n"], 1, "two columns"),
         ([b"problem_id|level|answer|confidence\n"], 1, "no column problem_id"),
         ([b"problem_id,level,answer,confidence\n"], None, "no questions"),

@@ -16,7 +16,8 @@ from tests.bayes_direag.data.questions import question
 
 
 def unlabelled(n: int = 60, seed: int = 3) -> Observations:
-    return Observations.of_table(simulate_observations(n, seed=seed).table.unlabelled(), "numeric")
+    records = [each.model_copy(update={"gold_answer": None}) for each in simulate_observations(n, seed=seed).questions]
+    return Observations.from_questions(records, "numeric")
 
 
 def names(table: pd.DataFrame) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from bayes_direag import Fit, Observations, fit_map
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.runs import form_of_runs, group_of
-from bayes_direag.errors import ObservationError
+from bayes_direag.errors import ColumnsWarning, ObservationError
 from tests.bayes_direag.doors import assert_every_door_says_the_same
 from tests.command_line import one_line, succeed
 
@@ -96,18 +96,26 @@ def test_a_column_of_runs(tmp_path):
     found = Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None)
     assert found.groups == ("runs",) * 3
     assert Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None, groups="none").groups is None
-    for columns in ({}, {"level": "model"}):
-        frame = pd.DataFrame(runs).assign(model="small", confidence=50.0)
-        both = pd.concat([frame, frame.assign(model="large")])
-        found = Observations.from_frame(both, **columns)
-        assert found.level_names == ("small/0", "small/1", "small/2", "large/0", "large/1", "large/2")
-        assert found.groups == ("small",) * 3 + ("large",) * 3
-        both.to_csv(tmp_path / "runs.csv", index=False)
-        assert Observations.read(tmp_path / "runs.csv", columns=Columns(**columns)).groups == found.groups
-        alone = Observations.from_frame(both[both["run"] == 1], **columns)
-        assert (alone.level_names, alone.groups) == (("small", "large"), None)
-        with pytest.raises(ObservationError, match="this level occurs twice"):
-            Observations.from_frame(pd.concat([both, both]), **columns)
+    frame = pd.DataFrame(runs).assign(model="small", confidence=50.0)
+    both = pd.concat([frame, frame.assign(model="large")])
+    found = Observations.from_frame(both, level="model")
+    assert found.level_names == ("small/0", "small/1", "small/2", "large/0", "large/1", "large/2")
+    assert found.groups == ("small",) * 3 + ("large",) * 3
+    both.to_csv(tmp_path / "runs.csv", index=False)
+    assert Observations.read(tmp_path / "runs.csv", columns=Columns(level="model")).groups == found.groups
+    with pytest.warns(ColumnsWarning, match="by what is in it: level model"):
+        assert Observations.from_frame(both).groups == found.groups
+    alone = Observations.from_frame(both[both["run"] == 1], level="model")
+    assert (alone.level_names, alone.groups) == (("small", "large"), None)
+    with pytest.raises(ObservationError, match="this level occurs twice"):
+        Observations.from_frame(pd.concat([both, both]), level="model")
+
+
+def test_numbered_columns_side_by_side_are_runs():
+    frame = pd.DataFrame(rows(range(1, 11))).pivot_table("answer", "problem_id", "level", aggfunc="first")
+    wide = frame.add_prefix("answer_").reset_index()
+    for columns, groups in (({}, ("runs",) * 10), ({"groups": "none"}, None)):
+        assert Observations.from_wide(wide, answers="choice", confidence=None, **columns).groups == groups
 
 
 def test_a_form_and_none_undo_what_names_and_reports_say():

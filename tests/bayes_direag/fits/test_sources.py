@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.columns import WIDE, Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, ObservationError
 from bayes_direag.fits.fit import Fit
@@ -91,7 +91,8 @@ def test_groups_of_runs_and_a_row_a_question(simulated: Observations, tmp_path: 
     asked = ("--scale", "fraction", "--groups", "{group}_run{n}")
     succeed("fit", tmp_path / "o.csv", "--out", path, *asked)
     fit = Fit.load(path)
-    assert (fit.level_names, fit.columns) == (("a", "b", "c"), Columns(scale="fraction", groups="{group}_run{n}"))
+    columns = Columns(**WIDE, scale="fraction", groups="{group}_run{n}")
+    assert (fit.level_names, fit.columns) == (("a", "b", "c"), columns)
     expected = fit.predict(wide)
     pd.testing.assert_frame_equal(fit.predict(wide.drop(columns="gold_answer")), expected)
     pd.testing.assert_frame_equal(predicted(path, tmp_path / "o.csv"), expected)

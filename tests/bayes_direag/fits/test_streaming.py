@@ -86,12 +86,11 @@ class TestFiles:
         ("change", "error", "said"),
         [
             ({"level_name": {"cautious": "careful"}}, LevelError, "'careful'"),
-            ({"confidence": {}}, ObservationError, r"o\.parquet, .*at most 1, so they look like fractions"),
+            ({"confidence": {80.0: 101.0}}, ObservationError, r"o\.parquet, .*saw 101"),
         ],
     )
     def test_what_cannot_be_used_is_said_and_nothing_is_written(self, tmp_path, point, long, change, error, said):
-        share = 100 if "confidence" in change else 1
-        long.assign(confidence=long["confidence"] / share).replace(change).to_parquet(tmp_path / "o.parquet")
+        long.replace(change).to_parquet(tmp_path / "o.parquet")
         with pytest.raises(error, match=said):
             predict_file(point, tmp_path / "o.parquet", tmp_path / "p.parquet")
         assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
@@ -99,7 +98,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("content", "error", "said"),
         [
-            ("nothing", ObservationError, "in, line 1: the table has no column problem_id"),
+            ("nothing", DirEAGError, "expected a row for each question"),
             ("a text", ObservationError, "in: this Parquet file cannot be read"),
             ("damage", ObservationError, "in: this Parquet file cannot be read .*[Cc]orrupt"),
             ("reports", DirEAGError, "saw .*in with the columns problem_id, .*; expected a row for each question"),

@@ -1,0 +1,125 @@
+"""Tables that come without a word: their columns are told by what is in them, or asked for where two would do."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag import Observations
+from bayes_direag.data.columns import Columns
+from bayes_direag.errors import ColumnsWarning, ObservationError
+from tests.command_line import direag as run
+from tests.command_line import one_line, succeed
+
+MODELS, N = ("gpt", "llama", "qwen"), 40
+NAMED = {"question": "ticket", "level": "llm", "answer": "said", "confidence": "sure", "gold": "truth"}
+
+
+def tickets(*, scale: int = 100) -> pd.DataFrame:
+    """Return three reports on each ticket, with other columns: a text, a length, a time, a topic, a number of row."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(10, 900, N)
+    said = truth[:, None] + (rng.random((N, 3)) < 0.3)
+    table = pd.DataFrame(
+        {
+            "row": np.arange(3 * N),
+            "ticket": np.repeat([f"T-{n:03}" for n in range(N)], 3),
+            "wording": np.repeat([f"How many are there in box {n}?" for n in range(N)], 3),
+            "topic": np.repeat(rng.choice(["boxes", "bags"], N), 3),
+            "llm": np.tile(MODELS, N),
+            "said": [f"{number} pieces" for number in said.ravel()],
+            "sure": rng.integers(0, 101, 3 * N) * scale / 100,
+            "truth": np.repeat(truth, 3),
+            "tokens": rng.integers(200, 900, 3 * N),
+            "seconds": rng.random(3 * N) * 20,
+        }
+    )
+    return table.sample(frac=1, random_state=1)
+
+
+TRUTH = tickets()["truth"]
+
+
+def side_by_side(form: str) -> pd.DataFrame:
+    table = tickets()
+    wide = table.pivot_table(["said", "sure"], "ticket", "llm", aggfunc="first")
+    wide.columns = pd.Index([form.format(field=field, level=level) for field, level in wide.columns])
+    about = table[["ticket", "wording", "truth"]].drop_duplicates("ticket")
+    return about.merge(wide.reset_index(), on="ticket")
+
+
+def told(table: pd.DataFrame, **given: object) -> Observations:
+    with pytest.warns(ColumnsWarning, match=r"by what is in it: .*\nTo change it: "):
+        return Observations.from_frame(table, **given)
+
+
+def test_a_row_a_report_is_read_as_if_its_columns_were_named(tmp_path: Path) -> None:
+    table = tickets()
+    expected = Observations.from_frame(table, **NAMED)
+    assert expected.labelled.all()
+    assert told(table).fingerprint == expected.fingerprint
+    assert told(table, level="llm").fingerprint == expected.fingerprint
+    renamed = table.rename(columns={"sure": "confidence", "truth": "gold_answer"})
+    assert told(renamed).fingerprint == expected.fingerprint
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    table.to_parquet(tmp_path / "mine.parquet", index=False)
+    table.to_json(tmp_path / "mine.jsonl", orient="records", lines=True)
+    for name in ("mine.csv", "mine.parquet", "mine.jsonl"):
+        with pytest.warns(ColumnsWarning, match="question ticket, level llm, answer said, confidence sure, gold truth"):
+            assert Observations.read(tmp_path / name).fingerprint == expected.fingerprint
+
+
+def test_fractions_no_confidences_and_two_columns_of_a_level_are_told() -> None:
+    expected = Observations.from_frame(tickets(), **NAMED)
+    fractions = told(tickets(scale=1))
+    assert (fractions.fingerprint, fractions.table.names) == (expected.fingerprint, Columns(**NAMED, scale="fraction"))
+    votes = told(tickets().drop(columns="sure"))
+    assert ({*votes.voting}, votes.table.names.confidence) == ({*MODELS}, None)
+    both = pd.concat([tickets().drop(columns=["row", "seconds"]).assign(prompt=name) for name in ("bold", "shy")])
+    assert told(both).table.names == Columns(**NAMED | {"level": "llm,prompt"})
+
+
+@pytest.mark.parametrize("form", ["{field}_{level}", "{level} {field}", "{level}.{field}.1"])
+def test_levels_side_by_side_are_told_with_their_form(form: str) -> None:
+    forms = {field: form.format(field=field, level="{level}") for field in ("said", "sure")}
+    named = {"question": "ticket", "answer": forms["said"], "confidence": forms["sure"], "gold": "truth"}
+    expected = Observations.from_wide(side_by_side(form), **named)
+    found = told(side_by_side(form))
+    assert (found.fingerprint, found.table.names) == (expected.fingerprint, Columns(**named))
+    unlabelled = side_by_side(form).drop(columns="truth")
+    assert told(unlabelled, answers="numeric").table.names == Columns(**{**named, "gold": "gold_answer"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sum": tickets()["tokens"] % 100}, "may hold the confidence: sure and sum; .*--column confidence=sure"),
+        ({"guess": TRUTH.where(TRUTH % 9 > 0, 5)}, "may hold the right answer: truth and guess; .*gold='truth'"),
+        ({"other": tickets()["said"].where(TRUTH % 9 > 0, "?")}, "two columns may hold the answer: said and other"),
+        ({"truth": range(3 * N)}, "two columns may hold the answer: row and said"),
+        ({"ticket": 1, "wording": 2, "truth": 3}, "the table has no column problem_id for the question"),
+    ],
+)
+def test_where_two_columns_would_do_both_are_named(change: dict[str, object], said: str) -> None:
+    with pytest.raises(ObservationError, match=said):
+        Observations.from_frame(tickets().assign(**change))
+
+
+def test_commands_say_it_in_two_lines_and_a_fit_keeps_it(tmp_path: Path) -> None:
+    tickets(scale=1).to_csv(tmp_path / "mine.csv", index=False)
+    done = run("fit", tmp_path / "mine.csv", "--out", tmp_path / "fit.nc")
+    assert done.exit_code == 0, done.output
+    first, second, *_ = done.stderr.splitlines()
+    assert "question ticket, level llm, answer said, confidence sure, gold truth, scale fraction, since" in one_line(
+        first
+    )
+    assert second.startswith("To change it: --column level=NAME")
+    unnamed = ("predict", tmp_path / "fit.nc", tmp_path / "mine.csv", "--out", tmp_path / "p.csv")
+    assert "by what is in it" not in run(*unnamed).stderr
+    expected = pd.read_csv(tmp_path / "p.csv")
+    for suffix in ("jsonl", "parquet", "csv"):
+        Observations.from_frame(tickets(), **NAMED).write(tmp_path / f"o.{suffix}")
+        succeed("predict", tmp_path / "fit.nc", tmp_path / f"o.{suffix}", "--out", tmp_path / "own.csv")
+        own = pd.read_csv(tmp_path / "own.csv").rename(columns={"problem_id": "ticket"})
+        pd.testing.assert_frame_equal(own, expected)
