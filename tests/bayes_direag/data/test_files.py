@@ -115,7 +115,7 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
         (["{", '"problem_id": "a"}'], 1, "must stand on one"),
         ([GOOD, GOOD | {"problem_id": "c"}, '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
         ([GOOD, {"problem_id": "a", "question": "?"}], 2, "neither observations nor outputs"),
-        ([{"problem_id": "a", "question": "?"}], 1, "no column answer for the answer"),
+        ([{"problem_id": "a", "question": "?"}], 1, "no column level for the level"),
         ([GOOD, GOOD | {"problem_id": "b"}, GOOD], 3, "first on line 1"),
         ([GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'], 2, "this last line is cut off (EOF"),
         ([""], None, "empty"),
