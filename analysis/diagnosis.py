@@ -13,7 +13,7 @@ import xarray as xr
 from analysis.display.document import Block, Column, LeftOut, Picture, Severity, Table, Verdict, judged
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.results import Result
-from analysis.display.style import RIGHT, reliability_figure, row_labels
+from analysis.display.style import RIGHT, figure_style, head_figure, reliability_figure, row_labels
 from analysis.display.text import number
 from analysis.scores.calibration import Calibration, binned_reliability, judge_calibration
 from bayes_direag.data.remarks import level_remark
@@ -151,19 +151,42 @@ class Diagnosis(Result):
 
     def pictures(self) -> Iterator[Picture | LeftOut]:
         """Draw the ranks of the worst parameters, Pareto k, and the reliability of left-out answers."""
-        from arviz_plots import plot_khat, plot_rank_dist
-
-        worst = list(dict.fromkeys(str(name).partition("[")[0] for name in self.parameters.index[:_WORST]))
-        yield _closed("ranks", plot_rank_dist(identified_draws(self.fit.tree), var_names=worst))
+        yield self._ranks()
         if self.fit.preset.is_weighted:
             yield from (LeftOut(name, "of a weighted likelihood it means nothing") for name in ("pareto_k", "left_out"))
             return
-        words = {"hlines": {}, "xlabel": {"text": "question"}, "ylabel": {"text": "Pareto k"}}
-        yield _closed("pareto_k", plot_khat(self.loo, hline_values=[LARGEST_PARETO_K], visuals=words))
+        yield self._pareto_k()
         right = self.fit.left_out["correct"].to_numpy()
         results = {name: binned_reliability(stated, right) for name, stated in left_out_probabilities(self.fit).items()}
         about = "Each fitted question predicted without its own label."
         yield Picture("left_out", reliability_figure(results, about))
+
+    def _ranks(self) -> Picture:
+        """Draw the parameters whose chains agree least, in draws so far apart that they are nearly independent."""
+        from arviz_base import dataset_to_dataarray
+        from arviz_plots import plot_rank_dist
+
+        labelled = dataset_to_dataarray(identified_draws(self.fit.tree), sample_dims=["chain", "draw"])
+        worst = [str(name) for name in self.parameters.index[:_WORST]]
+        effective = self.parameters.loc[worst, ["ess_bulk", "ess_tail"]].to_numpy(float).min()
+        step = 1 if np.isnan(effective) else int(np.ceil(self.fit.n_samples / effective))
+        shown = labelled.to_dataset(dim="label")[worst].isel(draw=slice(None, None, step))
+        caption = (
+            f"The {len(worst)} of {len(self.parameters)} parameters whose chains agree least; one draw in {step}, so "
+            "that draws are nearly independent. A line style is a chain. Black points speak against agreement."
+        )
+        with figure_style():
+            return _of_arviz("ranks", "Do the chains agree?", caption, plot_rank_dist(shown))
+
+    def _pareto_k(self) -> Picture:
+        """Draw the Pareto k of every question."""
+        from arviz_plots import plot_khat
+
+        words = {"hlines": {}, "xlabel": {"text": "question"}, "ylabel": {"text": "Pareto k"}}
+        title, caption = "Does any single question carry the result?", "Look at a question above the line."
+        with figure_style():
+            drawn = plot_khat(self.loo, hline_values=[LARGEST_PARETO_K], visuals=words)
+            return _of_arviz("pareto_k", title, caption, drawn)
 
     @property
     def record(self) -> dict[str, object]:
@@ -179,12 +202,13 @@ class Diagnosis(Result):
         DIAGNOSIS_FOLDER.write(folder, self.record, {"parameters": self.table}, figures)
 
 
-def _closed(name: str, drawn: Any) -> Picture:
-    """Take a figure from ArviZ, and from pyplot, which would keep it."""
+def _of_arviz(name: str, title: str, caption: str, drawn: Any) -> Picture:
+    """Take a figure from ArviZ, and from pyplot, which would keep it; head it like the others."""
     from matplotlib import pyplot as plt
 
     figure = drawn.viz["figure"].item()
     plt.close(figure)
+    head_figure(figure, title, caption)
     return Picture(name, figure)
 
 

@@ -94,6 +94,9 @@ class Explanation:
     states: pd.DataFrame
     parts: pd.DataFrame
 
+    def __repr__(self) -> str:
+        return f"Explanation({self._headline()})"
+
     @property
     def answer(self) -> str | None:
         """The selected answer, canonical; None if no report can be used."""

@@ -20,7 +20,7 @@ from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import FitSettings, Preset, SamplingSettings, Variant
 
 #: How the fit :func:`nuts` of all tests is sampled.
-NUTS_SAMPLING = SamplingSettings(num_chains=2, num_warmup=200, num_samples=300, target_accept_prob=0.9)
+NUTS_SAMPLING = SamplingSettings(num_chains=2, num_warmup=200, num_samples=300, target_accept_prob=0.95)
 
 #: Too short to be believed. Fits of one model, with as many distinct questions, share the program of it.
 TINY_SAMPLING = SamplingSettings(num_chains=2, num_warmup=20, num_samples=25, target_accept_prob=0.9)

@@ -86,6 +86,8 @@ def after_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
     observations = simulate_observations(n=150, seed=3)
     observations.write(folder / "labelled.jsonl")
     observations.select(slice(0, 40)).write(folder / "new.jsonl")
+    (folder / "direag-quickstart").mkdir()
+    observations.write(folder / "direag-quickstart" / "observations.jsonl")
     shutil.copytree(ROOT / "tests" / "elicitation" / "importing" / "logs", folder / "logs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

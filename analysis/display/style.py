@@ -59,13 +59,20 @@ _LINE, _CHARACTER = 1.3, 0.535
 
 def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -> "Figure":
     """Return a figure with a title and a caption, wrapped to its width, and that much height left for the panels."""
+    figure = new_figure(width, height)
+    head_figure(figure, title, caption)
+    return figure
+
+
+def head_figure(figure: "Figure", title: str, caption: str) -> None:
+    """Give a figure a title and a caption, wrapped to its width, and make it higher by what these take."""
+    width, height = figure.get_size_inches()
     above = _wrapped(title, width, _TITLE_POINTS * 1.15)
     below = _wrapped(caption, width, _CAPTION_POINTS)
     lines = above.count("\n") * _TITLE_POINTS + below.count("\n") * _CAPTION_POINTS + _TITLE_POINTS + _CAPTION_POINTS
-    figure = new_figure(width, height + lines * _LINE / 72 + 0.15)
+    figure.set_size_inches(width, height + lines * _LINE / 72 + 0.15)
     figure.suptitle(above, x=0.01, ha="left", fontsize=_TITLE_POINTS, fontweight="bold")
     figure.supxlabel(below, x=0.01, ha="left", fontsize=_CAPTION_POINTS, color="0.25")
-    return figure
 
 
 def forest(axes: "Axes", estimates: pd.DataFrame, *, colour: str, marker: str = "o") -> None:

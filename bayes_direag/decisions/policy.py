@@ -6,7 +6,7 @@ The file is that of a :class:`~bayes_direag.Predictor` with another ``format`` a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
@@ -79,7 +79,10 @@ class Policy:
     stopped: Recalibration
     #: Number of questions on which it was replayed, and the rows of the forecast.
     n_labels: int
-    records: list[dict[str, Any]] = field(repr=False)
+    records: list[dict[str, Any]]
+
+    def __repr__(self) -> str:
+        return f"Policy(levels {', '.join(self.predictor.levels)}; tried on {self.n_labels} questions)"
 
     @classmethod
     def of(

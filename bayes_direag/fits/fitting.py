@@ -158,6 +158,9 @@ class HeldOut:
     index: Int[np.ndarray, " problem"]
     predictions: pd.DataFrame
 
+    def __repr__(self) -> str:
+        return f"HeldOut({self.fold}: {len(self.index)} questions, predicted by {self.fit!r})"
+
 
 def train_test(
     train: Observations,

@@ -1,5 +1,6 @@
 """What a fit records beside its model: frozen settings, checked for misspelt names."""
 
+import inspect
 import itertools
 import json
 import math
@@ -102,7 +103,7 @@ class Preset(Settings):
 
     name: str
     program: Callable[..., None] | None = Field(default=None, exclude=True)
-    source: str | None = None
+    source: str | None = Field(default=None, repr=False)
     variant: Variant = "confidence"
     plain_reports: bool = False
     eps: float = Field(default=0.005, gt=0, lt=0.5)
@@ -113,6 +114,14 @@ class Preset(Settings):
     def is_own(self) -> bool:
         """Whether the model is a program of one's own."""
         return self.source is not None
+
+    def __str__(self) -> str:
+        """Return the settings, and the text of the program, which states the priors."""
+        from bayes_direag.model.models import model_of  # which loads JAX
+
+        own = self.program is None and self.source is not None
+        text = self.source if own else inspect.getsource(inspect.unwrap(model_of(self)))
+        return f"{self!r}\n\n{text}"
 
     @property
     def is_weighted(self) -> bool:

@@ -103,6 +103,18 @@ def test_a_weighted_likelihood_has_no_calibration_to_judge_and_a_map_nothing(hea
         diagnose(point)
 
 
+def test_ranks_are_those_of_nearly_independent_draws(good: Diagnosis) -> None:
+    """So that p is a probability; the picture says what it leaves out."""
+    (ranks,) = [one for one in good.pictures() if one.name == "ranks"]
+    worst = good.parameters[:5]
+    step = int(np.ceil(600 / worst[["ess_bulk", "ess_tail"]].min(axis=None)))
+    assert ranks.figure.get_suptitle() == "Do the chains agree?"
+    assert f"The 5 of {len(good.parameters)} parameters" in " ".join(ranks.figure.get_supxlabel().split())
+    assert f"one draw in {step}," in ranks.figure.get_supxlabel()
+    lengths = {len(line.get_xdata()) for axes in ranks.figure.axes[1::2] for line in axes.lines}
+    assert max(lengths) == -(-300 // step)
+
+
 def test_what_is_shown_and_what_is_not_drawn_of_a_weighted_likelihood(heavy: Diagnosis, good: Diagnosis) -> None:
     verdict, parameters = good.blocks()
     assert verdict.items == good.verdict

@@ -109,6 +109,7 @@ def test_it_fits_80_columns_says_what_decided_and_draws_every_part(found: Explan
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     assert one_line(found.conclusion) in one_line(text)
+    assert repr(found).startswith(f"Explanation({found.prediction['problem_id']}: ")
     assert ("x votes" in text) == bool((found.reports["vote_factor"] != 1).any())
     axes = found.figure().axes[0]
     assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)

@@ -183,6 +183,7 @@ class TestFile:
             name: policy.content()[name] for name in ("levels", "labels", "signals")
         }
         pd.testing.assert_frame_equal(again.replay(new), policy.replay(new))
+        assert repr(again) == f"Policy(levels {', '.join(new.level_names)}; tried on {policy.n_labels} questions)"
 
     def test_it_needs_numpy_alone_as_its_predictor(self, policy, tmp_path):
         """Of what is not Python's own: NumPy, and two small packages that import nothing but Python and NumPy."""

@@ -106,6 +106,7 @@ class TestCrossFitting:
         folds, cluster = cross_fit(whole, n_folds=3, preset=COUNT, seed=0), whole.cluster_number
         assert [one.fold for one in folds] == ["0", "1", "2"]
         assert sorted(np.concatenate([one.index for one in folds])) == np.flatnonzero(~silent).tolist()
+        assert repr(folds[0]).startswith(f"HeldOut(0: {len(folds[0].index)} questions, predicted by Fit(MAP; ")
         for one in folds:
             assert (np.diff(one.index) > 0).all()
             assert one.predictions["problem_id"].tolist() == [whole.problem_id[i] for i in one.index]

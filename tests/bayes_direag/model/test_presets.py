@@ -43,6 +43,12 @@ def test_a_model_of_ones_own_is_recorded_by_name_and_text_alone() -> None:
         model_of(stored)
 
 
+def test_preset_prints_its_priors() -> None:
+    assert 'sample("weight_centre", normal(2, 1.5))' in str(preset("bayes"))
+    assert "def own_model(data)" in str(preset(own_model))
+    assert "def own_model" not in repr(preset(own_model))
+
+
 def test_the_label_tells_what_is_not_as_the_name_says() -> None:
     assert label(preset("paper")) == "paper"
     assert label(preset("paper", eps=0.01, recalibration={"method": "none"})) == (
