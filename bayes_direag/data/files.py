@@ -96,9 +96,6 @@ def read_table(
 
 
 def _source(path: Path) -> "bayes_direag.data.source_table.SourceTable":
-    from bayes_direag.data.json_lines import json_lines, table_of_records
-    from bayes_direag.data.tables import csv_table, parquet_table
-
     with opened(path) as file:
         if file.peek(4).startswith(b"PAR1"):
             if not file.seekable():
@@ -108,6 +105,8 @@ def _source(path: Path) -> "bayes_direag.data.source_table.SourceTable":
                     expected="a file, or JSON Lines or CSV from the pipe",
                     remedy="Write it to a file first.",
                 )
+            from bayes_direag.data.tables import parquet_table
+
             return parquet_table(path)
         lines = [*lines_of(file, path)]
     start = next(filter(str.strip, lines), "").lstrip()
@@ -118,7 +117,13 @@ def _source(path: Path) -> "bayes_direag.data.source_table.SourceTable":
             expected="one question a line",
             remedy="Check that the run that should have written it has finished.",
         )
-    return table_of_records([*json_lines(lines, path)], path) if start[0] in "{[" else csv_table(lines, path)
+    if start[0] in "{[":
+        from bayes_direag.data.json_lines import json_lines, table_of_records
+
+        return table_of_records([*json_lines(lines, path)], path)
+    from bayes_direag.data.tables import csv_table
+
+    return csv_table(lines, path)
 
 
 def read_questions(path: str | Path) -> tuple[Question, ...]:

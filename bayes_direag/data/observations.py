@@ -260,9 +260,8 @@ class Observations:
         return len(self.problem_id)
 
     def __getitem__(self, index: Any) -> "Observations":
-        """Return some of the questions as :meth:`select` does; scikit-learn splits by this and :attr:`shape`."""
-        rows = np.arange(len(self))[index[0] if isinstance(index, tuple) else index]
-        return self.select(np.atleast_1d(rows))
+        """Return some of the questions as :meth:`select` does."""
+        return self.select(np.atleast_1d(np.arange(len(self))[index]))
 
     @property
     def question_column(self) -> str:

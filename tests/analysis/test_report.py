@@ -211,9 +211,8 @@ class TestPage:
         assert [row[5] for row in surest] == [asked[name].question for name in names]
         for name, row in zip(names, surest, strict=True):
             said = Counter(report.answer for report in asked[name].observations if report.answer is not None)
-            assert row[4] == ", ".join(
-                f"{text}\xa0({said[text]})" for text in sorted(said, key=lambda k: (-said[k], k))
-            )
+            ordered = sorted(said, key=lambda k: (-said[k], k))
+            assert row[4].replace("\xa0", " ") == ", ".join(f"{text} ({said[text]})" for text in ordered)
         _, *least = page.tables["Least sure"]
         assert [row[0] for row in least] == rows.nsmallest(10, "probability").iloc[:, 0].tolist()
 
