@@ -1,11 +1,12 @@
 """What a fit records beside its model: frozen settings, checked for misspelt names."""
 
-import inspect
+import ast
 import itertools
 import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -117,11 +118,13 @@ class Preset(Settings):
 
     def __str__(self) -> str:
         """Return the settings, and the text of the program, which states the priors."""
-        from bayes_direag.model.models import model_of  # which loads JAX
-
-        own = self.program is None and self.source is not None
-        text = self.source if own else inspect.getsource(inspect.unwrap(model_of(self)))
-        return f"{self!r}\n\n{text}"
+        if self.source is not None:
+            return f"{self!r}\n\n{self.source}"
+        text = Path(__file__).with_name("models.py").read_text(encoding="utf-8")  # to import it would load JAX
+        programs = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+        program = next(node for node in programs if node.name == self.name)
+        first = program.decorator_list[0].lineno - 1
+        return f"{self!r}\n\n{chr(10).join(text.splitlines()[first : program.end_lineno])}\n"
 
     @property
     def is_weighted(self) -> bool:
