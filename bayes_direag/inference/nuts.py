@@ -69,6 +69,10 @@ NUMPYRO_STATISTICS = {
 _NEAR_ENOUGH = 1e-6
 
 
+#: Coordinates by site, one set for each chain.
+type _Places = dict[str, Float[Array | np.ndarray, "chain ..."]]
+
+
 class Draws(NamedTuple):
     """Draws of the unconstrained parameters."""
 
@@ -154,8 +158,8 @@ def nuts_draws(
 
 @partial(jax.jit, static_argnames="run")
 def _started(
-    places: Unconstrained,
-    matrices: Float[Array, "chain parameter parameter"],
+    places: _Places,
+    matrices: Float[Array | np.ndarray, "chain parameter parameter"],
     data: LikelihoodData,
     seed: ArrayLike,
     *,
@@ -163,7 +167,7 @@ def _started(
 ) -> HMCState:
     """Return the state of every chain before its first step."""
 
-    def start(chain: tuple[Array, Unconstrained, Array]) -> HMCState:
+    def start(chain: tuple[Array, _Places, Array | np.ndarray]) -> HMCState:
         key, place, matrix = chain
         state: HMCState = run.kernel(data, matrix).init(key, run.num_warmup, place)
         return state
@@ -218,13 +222,13 @@ def _unconstrained_of(places: Any, data: LikelihoodData, *, model: Model) -> Unc
 
 def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Unconstrained], Float[Array, ""]]:
     """Return minus the log density in the coordinates of NUTS, on the whole line."""
-    raw_of = to_unconstrained(model_of, data)
-    return lambda place: potential_energy(model, (data,), {}, raw_of(place))
+    unconstrained_of = to_unconstrained(model_of, data)
+    return lambda place: potential_energy(model, (data,), {}, unconstrained_of(place))
 
 
 def _laplace(
     model: Model, data: LikelihoodData, n: int, rng: np.random.Generator
-) -> tuple[Unconstrained, Float[np.ndarray, "chain parameter parameter"]]:
+) -> tuple[_Places, Float[np.ndarray, "chain parameter parameter"]]:
     """Return draws of the Laplace approximation, one a chain, and its covariance; of several for several searches."""
     found = [_mode(data, number, model=model) for number in range(n if n_searches(model) > 1 else 1)]
     moved = rng.normal(size=(n, len(found[0][1])))

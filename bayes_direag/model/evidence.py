@@ -126,7 +126,7 @@ def over_signals(
 
 
 def belief_and_doubt(
-    score: Float[Array, "*shape"], data: "LikelihoodData"
+    score: Float[Array | np.ndarray, "*shape"], data: "LikelihoodData"
 ) -> tuple[Float[Array, "report problem"], Float[Array, "report problem"]]:
     """Return each report's calibrated confidence, the sigmoid of its score, and the complement.
 

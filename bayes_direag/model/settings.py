@@ -168,7 +168,7 @@ class SamplingSettings(Settings):
     target_accept_prob: float = Field(default=0.98, gt=0, lt=1)
 
     @classmethod
-    def of(cls, **words: float) -> "SamplingSettings":
+    def of(cls, **words: int | float) -> "SamplingSettings":
         """Return these settings; raise DirEAGError if one is out of range."""
         try:
             return cls.model_validate(words)
