@@ -119,7 +119,7 @@ class _Run(NamedTuple):
     num_warmup: int
     target_accept_prob: float
 
-    def kernel(self, data: LikelihoodData, inverse_mass_matrix: Array | None = None) -> NUTS:
+    def kernel(self, data: LikelihoodData, inverse_mass_matrix: Array | np.ndarray | None = None) -> NUTS:
         """Return NumPyro's kernel, which adapts only its step size; states hold their mass matrix."""
         return NUTS(
             potential_fn=_potential(in_single_precision(self.model), data, self.model),
