@@ -167,7 +167,7 @@ def _started(
 ) -> HMCState:
     """Return the state of every chain before its first step."""
 
-    def start(chain: tuple[Array, _Places, Array | np.ndarray]) -> HMCState:
+    def start(chain: tuple[Array, Any, Array | np.ndarray]) -> HMCState:
         key, place, matrix = chain
         state: HMCState = run.kernel(data, matrix).init(key, run.num_warmup, place)
         return state
