@@ -125,6 +125,7 @@ def test_the_readme_evaluates(after_all_of_the_readme: Path) -> None:
 @each(page for page in PAGES if examples(page) and page.name not in SLOW)
 def test_examples_run(page: Path, after_the_readme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(after_the_readme, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "direag-quickstart")
     monkeypatch.chdir(tmp_path)
     run(page)
 
@@ -135,6 +136,7 @@ def test_long_examples_run(
     page: Path, after_all_of_the_readme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(after_all_of_the_readme, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "direag-quickstart")  # which the tutorial makes itself
     monkeypatch.chdir(tmp_path)
     run(page)
 
