@@ -92,6 +92,9 @@ def service(predictor: "Predictor", largest_body: int = LARGEST_BODY) -> "FastAP
 
     @app.post("/answer")
     async def answer(reports: Annotated[Any, Body()]) -> dict[str, str | float | int | bool | None]:
+        if not isinstance(reports, list):
+            seen = str(reports)[:60]
+            raise HTTPException(422, f"reports: saw {seen!r}; expected a list of reports. Make a list of them.")
         try:
             return predictor.predict(reports)
         except DirEAGError as error:
