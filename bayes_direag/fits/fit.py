@@ -29,7 +29,7 @@ from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.containers import drawn_tree, fitted_rows
 from bayes_direag.fits.few_reports import enough_reports
-from bayes_direag.fits.new_levels import with_new_levels
+from bayes_direag.fits.new_levels import joined_levels, with_new_levels
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
@@ -188,7 +188,7 @@ class Fit:
         ``votes``, whether it states no confidence.
         """
         names = ["level", "n_questions", "agrees", "by_chance", "votes"]
-        return pd.DataFrame(json.loads(self.tree.attrs.get("new_levels", "[]")), columns=names)
+        return pd.DataFrame(joined_levels(self.tree), columns=names)
 
     @cached_property
     def voting(self) -> tuple[str, ...]:

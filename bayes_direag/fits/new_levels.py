@@ -10,6 +10,7 @@ in a MAP, and standard normal in the draws of a posterior. The other levels and 
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -67,15 +68,21 @@ def with_new_levels(
         }
         for number, (name, n) in enumerate(zip(added, n_questions, strict=True))
     ]
-    joint.attrs = tree.attrs | {"new_levels": json.dumps(json.loads(tree.attrs.get("new_levels", "[]")) + about)}
+    joint.attrs = tree.attrs | {"new_levels": json.dumps(joined_levels(tree) + about)}
     return joint
+
+
+def joined_levels(tree: xr.DataTree) -> list[dict[str, Any]]:
+    """Return what is recorded of each level that joined without labels: see :attr:`bayes_direag.Fit.new_levels`."""
+    recorded: list[dict[str, Any]] = json.loads(tree.attrs.get("new_levels", "[]"))
+    return recorded
 
 
 def joined_text(tree: xr.DataTree) -> str:
     """Say, a line for each level that joined a fit without labels, what it was taken for, and from how much."""
     share = tree["posterior"]["share"].mean(["chain", "draw"]) if "share" in tree["posterior"] else None
     lines = []
-    for joined in json.loads(tree.attrs.get("new_levels", "[]")):
+    for joined in joined_levels(tree):
         line = (
             f"New level {joined['level']}: agrees with most others on {joined['agrees']:.0%} of "
             f"{joined['n_questions']:,} questions"

@@ -20,7 +20,7 @@ from bayes_direag.model.evidence import State
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
-from bayes_direag.model.unconstrained import Model, evaluated, log_joint, start_and_bounds, unwrapped
+from bayes_direag.model.unconstrained import Model, evaluated, log_joint, parameter_sites, start_and_bounds, unwrapped
 
 #: Names that a container has for its dimensions.
 _DIMENSIONS = ("chain", "draw", "level", "signal", "answer", "problem", "report", "candidate")
@@ -49,8 +49,8 @@ def _traced(preset: Preset, data: LikelihoodData) -> Mapping[str, Any]:
     try:
         with jax.enable_x64(True):
             sites: Mapping[str, Any] = trace(seed(inspect.unwrap(program), 0)).get_trace(data)  # type: ignore[arg-type]
-            other = jax.eval_shape(lambda: parameter_values(model_of(preset), data.select(slice(0, 1)).padded(2)))
-            whole = jax.eval_shape(lambda: parameter_values(model_of(preset), data))
+            whole = parameter_sites(model_of(preset), data)
+            other = parameter_sites(model_of(preset), data.select(slice(0, 1)).padded(2))
     except DirEAGError:
         raise
     except Exception as error:
@@ -61,22 +61,15 @@ def _traced(preset: Preset, data: LikelihoodData) -> Mapping[str, Any]:
             f"model {preset.name}{line}: {type(error).__name__}: {text}; expected a NumPyro function of LikelihoodData "
             "that runs."
         ) from error
-    for name, value in whole.items():
-        if np.shape(value) != np.shape(other.get(name, value)):
+    for name, site in whole.items():
+        if site.shape != other.get(name, site).shape:
             _refuse(
                 preset,
-                f"site {name!r} has the shape {np.shape(value)}, which grows with the questions",
+                f"site {name!r} has the shape {site.shape}, which grows with the questions",
                 "parameters that new questions have too",
                 "Leave it out, or give it a plate of its own.",
             )
     return sites
-
-
-def parameter_values(model: Model, data: LikelihoodData) -> dict[str, Any]:
-    """Return the values of a program's sites, but for the states, in a draw from the prior."""
-    traced = trace(seed(model, 0)).get_trace(data)
-    kinds = ("sample", "deterministic")
-    return {name: site["value"] for name, site in traced.items() if site["type"] in kinds and name != "target"}
 
 
 def _check_site(preset: Preset, name: str, site: Mapping[str, Any]) -> None:
