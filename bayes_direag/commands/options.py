@@ -174,7 +174,7 @@ def load_fit(path: Path, program: str | None, same: Same | None = None) -> "Fit"
     name = "" if program is None else program.rpartition(":")[2]
     if program is None or (fit.preset.name != name and not fit.preset.is_own):
         return fit
-    return Fit.load(path, function_of(program), same)
+    return fit.with_program(function_of(program), str(path))
 
 
 def device_for_each_chain(chains: int = 4) -> None:

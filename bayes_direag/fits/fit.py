@@ -583,12 +583,18 @@ class Fit:
             ) from error
         if same is not None:
             require_same(Same.of(same), fit.fitted.same)
-        if preset is None:
-            return fit
-        if not fit.preset.is_own:
+        return fit if preset is None else fit.with_program(preset, str(path))
+
+    def with_program(self, program: Callable[..., None], name: str = "fit") -> "Fit":
+        """Return a fit of a model of your own with its NumPyro function, which no file holds.
+
+        Raises DirEAGError if the function is another than the one that was fitted, or the fit is of a preset.
+        """
+        if not self.preset.is_own:
             raise DirEAGError(
-                f"{path}: the fit is of preset {fit.preset.name}, which needs no function; expected none. Leave it out."
+                f"{name}: the fit is of preset {self.preset.name}, which needs no function; expected none. Leave it "
+                "out."
             )
-        fit = cls(fit.tree, preset, same)
+        fit = replace(self, program=program)
         require_program_of(fit.tree, fit.preset, fit.likelihood_data)
         return fit
