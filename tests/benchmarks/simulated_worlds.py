@@ -74,14 +74,14 @@ def compared(
     for seed, truth in enumerate(worlds):
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
         fit = fit_nuts(replace(asked, correct=correct), **sampling.model_dump(), seed=seed)
-        asked = fit.aligned(fresh)
-        selections = list(fit.evaluation(asked).each(select))
+        new = fit.aligned(fresh)
+        selections = list(fit.evaluation(new).each(select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
         natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
         dims = {name: site.dims for name, site in parameter_sites(bayes, fit.likelihood_data).items()}
         known = Parameters.of_sites(natural, dims, len(fit.fitted.signal_names))
-        right = distribution(Equations(fit.reports(asked), known))[np.arange(len(fresh)), selected]
+        right = distribution(Equations(fit.reports(new), known))[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
         finals = (Recalibration.identity((1, len(support)), fit.preset.recalibration.eps), fit.recalibration)
         rows = {final.method: _covered(final.of_selected(support), right) for final in finals}
