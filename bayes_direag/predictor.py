@@ -326,9 +326,12 @@ def require_usable(
 
     Parameters that are not given are those of a program of one's own, which are not looked at.
     """
-    for name in (*levels, *labels, *signals):
-        if not isinstance(name, str):
-            raise ValueError(f"saw {name!r} for the name of a level, label or signal")
+    for names in (levels, labels, signals):
+        for name in names:
+            if not isinstance(name, str):
+                raise ValueError(f"saw {name!r} for the name of a level, label or signal")
+            if names.count(name) > 1:
+                raise ValueError(f"saw the name {name!r} twice")
     shapes: dict[str, tuple[int, ...]] = {
         **dict.fromkeys(Parameters._fields, ()),
         **dict.fromkeys(("weight", "bias", "vote"), (len(levels),)),
@@ -351,7 +354,7 @@ def require_usable(
         raise ValueError(f"saw a final calibration by {final.method}; expected one of {methods}")
     values = [*final.coefficients.values()]
     is_whole = final.coefficients.keys() - {"share"} == {"intercept", "slope"}
-    is_whole &= final.most_reports > 0 and all(value.size == n for value in values)
+    is_whole &= 0 < final.most_reports <= _LARGEST and all(value.size == n for value in values)
     if not is_whole or not (np.abs(values) <= _LARGEST).all():
         raise ValueError(f"the final calibration by {final.method} has other values than numbers")
     for limit in (eps, final.eps):

@@ -89,7 +89,7 @@ class Draws(NamedTuple):
     ) -> "Draws":
         """Take unconstrained parameters of these shapes, and statistics, NaN where not collected.
 
-        Raises DirEAGError if a site is missing, or has another shape.
+        Raises DirEAGError if a site is missing, has another shape, or values that are not finite.
         """
         fields: Mapping[str, ArrayLike] = {}
         if isinstance(draws, Draws):
@@ -108,6 +108,12 @@ class Draws(NamedTuple):
                 raise DirEAGError(
                     f"draws: site {name!r} has shape {values.shape}; expected {('chain', 'draw', *shapes[name])}, "
                     "with the same chains and draws in every site. Take those of these observations, by chain."
+                )
+            if not np.isfinite(values).all():
+                n = int((~np.isfinite(values)).sum())
+                raise DirEAGError(
+                    f"draws: {n} of {values.size} values of site {name!r} are NaN or infinite; expected finite draws. "
+                    "Look at the priors, the starting values and the step size of the run."
                 )
         return draws if isinstance(draws, Draws) else cls(unconstrained, statistics_of(fields, first))
 

@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
+from tests.bayes_direag.long_tables import rows
 from tests.command_line import direag, one_line, refuse, succeed, without_gold
 
 COMMANDS = typer.main.get_command(app).list_commands(None)
@@ -229,6 +230,18 @@ def test_names_do_not_control_the_terminal(tmp_path, fitted, observations):
     for printed in (succeed("fit", source, "--out", tmp_path / "fit.nc"), succeed("show", tmp_path / "fit.nc")):
         assert hostile not in printed
         assert shown in one_line(printed)
+    rows(confidence=0.5).to_csv(tmp_path / f"{hostile}.csv", index=False)
+    warned = direag("label", tmp_path / f"{hostile}.csv", "--out", tmp_path / "labels.csv").stderr
+    assert hostile not in warned
+    assert shown in warned
+
+
+@pytest.mark.slow
+def test_a_refusal_exits_with_2_on_a_busy_machine(tmp_path, fitted):
+    """A thread that is still running at the exit would end the process by a signal, in one of 25 tries or more."""
+    (tmp_path / "wrong.csv").write_text("problem_id,level,answer,confidence\nq,vanilla,5,101\n")
+    tries = [process("predict", fitted[0], tmp_path / "wrong.csv", "--out", tmp_path / "p.csv") for _ in range(8)]
+    assert {(one.communicate(timeout=300)[1].count("\n"), one.returncode) for one in tries} == {(1, 2)}
 
 
 def test_an_error_is_never_as_long_as_what_is_wrong(tmp_path, fitted, observations):

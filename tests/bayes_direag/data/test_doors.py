@@ -307,6 +307,16 @@ def test_frames_of_types_that_arrow_lacks():
             Observations.from_frame(frame.assign(**{name: values}))
 
 
+def test_columns_of_extension_types_are_read_as_what_they_store_or_named(tmp_path):
+    table = pyarrow.Table.from_pylist(ROWS).drop_columns("answer")
+    as_json, as_uuid = pyarrow.array(["5", "7"] * 2, pyarrow.json_()), pyarrow.array([bytes(16)] * 4, pyarrow.uuid())
+    parquet.write_table(table.append_column("answer", as_json), tmp_path / "o")
+    assert Observations.read(tmp_path / "o").candidates == (("5", "7"),) * 2
+    parquet.write_table(table.append_column("answer", as_uuid), tmp_path / "o")
+    with pytest.raises(ObservationError, match=r"o: a column has a type that is not read; saw 'extension<arrow.uuid>"):
+        Observations.read(tmp_path / "o")
+
+
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     half = "5\ud83d".encode(errors="surrogatepass")
     (tmp_path / "o").write_bytes(pd.DataFrame(ROWS).to_csv(index=False).encode().replace(b",5,", b",%b," % half))
@@ -319,6 +329,10 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
     for read, source, said in ((Observations.read, tmp_path / "o", "o: "), (Observations.from_frame, table, "")):
         with pytest.raises(ObservationError, match=f"{said}texts are not UTF-8; saw b'5"):
             read(source)
+    parquet.write_table(table.append_column("own name", answers), tmp_path / "o", store_schema=False)
+    (tmp_path / "o").write_bytes((tmp_path / "o").read_bytes().replace(b"own name", b"own\xffname"))
+    with pytest.raises(ObservationError, match=r"o: texts are not UTF-8; saw b'own"):
+        Observations.read(tmp_path / "o")
 
 
 values = st.one_of(
@@ -405,6 +419,9 @@ def test_gzip_is_read_and_half_of_it_named(tmp_path, suffix):
     assert Observations.read(path).fingerprint == observations.fingerprint
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ObservationError, match="this is not a whole gzip file"):
+        Observations.read(path)
+    path.write_bytes(gzip.compress(bytes(1 << 22)))
+    with pytest.raises(ObservationError, match=r"it unpacks to more than 1,[45]\d\d,\d\d\d bytes"):
         Observations.read(path)
 
 

@@ -150,11 +150,15 @@ def test_json_lines_keep_further_fields(tmp_path):
     assert json.loads(path.read_text()) == record
 
 
-def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path):
+def test_byte_order_marks_and_windows_lines_do_no_harm(tmp_path):
+    """Files that were joined have a mark in their middle too."""
     path = tmp_path / "windows"
-    for lines in ([json.dumps(GOOD)], ["problem_id,level,answer,confidence", "a,0,9,80", "a,1,8,20"]):
-        path.write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
-        assert [question.problem_id for question in read_questions(path)] == ["a"]
+    for *lines, last in (
+        [json.dumps(GOOD), json.dumps(GOOD | {"problem_id": "b"})],
+        ["problem_id,level,answer,confidence", "b,0,9,80", "a,0,9,80", "a,1,8,20"],
+    ):
+        path.write_bytes("".join(f"{line}\r\n" for line in ["\ufeff" + lines[0], *lines[1:], "\ufeff" + last]).encode())
+        assert {question.problem_id for question in read_questions(path)} == {"a", "b"}
 
 
 QUESTIONS = [

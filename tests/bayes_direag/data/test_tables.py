@@ -1,5 +1,6 @@
 """Tables: every form says what records say; and CSV as people and spreadsheets write it."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,10 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
-from bayes_direag.errors import ObservationError
+from bayes_direag.errors import ColumnsWarning, ObservationError
 from tests.bayes_direag.long_tables import long_table, rows
 
 FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting", "weight")
@@ -71,12 +73,20 @@ def test_lines_are_counted_whatever_their_ends(tmp_path, end, row, line):
         "problem_id, level, answer, confidence, gold_answer\nq, a, 5, 90, 5\n",
         "problem_id,level,answer,confidence,gold_answer,,\nq,a,5,90,5,,\n",
         ' problem_id,"level ", answer,confidence,gold_answer\nq,"a",5,90,5\n',
+        'problem_id,level,answer,confidence,gold_answer\n="q",a,="5",90,="5"\n',
     ],
 )
 def test_headers_of_spreadsheets_are_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "o.csv").write_text(text)
     found = Observations.read(tmp_path / "o.csv")
     assert (found.problem_id, found.level_names, found.correct.tolist()) == (("q",), ("a",), [[True]])
+
+
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text(",level,answer,confidence\nq,a,5,90\nr,a,5,90\n")
+    for columns in ({"question": "column 1"}, {}):
+        with pytest.warns(ColumnsWarning, match=": question column 1") if not columns else nullcontext():
+            assert Observations.read(tmp_path / "o.csv", "numeric", Columns(**columns)).problem_id == ("q", "r")
 
 
 def test_names_keep_their_commas_where_semicolons_part_cells(tmp_path: Path) -> None:

@@ -272,3 +272,10 @@ class TestFromDraws:
         message = rf"site 'vote_decentered' has shape {re.escape(str(shape))}; expected \('chain', 'draw', 5\)"
         with pytest.raises(DirEAGError, match=message):
             Fit.from_draws(sites | {"vote_decentered": np.zeros(shape)}, labelled)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_draws_that_are_not_finite_are_named(self, nuts: Fit, labelled: Observations, value: float) -> None:
+        sites = {name: np.array(values) for name, values in arrays(nuts.tree["unconstrained_posterior"]).items()}
+        sites["vote_decentered"][1, 3:] = value
+        with pytest.raises(DirEAGError, match=r"draws: \d+ of \d+ values of site 'vote_decentered' are NaN"):
+            Fit.from_draws(sites, labelled)

@@ -89,6 +89,8 @@ def within(*place: str, **parts: object):
         (within("parameters", null_gain=[1e308]), "parameters null_gain are not"),
         (within("parameters", prior_strength=[0]), "parameters prior_strength are not"),
         (changed(made_by=3), "TypeError"),
+        (lambda stored: stored | {"levels": [*stored["levels"][:4], stored["levels"][0]]}, "saw the name '.*' twice"),
+        (within("recalibration", most_reports=10**400), "has other values than numbers"),
         (lambda stored: [stored] * 3, "TypeError"),
     ],
 )
