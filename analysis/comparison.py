@@ -8,26 +8,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from analysis.display.document import Block, Column, Picture, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.results import Result
-from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, row_labels
-from analysis.display.text import UNDEFINED, difference_in_words, interval, number
+from analysis.display.style import (
+    REFERENCE,
+    RIGHT,
+    WRONG,
+    figure_style,
+    forest,
+    headed_figure,
+    row_labels,
+    without_formulas,
+)
+from analysis.display.text import UNDEFINED, difference_in_words, interval, listed, number
 from analysis.evaluation import Evaluation
-from analysis.fit_comparison import check_comparable, common_questions, draw_shifts, out_of_sample
 from analysis.learned import describe_fit
 from analysis.methods.direag import after_calibration
 from analysis.parameters import INTERVAL_LEVEL, compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import left_out_predictions
 from bayes_direag.inference.loo import LARGEST_PARETO_K
+from bayes_direag.inference.psis import smoothed_weights
+from bayes_direag.model.states import States
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,6 +210,28 @@ def compare(
     return Comparison(described, tables, record)
 
 
+def check_comparable(fits: Mapping[str, Fit], *, same_questions: bool) -> None:
+    """Raise DirEAGError unless a question counts the same in all fits and, if they must be, these are to the same."""
+    first_name, first = next(iter(fits.items()))
+    for name, fit in fits.items():
+        if same_questions and fit.fingerprint != first.fingerprint:
+            raise DirEAGError(
+                f"{first_name} and {name} were fitted to different observations (SHA-256 {first.fingerprint[:8]}… and "
+                f"{fit.fingerprint[:8]}…); expected the same. Fit them to one file, or give questions to predict "
+                "(--obs)."
+            )
+        if fit.partial != first.partial or (fit.partial and fit.method != first.method):
+            raise DirEAGError(
+                f"{first_name} is a {_kind(first)} fit and {name} a {_kind(fit)} one: a question does not count the "
+                "same in both, since its copies count a quarter each under MAP and an eighth under NUTS; expected fits "
+                "that learn alike. Fit both without --partial."
+            )
+
+
+def _kind(fit: Fit) -> str:
+    return f"{'partial' if fit.partial else 'whole'} {fit.method.upper()}"
+
+
 def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd.DataFrame]:
     """Return the predictions of a method in several evaluations of the same questions, by ``problem_id``."""
     frames: dict[str, pd.DataFrame] = {}
@@ -242,6 +277,59 @@ def predicted(fit: Fit, observations: Observations) -> pd.DataFrame:
     return pd.DataFrame(columns).set_axis(
         pd.Index(observations.problem_id, dtype="str", name=observations.question_column)
     )
+
+
+def out_of_sample(fit: Fit) -> pd.DataFrame:
+    """Return what a fit predicts of each of its questions without that question's label, by ``problem_id``.
+
+    See :func:`~bayes_direag.fits.fitting.left_out_predictions`; of NUTS draws, ``low`` and ``high`` are the interval of
+    the reweighted draws. An answer is named by the levels that gave it.
+    """
+    questions, left_out = fit.fitted, left_out_predictions(fit)
+    gave = questions.candidate == left_out["candidate"].to_numpy()[:, None]
+    levels = np.array(questions.level_names)  # they name an answer, as a fit does not hold its text
+    named = [listed([*levels[row][:2], *([f"{row.sum() - 2} more"] if row.sum() > 2 else [])]) for row in gave]
+    low, high = left_out_interval(fit) if fit.method == "nuts" else (np.nan, np.nan)
+    columns = {
+        "cluster": cluster_column(questions),
+        "fitted": False,
+        "answer": named,
+        "probability": left_out["probability"],
+        "low": low,
+        "high": high,
+        "correct": left_out["correct"].astype("boolean"),
+        "state_probability": np.nan,
+    }
+    index = pd.Index(questions.problem_id, dtype="str", name=(fit.columns or Columns()).question)
+    return pd.DataFrame(columns).set_axis(index)
+
+
+def common_questions(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Keep the questions that all frames have, in the order of the first: a fit may set some apart."""
+    first, *others = frames.values()
+    kept = [name for name in first.index if all(name in other.index for other in others)]
+    return {name: frame.loc[kept] for name, frame in frames.items()}
+
+
+def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
+    """Return the ends of the interval of each selected answer's final probability, its own label left out."""
+    questions, chosen = fit.fitted, fit.left_out["candidate"].to_numpy()
+    density = fit.tree["log_likelihood"]["target"].transpose("chain", "draw", ...).to_numpy()
+    density = density.reshape(-1, len(questions))
+    tails = np.array([(1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2])
+
+    def ends(states: States) -> Float[np.ndarray, "2 problem"]:
+        place = np.arange(states.place.start, min(states.place.stop, len(questions)))
+        support = states.support[chosen[place], np.arange(len(place))].T
+        final = fit.recalibration.of_selected(support, states.n_reports)
+        log_weight, _ = smoothed_weights(np.ascontiguousarray(density[:, place].T), 1.0)
+        order = final.argsort(axis=0)
+        reached = np.take_along_axis(np.exp(log_weight).T, order, axis=0).cumsum(axis=0)
+        rank = [(reached < tail * reached[-1]).sum(axis=0) for tail in tails]
+        ranked = np.take_along_axis(final, order, axis=0)
+        return np.stack([ranked[np.minimum(one, len(ranked) - 1), np.arange(len(place))] for one in rank])
+
+    return np.concatenate([*fit.evaluation(questions).each(ends)], axis=1)
 
 
 def paired_metrics(frames: Mapping[str, pd.DataFrame], *, seed: int, n_resamples: int) -> pd.DataFrame:
@@ -445,6 +533,29 @@ def _draw_differences(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set_xlabel("worse  ←  difference  →  better")
 
 
+def _draw_shifts(axes: "Axes", table: pd.DataFrame) -> None:
+    """Draw how far each probability moves from the first fit, against that fit's, with the interval of the draws."""
+    first, *others = table["model"].unique()
+    axes.axhline(0, color=REFERENCE, linewidth=1)
+    rows = table[(table["model"] != first) & table["shift"].notna()]
+    for changed, colour, marker, size in ((False, RIGHT, "o", 4.5), (True, WRONG, "^", 7.5)):
+        part = rows[rows["changed"].astype(bool) == changed]
+        x, label = part["reference"], f"{'another' if changed else 'the same'} answer ({len(part)})"
+        if "low" in part:
+            opacity = 0.8 if changed else 0.25
+            axes.vlines(x, part["low"] - x, part["high"] - x, color=colour, linewidth=0.9, alpha=opacity, zorder=1)
+        axes.plot(x, part["shift"], marker, color=colour, markersize=size, mec="white", mew=0.5, label=label)
+    if "low" in rows and rows["low"].notna().any():
+        holds = ((rows["low"] <= rows["reference"]) & (rows["reference"] <= rows["high"])).sum()
+        label = f"90% interval; {holds} of {len(rows)} contain 0"
+        axes.plot([], [], color=RIGHT, linewidth=0.9, alpha=0.5, label=label)
+    axes.set_xlim(0, 1)
+    axes.margins(y=0.12)
+    axes.set_xlabel(without_formulas(f"probability that the answer is right, {first}"))
+    axes.set_ylabel(without_formulas(f"{' or '.join(others)} minus {first}"))
+    axes.legend(loc="upper right", ncols=3, columnspacing=1.2, handletextpad=0.4)
+
+
 #: Title, caption and drawing of each picture.
 _PICTURES = {
     "loo": (
@@ -462,6 +573,6 @@ _PICTURES = {
         "How far do probabilities move, from {first} to {others}?",
         "A point for each of {n} questions; above 0, {others} is surer of its answer than {first}. Lines: 90% interval "
         "of the draws; one that contains 0 contains the probability of {first}.",
-        draw_shifts,
+        _draw_shifts,
     ),
 }

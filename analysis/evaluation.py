@@ -24,7 +24,7 @@ from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_
 from analysis.methods.rules import SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.paired import PairedDifference, paired_table
-from analysis.scores.scoring import METRIC_NAMES, Scored, Scorer, cluster_column, scored_rows
+from analysis.scores.scoring import METRIC_NAMES, Scored, cluster_column, scored_rows, scores_of
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import same_answer
 from bayes_direag.data.equality import Same, Sameness, require_same
@@ -342,7 +342,6 @@ class Evaluation(Result):
 
 
 def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
-    """Read a table of an evaluation; an empty cell is missing."""
     try:
         dtype = defaultdict(lambda: "float64", types)
         table = pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=[""])
@@ -453,27 +452,28 @@ def evaluate(
     folds = deal(observations, test, settings.n_folds, seed) if learns else ()
     known = {} if labels is None else Labels.of(labels).at_random
     at_random = pd.Series([known.get(name) for name in evaluated.problem_id], dtype="boolean")
-    fold_names = _fold_of_question(evaluated, folds)
+    fold_of = np.full(len(evaluated), len(folds))  # the unanswered come last; so do all if no method learns
+    for number, fold in enumerate(folds):
+        fold_of[fold.asked] = number
+    fold_names = pd.Series([*(fold.name for fold in folds), None], dtype="str").take(fold_of).reset_index(drop=True)
     predictions: list[pd.DataFrame] = []
     learned: dict[Learner, list[Any]] = {}
-    with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
-        for name, method in tqdm(chosen.items(), "methods", disable=not progress):
-            if method.elicitation:
-                table = _of_elicitation(method, elicited[method.elicitation], evaluated)
-            elif not method.learns:
-                table = _answer_table(method.answer(method.learn(evaluated, seed), evaluated), evaluated)
-            else:
-                if method.learn not in learned:
-                    on_step(f"fitting {name}")
-                    learned[method.learn] = learn_each(method.learn, folds, observations, test, settings.n_folds, seed)
-                table = _held_out_answers(method, learned[method.learn], folds, evaluated)
-            if not method.elicitation:
-                table["answer_as_given"] = as_given(evaluated, table["answer"])
-            table = table.assign(method=name, fold=fold_names, at_random=at_random)
-            predictions.append(_completed(table, evaluated))
-            scorer.add(predictions[-1])
-        on_step("scoring")
-        metrics = scorer.table()
+    for name, method in tqdm(chosen.items(), "methods", disable=not progress):
+        if method.elicitation:
+            table = _of_elicitation(method, elicited[method.elicitation], evaluated)
+        elif not method.learns:
+            table = _answer_table(method.answer(method.learn(evaluated, seed), evaluated), evaluated)
+        else:
+            if method.learn not in learned:
+                on_step(f"fitting {name}")
+                learned[method.learn] = learn_each(method.learn, folds, observations, seed)
+            table = _held_out_answers(method, learned[method.learn], folds, evaluated)
+        if not method.elicitation:
+            table["answer_as_given"] = as_given(evaluated, table["answer"])
+        table = table.assign(method=name, fold=fold_names, at_random=at_random)
+        predictions.append(_completed(table, evaluated).iloc[fold_of.argsort(kind="stable")])
+    on_step("scoring")
+    metrics = scores_of(predictions, seed=seed, n_resamples=n_resamples, interval_level=interval_level)
     fits: dict[tuple[str, str], Fit] = {
         (learner.variant, fold.name): fit
         for learner, states in learned.items()
@@ -513,14 +513,6 @@ def _chosen_methods(
     return tuple(dict.fromkeys(methods))
 
 
-def _fold_of_question(evaluated: Observations, folds: Sequence[Fold]) -> pd.Series:
-    """Return each question's fold; missing for unanswered questions, and for all if no method learns."""
-    names = pd.Series([None] * len(evaluated), dtype="str")
-    for fold in folds:
-        names.iloc[fold.asked] = fold.name
-    return names
-
-
 def _held_out_answers(
     method: Method, learned: Sequence[Any], folds: Sequence[Fold], evaluated: Observations
 ) -> pd.DataFrame:
@@ -534,7 +526,6 @@ def _held_out_answers(
 
 
 def _answer_table(answers: Answers, asked: Observations) -> pd.DataFrame:
-    """Return the answers of a method as a table."""
     pairs = zip(asked.candidates, answers.candidate, strict=True)
     return pd.DataFrame(
         {
@@ -570,22 +561,16 @@ def _of_elicitation(method: Method, elicited: Observations, evaluated: Observati
 
 
 def _completed(table: pd.DataFrame, evaluated: Observations) -> pd.DataFrame:
-    """Add the other columns of the predictions, and order the rows."""
+    """Return all columns of the predictions."""
     correct = table["right"].astype("boolean").mask(~evaluated.labelled)
     complete = table.assign(correct=correct, cluster=cluster_column(evaluated))
     complete[evaluated.question_column] = pd.Series(evaluated.problem_id, dtype="str")
     columns = [evaluated.question_column, "fold", "method", "answer", "answer_as_given", "probability", "correct"]
     columns += ["null_probability", "state_probability", "cluster", "at_random"]
-    return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
-
-
-def _fold_number(fold: pd.Series) -> pd.Series:
-    """Return folds as numbers to sort by; questions in no fold come last."""
-    return pd.to_numeric(fold.replace({"test": "0"}))
+    return complete[columns]
 
 
 def _parameter_table(fits: Mapping[tuple[str, str], Fit]) -> pd.DataFrame:
-    """Concatenate the parameters of all fits; without fits, return an empty table."""
     tables = []
     for (variant, fold), fit in fits.items():
         table = fit.parameters()

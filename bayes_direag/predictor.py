@@ -11,9 +11,9 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -24,7 +24,10 @@ from bayes_direag.data.plain import SCALES, ConfidenceScale, on_percent_scale, p
 from bayes_direag.data.runs import group_of
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
-from bayes_direag.model.selection import IDENTITY, Recalibration, predict
+from bayes_direag.model.selection import IDENTITY, Recalibration, distribution, predict
+
+if TYPE_CHECKING:
+    from bayes_direag.model.forward import Forward
 
 PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 2
 
@@ -34,6 +37,10 @@ _NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpnes
 
 #: Nothing is said of fewer reports if probabilities are too high by less than this.
 _LEAST = 0.02
+#: At least this share of the fitted questions have enough reports.
+_SHARE = 0.95
+#: At most this many fitted questions lose reports, fewer if there are many draws.
+_QUESTIONS, _EVALUATIONS = 300, 200_000
 
 
 class EnoughReports(NamedTuple):
@@ -42,6 +49,24 @@ class EnoughReports(NamedTuple):
     #: By how much the probability of an answer after one, two, ... reports is above that of the same answer after all
     #: reports of the question, in mean; not less with fewer reports. It ends before what 95 % of the questions have.
     excess: tuple[float, ...]
+
+    @classmethod
+    def of(cls, fitted: "Forward", final: Recalibration) -> "EnoughReports":
+        """Take random reports away from the fitted questions, at most 300 of them, and predict them again."""
+        rng, n = np.random.default_rng(0), len(fitted.data.n_candidates)
+        n_asked = min(n, _QUESTIONS, max(_EVALUATIONS // fitted.n_draws, 1))
+        data = fitted.data.select(np.sort(rng.permutation(n)[:n_asked]))
+        usable = np.asarray(data.candidate).T >= 0
+        n_reports = usable.sum(axis=1)
+        enough = np.sort(n_reports)[int((1 - _SHARE) * len(usable))]
+        rank = np.where(usable, rng.random(usable.shape), np.inf).argsort(axis=1).argsort(axis=1)
+        whole, excess = distribution(replace(fitted, data=data), final), list[float]()
+        for n_left in range(1, enough):
+            row = np.flatnonzero(n_reports > n_left)
+            fewer = replace(fitted, data=data.select(row).of_reports(n_left > rank[row].T))
+            selected = predict(fewer, final, 0.5)
+            excess.append(float(np.mean(selected["probability"] - whole[row, selected["candidate"]])))
+        return cls(tuple(np.maximum.accumulate(excess[::-1])[::-1].tolist()))
 
     def few(self, n_reports: Int[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
         """Tell which questions have so few usable reports, but some, that probabilities are too high by two points."""

@@ -6,13 +6,13 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from analysis.methods.method import Answers, Learner
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import check_disjoint, cross_fit, fit_by, fold_of_question, train_test
+from bayes_direag.fits.fitting import check_disjoint, fit_by, fits_by, fold_of_question
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution
@@ -63,7 +63,6 @@ FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
     }
 )
 
-
 #: What the fits of a cross-fit share, if their preset looks at it.
 SHARED_AGREEMENT = (
     "How often levels agree with each other comes from the reports to all questions, without looking at a label."
@@ -81,19 +80,11 @@ class FitLearner:
 
     def __call__(self, labelled: Observations, seed: int) -> Fit:
         """Fit: see :class:`~analysis.methods.method.Method`."""
-        preset = presets.preset(self.preset, self.variant)
-        return fit_by(FitSettings(preset, self.fit_method, self.sampling, seed=seed), labelled)
+        return fit_by(self.settings(seed), labelled)
 
-    def of_each_fold(
-        self, observations: Observations, test: Observations | None, n_folds: int | None, seed: int
-    ) -> list[Fit]:
-        """Fit without each fold in turn, all in one batch; with a test set, fit to all observations."""
-        settings: dict[str, Any] = {"preset": presets.preset(self.preset, self.variant), "sampling": self.sampling}
-        if test is None:
-            held_out = cross_fit(observations, n_folds=n_folds or 0, method=self.fit_method, seed=seed, **settings)
-        else:
-            held_out = train_test(observations, test, method=self.fit_method, seed=seed, **settings)
-        return [part.fit for part in held_out]
+    def settings(self, seed: int) -> FitSettings:
+        """Return the settings of the fit."""
+        return FitSettings(presets.preset(self.preset, self.variant), self.fit_method, self.sampling, seed=seed)
 
 
 def before_calibration(fit: Fit, observations: Observations) -> Answers:
@@ -113,10 +104,14 @@ def _answers(fit: Fit, observations: Observations, final: Recalibration | None) 
 
 
 class Fold(NamedTuple):
-    """The questions that methods learn from, and the positions of those that they answer; ``test`` names a test set."""
+    """What methods learn from, and the positions of the questions that they answer; ``test`` names a test set.
+
+    ``labelled`` are the labelled, answered questions; ``fitted`` says which of all questions a fit is given.
+    """
 
     name: str
     labelled: Observations
+    fitted: Bool[np.ndarray, " problem"]
     asked: Int[np.ndarray, " problem"]
 
 
@@ -125,30 +120,25 @@ def deal(observations: Observations, test: Observations | None, n_folds: int | N
     usable = observations.labelled & observations.answered
     if test is None:
         number_of = fold_of_question(observations, n_folds or 0, seed)
-        folds = tuple(
-            Fold(str(number), observations.select(usable & (number_of != number)), np.flatnonzero(number_of == number))
-            for number in range(n_folds or 0)
-        )
+        folds = []
+        for number in range(n_folds or 0):
+            is_asked = number_of == number
+            labelled, fitted = observations.select(usable & ~is_asked), (number_of >= 0) & ~is_asked
+            folds.append(Fold(str(number), labelled, fitted, np.flatnonzero(is_asked)))
     else:
         check_disjoint(observations, test)
-        folds = (Fold("test", observations.select(usable), np.flatnonzero(test.answered)),)
+        every = np.ones(len(observations), bool)
+        folds = [Fold("test", observations.select(usable), every, np.flatnonzero(test.answered))]
     if not all(len(fold.labelled) for fold in folds):
         raise DirEAGError(
             "saw no labelled, answered question to learn from; expected at least one outside each fold. Give more, or "
             "name methods that learn nothing: majority, mean_confidence, steerconf."
         )
-    return folds
+    return tuple(folds)
 
 
-def learn_each(
-    learner: Learner,
-    folds: Sequence[Fold],
-    observations: Observations,
-    test: Observations | None,
-    n_folds: int | None,
-    seed: int,
-) -> list[Any]:
-    """Learn from every fold that :func:`deal` returned for the same arguments; MAP fits are made in one batch."""
+def learn_each(learner: Learner, folds: Sequence[Fold], observations: Observations, seed: int) -> list[Any]:
+    """Learn from every fold that :func:`deal` made of these observations; MAP fits are made in one batch."""
     if isinstance(learner, FitLearner):
-        return learner.of_each_fold(observations, test, n_folds, seed)
+        return fits_by(learner.settings(seed), observations, np.stack([fold.fitted for fold in folds]))
     return [learner(fold.labelled, seed) for fold in folds]

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.display.document import Document, Picture, Section
-from analysis.display.page import write_page
+from analysis.display.document import Picture
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.text import UNDEFINED
 from analysis.evaluation import Evaluation
 from analysis.paper.printed import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
-from analysis.paper.tables import in_printed_order, page_tables, paper_table, setting, typeset
+from analysis.paper.tables import in_printed_order, paper_table, setting, typeset
 from analysis.scores.metrics import accuracy, auroc, brier
 from analysis.scores.scoring import interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path
@@ -23,11 +22,7 @@ from bayes_direag.model.presets import label
 LEVEL, RESAMPLES = 0.95, 1000
 #: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
 METHOD, SUPPORT_METHOD = "direag", "direag_raw"
-_MARKED = "Marked: the best printed, and the best here, of each setting. A line stands beside the paper's method."
-_UNDERLINED = (
-    r"Bold: the paper's method. Underlined: the best printed, and the best here. $\uparrow$ more is better, "
-    r"$\downarrow$ less."
-)
+_MARKS = "Bold: the paper's method. Underlined: the best printed, and the best here, of each setting."
 
 
 def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int) -> str:
@@ -55,10 +50,9 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
     for name, printed in PRINTED_TABLES.items():
         rows, title = paper_table(printed, runs), f"{printed.title}. {prompts}"
         write_table(rows, target / f"{name}.csv")
-        section = Section(name, printed.title, tuple(page_tables(rows)))
-        write_page(Document(printed.title, prompts, _MARKED, (section,)), target / f"{name}.html")
-        with atomic_path(target / f"{name}.tex") as partial:
-            partial.write_text(typeset(rows, f"{title} {_UNDERLINED}"), encoding="utf-8")
+        for end, form in (("html", "html"), ("tex", "latex")):
+            with atomic_path(target / f"{name}.{end}") as partial:
+                partial.write_text(typeset(rows, f"{title} {_MARKS}", form), encoding="utf-8")
         shown += [title, *_blocks(rows)]
     for picture in filter(None, (base_rates(runs, seed), null_means(runs, seed))):
         write_table(picture.tables[picture.name], target / f"{picture.name}.csv")

@@ -1,14 +1,12 @@
 """The paper's Tables 1 and 2: the printed figures, and beside them those of one's own evaluations."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import product
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from analysis.display.document import Cell, Column, Record, Table
-from analysis.display.text import UNDEFINED, number
 from analysis.evaluation import Evaluation
 from analysis.paper.printed import (
     DECIMALS,
@@ -30,7 +28,7 @@ PRINTED_PRESET = "release"
 OWN = ("DirEAG", "Full DirEAG")
 
 _KEYS = ["model", "dataset", "method", "source"]
-_UNDERLINE, _BOLD = "underline:--rwrap--latex;", "font-weight:bold;"
+_UNDERLINE = {"latex": "underline:--rwrap--latex;", "html": "text-decoration:underline;"}
 
 
 def setting(run: Evaluation) -> tuple[str, str]:
@@ -88,33 +86,20 @@ def best(rows: pd.DataFrame) -> pd.DataFrame:
     return signed == signed.groupby([rows["model"], rows["dataset"], rows["source"] == PRINTED]).transform("max")
 
 
-def page_tables(rows: pd.DataFrame) -> Iterator[Table]:
-    """Yield a table for each setting; the best figures are marked, and the paper's method stands out."""
-    is_best = best(rows)
-
-    def figure(name: str, row: Record) -> Cell:
-        return Cell(number(row[name], DECIMALS), marks=("best",) if is_best.loc[row["index"], name] else ())
-
-    columns: dict[Column, Callable[[Record], Cell | str]] = {
-        Column("method", holds="name"): lambda row: Cell(row["method"], row["source"]),
-        Column("n"): lambda row: UNDEFINED if pd.isna(row["n"]) else f"{row['n']:,}",
-    }
-    for name, (short, more) in PRINTED_METRICS.items():
-        columns[Column(short, "more is better" if more else "less is better")] = partial(figure, name)
-    for (model, dataset), own in rows.reset_index().groupby(["model", "dataset"], sort=False):
-        focus = next((name for name in OWN if name in own["method"].to_numpy()), "")
-        yield Table.of(f"{model}, {dataset}", own.to_dict("records"), columns, focus=focus)
-
-
-def typeset(rows: pd.DataFrame, caption: str) -> str:
-    """Return a table in LaTeX: the best figures underlined, those of the paper's method bold."""
-    headers = {
-        name: f"{short} ${'\\uparrow' if more else '\\downarrow'}$" for name, (short, more) in PRINTED_METRICS.items()
-    }
+def typeset(rows: pd.DataFrame, caption: str, form: Literal["latex", "html"]) -> str:
+    """Return a table in LaTeX or as an HTML page: the best figures underlined, those of the paper's method bold."""
+    arrows = {"latex": (r" $\uparrow$", r" $\downarrow$"), "html": (" ↑", " ↓")}[form]
+    headers = {name: short + arrows[not more] for name, (short, more) in PRINTED_METRICS.items()}
     figures = rows.set_index(_KEYS)[list(headers)].astype(float)
     is_own = rows["method"].isin(OWN).to_numpy()
-    marks = np.where(best(rows), _UNDERLINE, "") + np.where(is_own, _BOLD, "")[:, None].astype(object)
+    marks = np.where(best(rows), _UNDERLINE[form], "") + np.where(is_own, "font-weight:bold;", "")[:, None].astype(
+        object
+    )
     shown = figures.assign(n=rows["n"].to_numpy()).rename(columns=headers)[["n", *headers.values()]]
-    style = shown.style.apply(lambda _: marks, axis=None, subset=list(headers.values())).set_caption(caption)
-    style = style.format(precision=DECIMALS, na_rep="--").format_index(escape="latex", axis="index")
+    style = (
+        shown.style.set_uuid("").apply(lambda _: marks, axis=None, subset=list(headers.values())).set_caption(caption)
+    )
+    style = style.format(precision=DECIMALS, na_rep="--").format_index(escape=form, axis="index")
+    if form == "html":
+        return str(style.to_html(doctype_html=True))
     return str(style.to_latex(environment="longtable", hrules=True, multirow_align="naive", convert_css=True))

@@ -1,7 +1,9 @@
 """Every metric of every method, with its interval."""
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -170,56 +172,27 @@ def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
         return np.asarray(table[:, defined] @ value[defined] / table[:, defined].sum(axis=1))
 
 
-class Scorer:
-    """Score one method after the other in a separate thread, while the next one is fitted or compiled.
-
-    A context manager; methods that are not yet scored when it is left are dropped. Methods with the same number of
-    questions, and the same clusters, share their resamples.
-    """
-
-    def __init__(self, *, seed: int, n_resamples: int, interval_level: float) -> None:
-        self._seed, self._n_resamples, self._interval_level = seed, n_resamples, interval_level
-        self._resamples: dict[object, Weight] = {}
-        self._thread = ThreadPoolExecutor(1)
-        self._rows: list[Future[dict[str, object]]] = []
-
-    def __enter__(self) -> "Scorer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    def add(self, predictions: pd.DataFrame) -> None:
-        """Queue the predictions of one method."""
-        self._rows.append(self._thread.submit(self._row, predictions))
-
-    def table(self) -> pd.DataFrame:
-        """Return the scores of all methods, in the order in which they were added."""
-        return pd.DataFrame([row.result() for row in self._rows])
-
-    def _row(self, predictions: pd.DataFrame) -> dict[str, object]:
-        scored = scored_rows(predictions)
-        answered = scored.answered
-        row = _selection_scores(scored, self._resampled(scored), self._interval_level)
-        replicates = evaluate_metrics(answered.confidence, answered.correct, self._resampled(answered))
-        for name, (value,) in evaluate_metrics(answered.confidence, answered.correct).items():
-            row |= interval_columns(name, float(value), replicates[name], self._interval_level)
-        n = {"n": len(answered.confidence), "unanswered": scored.n_unanswered}
-        return {"method": predictions["method"].iloc[0], **n, **{name: row[name] for name in METRIC_NAMES}, **row}
-
-    def _resampled(self, scored: Scored) -> Weight:
-        key = len(scored.confidence) if scored.cluster is None else scored.cluster.tobytes()
-        if key not in self._resamples:
-            self._resamples[key] = scored.resampled(self._n_resamples, self._seed)
-        return self._resamples[key]
+def scores_of(
+    predictions: Iterable[pd.DataFrame], *, seed: int, n_resamples: int, interval_level: float
+) -> pd.DataFrame:
+    """Score methods, each from its rows of the predictions: a row for each, in order, computed on all cores."""
+    one = partial(_scores, seed=seed, n_resamples=n_resamples, level=interval_level)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return pd.DataFrame(list(threads.map(one, predictions)))
 
 
-def _selection_scores(scored: Scored, weight: Weight, level: float) -> dict[str, float]:
-    row: dict[str, float] = {}
+def _scores(predictions: pd.DataFrame, *, seed: int, n_resamples: int, level: float) -> dict[str, object]:
+    scored = scored_rows(predictions)
+    answered, weight, row = scored.answered, scored.resampled(n_resamples, seed), dict[str, float]()
     for name, score_of in SELECTION_SCORES.items():
         value = score_of(scored)
         row |= interval_columns(name, mean_score(value)[0], mean_score(value, weight), level)
-    return row
+    stated = answered.confidence, answered.correct
+    replicates = evaluate_metrics(*stated, answered.resampled(n_resamples, seed))
+    for name, (value,) in evaluate_metrics(*stated).items():
+        row |= interval_columns(name, value, replicates[name], level)
+    n = {"n": len(answered.confidence), "unanswered": scored.n_unanswered}
+    return {"method": predictions["method"].iloc[0], **n, **{name: row[name] for name in METRIC_NAMES}, **row}
 
 
 def scored_rows(predictions: pd.DataFrame) -> Scored:

@@ -26,12 +26,11 @@ from jaxtyping import Bool, Float
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit, Source
-from bayes_direag.fits.fitting import cross_fitted
+from bayes_direag.fits.fitting import left_out_predictions
 from bayes_direag.fits.sources import observations_of
 
-#: Factor on the expected number of errors, since probabilities learned from few labels are somewhat too high; and the
-#: folds in which a MAP predicts its own questions.
-_MORE_ERRORS, _FOLDS = 1.1, 5
+#: Factor on the expected number of errors, since probabilities learned from few labels are somewhat too high.
+_MORE_ERRORS = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +106,10 @@ def answer(
                 "fitted to them, or they are to be predicted; expected others. Remove them, or rename them."
             )
         predicted = fit.predict(known, warn=False)
-    elif fit.method == "nuts":
-        predicted = fit.left_out[["probability", "correct"]].to_dataframe()
+        right = known.is_right(predicted["answer"])
     else:
-        parts = cross_fitted(known, _FOLDS, fit.settings)
-        predicted = pd.concat([part.predictions.set_index(part.index) for part in parts]).reindex(range(len(known)))
-    right = predicted["correct"].to_numpy(bool) if "correct" in predicted else known.is_right(predicted["answer"])
+        predicted = left_out_predictions(fit)
+        right = predicted["correct"].to_numpy(bool)
     cluster = np.arange(len(known)) if known.cluster_number is None else known.cluster_number
     first = np.unique(cluster, return_index=True)[1]
     of_labelled, probability = (each["probability"].to_numpy(float) for each in (predicted.iloc[first], table))

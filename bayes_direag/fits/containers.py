@@ -7,7 +7,7 @@ random number of its reports, chosen at random. The product of the likelihoods o
 weight, is a composite likelihood (Varin, Reid and Firth 2011, Statistica Sinica 21, 5-42).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -19,20 +19,26 @@ from jaxtyping import Bool, Float
 from numpyro.infer import MCMC
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.asking import Asking
+from bayes_direag.decisions.policy import Replay
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds, holdout_of
 from bayes_direag.inference.container import (
     by_sample,
     evaluated_draws,
+    fitted_observations,
     map_posterior,
     nuts_posterior,
     record_holdout,
+    sampled_parameters,
 )
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import Outcomes, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, from_dataset, recalibrate
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.contract import require_program
+from bayes_direag.model.equations import Reports
 from bayes_direag.model.forward import Forward, by_candidate
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from, likelihood_weights
 from bayes_direag.model.models import model_of
@@ -42,6 +48,8 @@ from bayes_direag.model.settings import FitMethod, FitSettings, Preset, Sampling
 from bayes_direag.model.unconstrained import parameter_sites
 
 N_COPIES = 8
+#: Parts of the questions on which a policy is tried.
+_PARTS = 5
 #: What a copy counts of its question's weight. Under NUTS the copies of a question count as one question.
 WEIGHT_OF_COPY: dict[FitMethod, float] = {"map": 1 / 4, "nuts": 1 / N_COPIES}
 
@@ -153,13 +161,33 @@ def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray,
     return np.stack(found)
 
 
+def replay_of(fitted: Observations, reports: Reports, settings: FitSettings) -> Replay:
+    """Divide labelled questions into five parts, on each of which a policy is tried by a fit to the others.
+
+    Raises DirEAGError if there are fewer questions or clusters.
+    """
+    part = hashed_folds(fitted, np.ones(len(fitted), bool), _PARTS, settings.seed)
+    if (n_units := len(np.unique(part))) < _PARTS:
+        raise DirEAGError(
+            f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label more."
+        )
+    askings = []
+    for tree in map_fits(fitted, part != np.arange(_PARTS)[:, None], settings):
+        final = from_dataset(tree["recalibration"].to_dataset())
+        askings.append(Asking.of(fitted_observations(tree), sampled_parameters(tree), final, settings.preset.eps))
+    return Replay(fitted, reports, part, askings, np.ones(len(fitted.learned_levels)))
+
+
 def drawn_tree(
-    draws: "MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]",
+    draws_of: "Callable[[LikelihoodData], MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]]",
     observations: Observations,
     settings: FitSettings,
     holdout: Bool[np.ndarray, " problem"] | None,
 ) -> xr.DataTree:
-    """Return the container of posterior draws: see :meth:`Fit.from_draws <bayes_direag.fits.fit.Fit.from_draws>`."""
+    """Return the container of posterior draws, given those of the model that is conditioned on some data.
+
+    See :meth:`Fit.from_draws <bayes_direag.fits.fit.Fit.from_draws>`.
+    """
     observations, preset = fitted_to(observations, settings.preset)
     final, labels = preset.recalibration, preset.labels(observations)
     kept = np.zeros(len(observations), bool) if holdout is None else holdout
@@ -167,7 +195,7 @@ def drawn_tree(
     rows, data = fitted_rows(fitted, settings, labels)
     require_program(preset, data)
     sites = parameter_sites(model_of(preset), data)
-    drawn = Draws.of(draws, {name: site.shape for name, site in sites.items() if site.is_unconstrained})
+    drawn = Draws.of(draws_of(data), {name: site.shape for name, site in sites.items() if site.is_unconstrained})
     num_chains, num_samples = next(iter(drawn.unconstrained.values())).shape[:2]
     shape = num_chains, num_samples
     if settings.sampling is None:

@@ -27,13 +27,11 @@ from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.decisions.policy import Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
-from bayes_direag.fits.containers import drawn_tree, fitted_rows
-from bayes_direag.fits.few_reports import enough_reports
+from bayes_direag.fits.containers import drawn_tree, fitted_rows, replay_of
 from bayes_direag.fits.new_levels import joined_levels, with_new_levels
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
-from bayes_direag.fits.replay import replay_of
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.inference import recalibration
@@ -204,7 +202,7 @@ class Fit:
     @cached_property
     def enough_reports(self) -> EnoughReports:
         """What fewer reports than those of the fitted questions do."""
-        return enough_reports(self.evaluation(self.fitted), self.recalibration)
+        return EnoughReports.of(self.evaluation(self.fitted), self.recalibration)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -556,7 +554,8 @@ class Fit:
             If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
         """
         settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
-        return cls(drawn_tree(draws, observations, settings, holdout), settings.preset.program, observations.same)
+        tree = drawn_tree(lambda _: draws, observations, settings, holdout)
+        return cls(tree, settings.preset.program, observations.same)
 
     @classmethod
     def load(cls, path: str | Path, preset: Callable[..., None] | None = None, same: Sameness = None) -> "Fit":

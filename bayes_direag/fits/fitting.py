@@ -9,17 +9,19 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.containers import drawn_tree, fitted_rows, map_fits
+from bayes_direag.fits.containers import drawn_tree, map_fits
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import dealt_folds, holdout_of
 from bayes_direag.fits.sources import takes_observations
-from bayes_direag.inference.nuts import nuts_draws
+from bayes_direag.inference.nuts import Draws, nuts_draws
 from bayes_direag.model import presets
-from bayes_direag.model.contract import require_program
-from bayes_direag.model.likelihood_data import fitted_to, learned_from
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import FitMethod, FitSettings, SamplingSettings
+
+#: The folds in which a MAP predicts its own questions.
+_LEFT_OUT_FOLDS = 5
 
 
 @takes_observations
@@ -110,14 +112,14 @@ def fit_nuts(
 
 
 def _sampled(observations: Observations, settings: FitSettings, *, progress: bool = False) -> Fit:
-    runs = settings.sampling or SamplingSettings()
+    sampling, seed = settings.sampling or SamplingSettings(), settings.seed
     observations, preset = fitted_to(observations, settings.preset)
-    holdout = holdout_of(observations, np.ones(len(observations), bool), preset, settings.seed)
-    learned, labels = learned_from(observations.select(~holdout), preset), preset.labels(observations)
-    _, data = fitted_rows(learned, settings, labels)
-    require_program(preset, data)
-    draws = nuts_draws(model_of(preset), data.counted(), sampling=runs, seed=settings.seed, progress=progress)
-    tree = drawn_tree(draws, observations, replace(settings, sampling=runs), holdout)
+
+    def draws_of(data: LikelihoodData) -> Draws:
+        return nuts_draws(model_of(preset), data.counted(), sampling=sampling, seed=seed, progress=progress)
+
+    holdout = holdout_of(observations, np.ones(len(observations), bool), preset, seed)
+    tree = drawn_tree(draws_of, observations, replace(settings, sampling=sampling), holdout)
     return Fit(tree, preset.program, observations.same)
 
 
@@ -247,6 +249,28 @@ def cross_fitted(observations: Observations, n_folds: int, settings: FitSettings
 def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
     """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered or its weight is 0."""
     return dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
+
+
+def left_out_predictions(fit: Fit) -> pd.DataFrame:
+    """Predict each fitted question without its label: ``candidate``, its final ``probability``, whether ``correct``.
+
+    Leave-one-out under NUTS. A MAP is fitted again to five folds, each question predicted by the fit that has not seen
+    it. A final calibration that is learned from questions kept apart has seen none of these, and stays.
+    """
+    if fit.method == "nuts":
+        return pd.DataFrame({name: fit.left_out[name].to_numpy() for name in ("candidate", "probability", "correct")})
+    questions, settings = fit.fitted, fit.settings
+    if fit.calibrated_on:
+        bare = presets.preset(fit.preset, recalibration={"method": "none", "split": 0})
+        settings = replace(settings, preset=bare)
+    held_out = cross_fitted(questions, _LEFT_OUT_FOLDS, settings)
+    predicted = pd.concat([part.predictions.set_index(part.index) for part in held_out]).sort_index()
+    candidate = [texts.index(answer) for texts, answer in zip(questions.candidates, predicted["answer"], strict=True)]
+    probability = predicted["probability"].to_numpy()
+    if fit.calibrated_on:
+        probability = fit.recalibration.of_selected(probability[None], questions.usable.sum(axis=1))[0]
+    correct = questions.right_state[np.arange(len(questions)), candidate]
+    return pd.DataFrame({"candidate": candidate, "probability": probability, "correct": correct})
 
 
 def fit_by(settings: FitSettings, observations: Observations) -> Fit:

@@ -13,7 +13,7 @@ from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.inference.container import require_format
+from bayes_direag.inference.container import FORMAT
 from bayes_direag.model.settings import FitMethod
 
 #: What a digest begins with, and how many seconds reading may take.
@@ -80,7 +80,8 @@ def stored_tree(path: str | Path) -> xr.DataTree:
         }
         about = xr.Dataset(attrs={name: stored.getncattr(name) for name in stored.ncattrs()})
     tree = xr.DataTree.from_dict({"/": about, **groups})
-    require_format(tree)
+    if tree.attrs.get("format") != FORMAT:
+        raise ValueError(f"its layout is not format {FORMAT}, perhaps that of an earlier version")
     for attribute, words in _WORDS.items():
         if tree.attrs[attribute] not in words:
             raise ValueError(f"saw {attribute} {tree.attrs[attribute]!r}; expected {', '.join(words)}")

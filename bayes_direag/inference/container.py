@@ -278,12 +278,6 @@ def sampled_parameters(tree: xr.DataTree, slots: Sequence[int] | None = None) ->
     return Parameters.of_sites(values, dims, len(signal_names(tree))).of_slots(slots)
 
 
-def require_format(tree: xr.DataTree) -> None:
-    """Raise ValueError unless a container has the layout above."""
-    if tree.attrs.get("format") != FORMAT:
-        raise ValueError(f"its layout is not format {FORMAT}, perhaps that of an earlier version")
-
-
 def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> None:
     """Raise an error unless the numbers of a container can be predicted with."""
     names = {"levels": level_names(tree), "labels": label_names(tree), "signals": signal_names(tree)}

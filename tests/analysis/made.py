@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evaluation import Evaluation
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings
-from analysis.scores.scoring import Scorer
+from analysis.scores.scoring import scores_of
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.presets import preset
@@ -90,10 +90,8 @@ def predictions(said: Mapping[str, Said]) -> pd.DataFrame:
 
 def score(table: pd.DataFrame, *, seed: int, n_resamples: int, interval_level: float = 0.95) -> pd.DataFrame:
     """Return the metrics of an evaluation with these predictions."""
-    with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
-        for _, rows in table.groupby("method", sort=False):
-            scorer.add(rows)
-        return scorer.table()
+    parts = [rows for _, rows in table.groupby("method", sort=False)]
+    return scores_of(parts, seed=seed, n_resamples=n_resamples, interval_level=interval_level)
 
 
 def made_evaluation(

@@ -10,10 +10,18 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from scipy.special import expit, logit
 
-from analysis.comparison import compare, compare_leave_one_out, moved, paired_metrics, predicted, side_by_side
+from analysis.comparison import (
+    compare,
+    compare_leave_one_out,
+    left_out_interval,
+    moved,
+    out_of_sample,
+    paired_metrics,
+    predicted,
+    side_by_side,
+)
 from analysis.display.text import interval, number, percent
 from analysis.evaluation import Evaluation
-from analysis.fit_comparison import left_out_interval, out_of_sample
 from analysis.parameters import compared_parameters, parameter_tables
 from analysis.scores.metrics import evaluate_metrics
 from analysis.scores.paired import paired_table

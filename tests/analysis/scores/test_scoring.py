@@ -1,7 +1,6 @@
-"""Scores of methods and their intervals: by hand, by plain loops, and beside whatever else goes on."""
+"""Scores of methods and their intervals: by hand, and by plain loops."""
 
 import math
-import time
 
 import numpy as np
 import pandas as pd
@@ -10,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from analysis.scores import scoring
 from analysis.scores.metrics import evaluate_metrics
 from analysis.scores.scoring import (
     Interval,
     Scored,
-    Scorer,
     accuracy_of_all,
     benefit,
     draw_columns,
@@ -84,24 +81,6 @@ class TestScores:
         names = [f"{name}{end}" for name in ("benefit", "log_score", "brier", "auroc") for end in ("_low", "_high")]
         alone, together = (score(rows, seed=5, n_resamples=50).iloc[0] for rows in (one, copied))
         np.testing.assert_allclose(together[names].astype(float), alone[names].astype(float))
-
-    def test_whoever_is_interrupted_does_not_wait_for_all_scores(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        scored = []
-
-        def slow(*_: object, **__: object) -> None:
-            scored.append(1)
-            time.sleep(0.2)
-
-        def interrupted() -> None:
-            with Scorer(seed=0, n_resamples=5, interval_level=0.95) as scorer:
-                for number in range(5):
-                    scorer.add(predictions("a", 10, number))
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(scoring, "evaluate_metrics", slow)
-        with pytest.raises(KeyboardInterrupt):
-            interrupted()
-        assert len(scored) < 5
 
 
 class TestIntervals:

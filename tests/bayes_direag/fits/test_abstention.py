@@ -120,7 +120,8 @@ class TestWhichLabelsDecide:
     def test_a_posterior_without_others_is_left_one_out(self, fit):
         rng, tree = np.random.default_rng(2), fit.tree.copy()
         left_out = {"probability": rng.random(140), "correct": rng.random(140) < 0.9}
-        tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
+        variables = {name: ("problem", values) for name, values in left_out.items()}
+        tree["loo"] = xr.DataTree(xr.Dataset(variables | {"candidate": ("problem", np.zeros(140, int))}))
         tree.attrs["method"] = "nuts"
         fresh = fit.predict(NEW)["probability"].to_numpy()
         expected = lowest_threshold(*left_out.values(), fresh, target=0.7)

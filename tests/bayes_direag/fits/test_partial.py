@@ -11,7 +11,6 @@ from scipy import optimize, stats
 from bayes_direag import PRESETS, Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import FewReportsWarning
 from bayes_direag.fits.containers import N_COPIES, thinned
-from bayes_direag.fits.few_reports import enough_reports
 from bayes_direag.fits.fitting import fits_by
 from bayes_direag.inference.container import evaluated_draws
 from bayes_direag.inference.map import penalised_loss
@@ -153,7 +152,7 @@ class TestOrdinaryFits:
     def test_how_much_fewer_reports_do(self, whole: Observations, ordinary: Fit) -> None:
         """By a plain loop over every part of the reports; random ones are within sampling error of that."""
         asked, final = ordinary.evaluation(whole), ordinary.recalibration
-        found = enough_reports(asked, final).excess
+        found = EnoughReports.of(asked, final).excess
         every, expected = distribution(asked, final), []
         for left in range(1, 5):
             moved = []
