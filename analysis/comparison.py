@@ -1,6 +1,6 @@
 """Fits or evaluations against each other: what ``direag compare`` does, as a function."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,9 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from analysis.display.document import Block, Column, Picture, Statements, Table, Terms
+from analysis.display.document import Block, Column, Picture, Result, Statements, Table, Terms
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
-from analysis.display.results import Result
 from analysis.display.style import (
     REFERENCE,
     RIGHT,
@@ -262,13 +261,13 @@ def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd
 
 def predicted(fit: Fit, observations: Observations) -> pd.DataFrame:
     """Return what a fit predicts, by ``problem_id``; ``fitted``: whether it has learned from the question."""
-    found, aligned = fit.predict(observations, interval_level=INTERVAL_LEVEL, warn=False), fit.aligned(observations)
-    right = pd.Series(observations.is_right(found["answer"]), dtype="boolean")
+    table, aligned = fit.predict(observations, interval_level=INTERVAL_LEVEL, warn=False), fit.aligned(observations)
+    right = pd.Series(observations.is_right(table["answer"]), dtype="boolean")
     columns = {
-        "answer": found["answer"],
-        "probability": found["probability"],
-        "low": found.get("probability_low", np.nan),
-        "high": found.get("probability_high", np.nan),
+        "answer": table["answer"],
+        "probability": table["probability"],
+        "low": table.get("probability_low", np.nan),
+        "high": table.get("probability_high", np.nan),
         "correct": right.where(observations.labelled & observations.answered),
         "state_probability": after_calibration(fit, aligned).state_probability(aligned),
         "cluster": cluster_column(observations),
@@ -319,15 +318,15 @@ def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
     tails = np.array([(1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2])
 
     def ends(states: States) -> Float[np.ndarray, "2 problem"]:
-        place = np.arange(states.place.start, min(states.place.stop, len(questions)))
-        support = states.support[chosen[place], np.arange(len(place))].T
+        row = np.arange(states.place.start, min(states.place.stop, len(questions)))
+        support = states.support[chosen[row], np.arange(len(row))].T
         final = fit.recalibration.of_selected(support, states.n_reports)
-        log_weight, _ = smoothed_weights(np.ascontiguousarray(density[:, place].T), 1.0)
+        log_weight, _ = smoothed_weights(np.ascontiguousarray(density[:, row].T), 1.0)
         order = final.argsort(axis=0)
         reached = np.take_along_axis(np.exp(log_weight).T, order, axis=0).cumsum(axis=0)
-        rank = [(reached < tail * reached[-1]).sum(axis=0) for tail in tails]
+        ranks = [(reached < tail * reached[-1]).sum(axis=0) for tail in tails]
         ranked = np.take_along_axis(final, order, axis=0)
-        return np.stack([ranked[np.minimum(one, len(ranked) - 1), np.arange(len(place))] for one in rank])
+        return np.stack([ranked[np.minimum(rank, len(ranked) - 1), np.arange(len(row))] for rank in ranks])
 
     return np.concatenate([*fit.evaluation(questions).each(ends)], axis=1)
 
@@ -394,9 +393,11 @@ def compare_leave_one_out(fits: Mapping[str, Fit]) -> pd.DataFrame:
             "which is not a probability model, so its leave-one-out density is none either; expected weight 1. Take "
             "preset paper."
         )
-    common = _common(fits.values())
+    first, *others = (fit.left_out["problem"].to_numpy().tolist() for fit in fits.values())
+    shared = set(first).intersection(*others)
+    common = [name for name in first if name in shared]
     pointwise = pd.DataFrame({name: _by_cluster(fit, common) for name, fit in fits.items()})
-    n, shared = len(pointwise), pointwise.max(axis=1)  # dividing a question's densities by one number changes nothing
+    n, most = len(pointwise), pointwise.max(axis=1)  # dividing a question's densities by one number changes nothing
     models = {
         name: ELPDDataLOO(
             elpd=elpd.sum(),
@@ -407,7 +408,7 @@ def compare_leave_one_out(fits: Mapping[str, Fit]) -> pd.DataFrame:
             scale="log",
             warning=False,
             good_k=LARGEST_PARETO_K,
-            elpd_i=xr.DataArray(elpd - shared),
+            elpd_i=xr.DataArray(elpd - most),
             pareto_k=fits[str(name)].left_out["pareto_k"].sel(problem=common),
         )
         for name, elpd in pointwise.items()
@@ -419,13 +420,6 @@ def compare_leave_one_out(fits: Mapping[str, Fit]) -> pd.DataFrame:
         n=len(common),
         distinguishable=told.astype("boolean").mask(table.index == 0),
     )
-
-
-def _common(fits: Iterable[Fit]) -> list[str]:
-    """Return the questions that all fits are fitted to, in the order of the first."""
-    first, *others = (fit.left_out["problem"].to_numpy().tolist() for fit in fits)
-    shared = set(first).intersection(*others)
-    return [name for name in first if name in shared]
 
 
 def _effective_parameters(fit: Fit, common: list[str]) -> float:

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.display.document import Block, Column, LeftOut, Picture, Severity, Table, Verdict, judged
+from analysis.display.document import Block, Column, LeftOut, Picture, Result, Severity, Table, Verdict, judged
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.results import Result
 from analysis.display.style import RIGHT, figure_style, head_figure, reliability_figure, row_labels
 from analysis.display.text import number
 from analysis.scores.calibration import Calibration, binned_reliability, judge_calibration
@@ -82,7 +81,13 @@ class Diagnosis(Result):
             yield "failure", f"{said} Do not believe the draws: take smaller steps (--target-accept 0.99)."
         else:
             yield "failure", f"{said} Do not believe the draws: take more, after more warm-up (--draws, --warmup)."
-        yield from (("warning", f"Intervals mean little: {why}.") for why in self._cautions())
+        if self.fit.preset.is_weighted:
+            yield "warning", "Intervals mean little: the fit weighs questions unequally, which is no probability model."
+        if self.fit.partial:
+            yield (
+                "warning",
+                "Intervals mean little: the fit has learned from copies of questions too, a composite likelihood.",
+            )
         if remark := level_remark(self.fit.fitted):
             yield "warning", remark
         weak = self.parameters.query(f"likelihood < {_STILL} < prior").index
@@ -91,9 +96,9 @@ class Diagnosis(Result):
             yield "warning", f"The prior alone decides {', '.join(weak[:_NAMED])}{more}: only more labels could tell."
         if self.fit.preset.is_weighted:
             return
-        name, found = list(self.calibration.items())[-1]
-        said = found.sentence({"probability": "probabilities", "support": "values of support"}[name])
-        yield ("fine" if found.verdict == "none found" else "warning"), said
+        name, calibration = list(self.calibration.items())[-1]
+        said = calibration.sentence({"probability": "probabilities", "support": "values of support"}[name])
+        yield ("fine" if calibration.verdict == "none found" else "warning"), said
         yield self._left_out()
 
     def _left_out(self) -> tuple[Severity, str]:
@@ -106,12 +111,6 @@ class Diagnosis(Result):
             f"{said}; {far.size} of {self.fit.n_questions} questions have a Pareto k above {LARGEST_PARETO_K}: look at "
             f"{names} first, and fit without them to see what changes."
         )
-
-    def _cautions(self) -> Iterator[str]:
-        if self.fit.preset.is_weighted:
-            yield "the fit weighs questions unequally, which is no probability model"
-        if self.fit.partial:
-            yield "the fit has learned from copies of questions too, a composite likelihood"
 
     def __repr__(self) -> str:
         return f"Diagnosis(believable: {'yes' if self.believable else 'NO'}; {self.summary})"
@@ -179,7 +178,6 @@ class Diagnosis(Result):
             return _of_arviz("ranks", "Do the chains agree?", caption, plot_rank_dist(shown))
 
     def _pareto_k(self) -> Picture:
-        """Draw the Pareto k of every question."""
         from arviz_plots import plot_khat
 
         words = {"hlines": {}, "xlabel": {"text": "question"}, "ylabel": {"text": "Pareto k"}}
@@ -192,9 +190,9 @@ class Diagnosis(Result):
     def record(self) -> dict[str, object]:
         """All of it, for JSON."""
         loo = {name: float(getattr(self.loo, name)) for name in ("elpd", "se", "p")}
-        found = {"believable": self.believable, "verdict": self.verdict, "summary": self.summary, "loo": loo}
-        calibration = {"calibration": self.calibration, "versions": versions("arviz-stats", "numpy")}
-        return found | {"parameters": self.table} | calibration
+        checks = {"believable": self.believable, "verdict": self.verdict, "summary": self.summary, "loo": loo}
+        checks |= {"parameters": self.table, "calibration": self.calibration}
+        return checks | {"versions": versions("arviz-stats", "numpy")}
 
     def write(self, folder: str | Path) -> None:
         """Write the folder that ``direag diagnose --out`` writes: the record, the table and the pictures."""

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 from tqdm.auto import tqdm
 
+from analysis.display.document import Result
 from analysis.display.folders import ResultFolder, write_record
-from analysis.display.results import Result
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
@@ -142,7 +141,7 @@ class Evaluation(Result):
             raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. {remedy}")
         try:
             record = EvaluationRecord.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-        except (ValueError, ValidationError) as error:
+        except ValueError as error:
             raise _unreadable(folder / MANIFEST, error) from error
         question = (record.test or record.observations).question
         tables: dict[str, Any] = {
@@ -156,13 +155,13 @@ class Evaluation(Result):
         of = evaluation.of
         function = Same.of(same)
         require_same(function, Same(None, of.same) if of.same else None, "the evaluation")
-        given = Observations.read(observations, of.answers, of.read_as, same=function)
-        if given.fingerprint != of.sha256:
+        read = Observations.read(observations, of.answers, of.read_as, same=function)
+        if read.fingerprint != of.sha256:
             raise DirEAGError(
-                f"{observations}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} "
+                f"{observations}: saw other observations (SHA-256 {read.fingerprint[:16]}) than those that {folder} "
                 f"evaluated; expected {of.sha256[:16]}. Give those."
             )
-        return replace(evaluation, observations=given)
+        return replace(evaluation, observations=read)
 
     def _check(self) -> None:
         """Raise DirEAGError unless the tables in the folder belong together."""
@@ -173,8 +172,8 @@ class Evaluation(Result):
         rows, path = self.predictions, folder / "predictions.csv"
         if len(rows) != n * len(methods) or rows.duplicated(["method", self.of.question]).any():
             raise _unreadable(path, f"{len(rows)} rows where {len(methods)} methods answer {n} questions once each")
-        given = rows[["probability", "null_probability", "state_probability"]].to_numpy(float)
-        if (outside := given[(given < 0) | (given > 1)]).size:
+        shares = rows[["probability", "null_probability", "state_probability"]].to_numpy(float)
+        if (outside := shares[(shares < 0) | (shares > 1)]).size:
             raise _unreadable(path, f"a probability of {outside[0]:g}")
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
@@ -325,9 +324,9 @@ class Evaluation(Result):
                 gradient = table.groupby("fold")["projected_gradient"].first().to_numpy(float)
                 fine, worst = gradient <= GRADIENT_TOLERANCE, gradient_in_words(gradient.max())
             else:
-                found = [sampler_summary(self.fits[str(variant), fold]) for fold in table["fold"].unique()]
-                chains, draws, rhat, size, bfmi, divergences = map(np.array, zip(*found, strict=True))
-                fine = np.array([one.converged for one in found])
+                summaries = [sampler_summary(self.fits[str(variant), fold]) for fold in table["fold"].unique()]
+                chains, draws, rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
+                fine = np.array([one.converged for one in summaries])
                 worst = str(
                     SamplerSummary(chains.max(), draws.min(), rhat.max(), size.min(), bfmi.min(), divergences.sum())
                 )
@@ -335,7 +334,6 @@ class Evaluation(Result):
         return pd.DataFrame(rows, columns=["variant", "n_fits", "n_converged", "worst"])
 
     def _draw(self, axes: "Axes") -> None:
-        """Draw the benefit of every method with its interval."""
         forest(axes, self.table[["benefit", "benefit_low", "benefit_high"]], colour=RIGHT)
         row_labels(axes, self.table["method"].tolist())
         axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")

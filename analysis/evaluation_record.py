@@ -92,7 +92,7 @@ class EvaluationRecord(Settings):
     versions: dict[str, str]
 
     @classmethod
-    def of(cls, settings: EvaluationSettings, **given: Observations | None) -> "EvaluationRecord":
+    def of(cls, settings: EvaluationSettings, **sources: Observations | None) -> "EvaluationRecord":
         """Make the record of what was given to :func:`evaluate`."""
-        origins: dict[str, Any] = {name: Origin.of(one) for name, one in given.items() if one is not None}
+        origins: dict[str, Any] = {name: Origin.of(one) for name, one in sources.items() if one is not None}
         return cls(settings=settings, versions=versions("jax", "numpyro", "numpy", "scipy"), **origins)

@@ -286,7 +286,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     question, selected = question.of_signals(fit.fitted.signal_names), predicted.iloc[0]
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
     n, null, candidate = len(level), len(candidates), question.candidate[0, level]
-    parameters, reports = sampled_parameters(fit.tree, question.slots), fit.reports(question)
+    parameters, reports = sampled_parameters(fit.tree).of_slots(question.slots), fit.reports(question)
     stated = reports.logit_confidence[0, level]
     calibrated = 1 / (1 + odds_against(stated, level, parameters).T)
     given, doubt, vote = contribution(stated, level, parameters)

@@ -73,13 +73,13 @@ def stated_confidences(fit: Fit) -> pd.DataFrame:
     """Count right and wrong answers of each level to the fitted questions by stated confidence, in bins of 5 points."""
     # most confidences are whole percentages; rounding keeps 15 % on an edge, which 0.15 * 100 misses
     percent = np.round(fit.fitted.confidence * 100, 9)
-    place = np.searchsorted(STATED_EDGES[1:-1], percent, side="left")
+    bins = np.searchsorted(STATED_EDGES[1:-1], percent, side="left")
     tables = []
     for level, name in enumerate(fit.fitted.groups or fit.fitted.level_names):
         usable, right = ~np.isnan(percent[:, level]), fit.fitted.correct[:, level]
         table = pd.DataFrame({"level": name, "low": STATED_EDGES[:-1], "high": STATED_EDGES[1:]})
         for outcome, kept in (("right", usable & right), ("wrong", usable & ~right)):
-            table[outcome] = np.bincount(place[kept, level], minlength=len(table))
+            table[outcome] = np.bincount(bins[kept, level], minlength=len(table))
         tables.append(table)
     by_column = pd.concat(tables, ignore_index=True)
     return by_column.groupby(["level", "low", "high"], sort=False, as_index=False).sum()
@@ -98,8 +98,8 @@ def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture 
     mean = np.array([rows["calibrated"].mean() for rows in by_level.values()])
     shared = len(by_level) > 1 and np.ptp([rows["calibrated"] for rows in by_level.values()], axis=0).max() < 1e-9
     highest_first = np.argsort(-mean, kind="stable")
-    places = np.linspace(0, len(mean) - 1, min(len(mean), _NAMED_CURVES)).round().astype(int)
-    named = [list(by_level)[place] for place in ([0] if shared else highest_first[places])]
+    ranks = np.linspace(0, len(mean) - 1, min(len(mean), _NAMED_CURVES)).round().astype(int)
+    named = [list(by_level)[number] for number in ([0] if shared else highest_first[ranks])]
     counts = (stated["right"] + stated["wrong"]).groupby(stated["low"]).sum()
     caption = (
         f"{about} {_spread(curves, interval_level)} {'All levels share one curve. ' if shared else ''}Dashed: as "
@@ -187,9 +187,9 @@ def describe_fit(fit: Fit) -> str:
     attributes = fit.tree.attrs
     method = {"map": "MAP", "nuts": f"NUTS ({fit.n_samples} draws)"}[attributes["method"]]
     source = ", ".join(attributes[name] for name in ("dataset", "model") if attributes[name] != "not stated")
-    apart = f", {len(fit.calibrated_on)} more for its final calibration" if fit.calibrated_on else ""
+    holdout = f", {len(fit.calibrated_on)} more for its final calibration" if fit.calibrated_on else ""
     return (
-        f"Fitted to {fit.n_questions} questions{f' of {source}' if source else ''}{apart}: {method}, preset "
+        f"Fitted to {fit.n_questions} questions{f' of {source}' if source else ''}{holdout}: {method}, preset "
         f"{_model_of(fit)}."
     )
 
@@ -206,13 +206,13 @@ _AGREEMENT_NOTE = (
 
 def fit_terms(fit: Fit, title: str) -> Terms:
     """Say what a fit is: how it was made, from what, and in which setting."""
-    attributes, final, found = fit.tree.attrs, fit.recalibration.method, convergence_summary(fit)
-    if isinstance(found, OptimumSummary):
-        how = f"MAP, the mode of the posterior; {_searched(found, fit.preset)}"
+    attributes, final, summary = fit.tree.attrs, fit.recalibration.method, convergence_summary(fit)
+    if isinstance(summary, OptimumSummary):
+        how = f"MAP, the mode of the posterior; {_searched(summary, fit.preset)}"
         n_folds = fit.preset.recalibration.out_of_fold
         calibrated_on = f"out-of-fold support, {n_folds} folds" if n_folds else "the questions fitted to"
     else:
-        how = f"NUTS, the whole posterior: {fit.n_samples // found.chains} draws of each of {found.chains} chains"
+        how = f"NUTS, the whole posterior: {fit.n_samples // summary.chains} draws of each of {summary.chains} chains"
         calibrated_on = "leave-one-out support"
     if fit.calibrated_on:
         calibrated_on = f"{len(fit.calibrated_on)} questions kept apart"
@@ -244,8 +244,8 @@ def fit_terms(fit: Fit, title: str) -> Terms:
 
 def convergence_block(fit: Fit) -> Verdict:
     """Say whether a fit has converged."""
-    found = convergence_summary(fit)
-    return Verdict((("fine" if found.converged else "failure", convergence_verdict(found)),))
+    summary = convergence_summary(fit)
+    return Verdict((("fine" if summary.converged else "failure", convergence_verdict(summary)),))
 
 
 def learned_blocks(fit: Fit) -> Iterator[Block]:
@@ -271,10 +271,10 @@ def _model_of(fit: Fit) -> str:
     return label(fit.preset) + ("" if fit.preset.variant == "confidence" else f", variant {fit.preset.variant}")
 
 
-def _searched(found: OptimumSummary, preset: Preset) -> str:
+def _searched(summary: OptimumSummary, preset: Preset) -> str:
     """Say which optimum was found, if there may be several."""
-    text = f"penalised loss {found.penalised_loss:.6f}"
-    if found.starts > 1:
-        lowest = f"the lowest of {found.optima} optima" if found.optima > 1 else "one optimum"
-        return f"{text}, {lowest} from {found.starts} starts"
+    text = f"penalised loss {summary.penalised_loss:.6f}"
+    if summary.starts > 1:
+        lowest = f"the lowest of {summary.optima} optima" if summary.optima > 1 else "one optimum"
+        return f"{text}, {lowest} from {summary.starts} starts"
     return f"{text}, from the usual start alone: there may be lower optima" if preset.plain_reports else text

@@ -97,13 +97,15 @@ def _meaning(parameter: str) -> str:
 
 
 def _estimate(model: str, row: Record) -> str:
-    own = row.get(model)
-    return "" if own is None else f"{number(own['value'], 2)} {interval(own['low'], own['high'], 2)}".rstrip()
+    of_fit = row.get(model)
+    return (
+        "" if of_fit is None else f"{number(of_fit['value'], 2)} {interval(of_fit['low'], of_fit['high'], 2)}".rstrip()
+    )
 
 
 def _below(model: str, row: Record) -> str:
-    own = row.get(model)
-    return "" if own is None or np.isnan(own["below"]) else percent(own["below"], 0)
+    of_fit = row.get(model)
+    return "" if of_fit is None or np.isnan(of_fit["below"]) else percent(of_fit["below"], 0)
 
 
 def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:
@@ -125,8 +127,8 @@ def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:
             if not parts:
                 continue
             cells = grid[side].subgridspec(len(parts), 1, height_ratios=sizes)
-            for place, part in enumerate(parts):
-                axes = figure.add_subplot(cells[place, 0])
+            for panel, part in enumerate(parts):
+                axes = figure.add_subplot(cells[panel, 0])
                 if not right:
                     axes.axvline(0, color=REFERENCE, linewidth=1)
                 _draw_forest(axes, part)
@@ -136,7 +138,6 @@ def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:
 
 
 def _caption(table: pd.DataFrame) -> str:
-    """Say what stands for which fit."""
     is_point = table.groupby("model", sort=False)["low"].apply(lambda low: low.isna().all())
     points, draws = ([str(name) for name in is_point.index[rows]] for rows in (is_point, ~is_point))
     said = [f"Orange diamonds: {listed(points)}, the mode."] if points else []
@@ -153,8 +154,8 @@ def _draw_forest(axes: "Axes", part: pd.DataFrame) -> None:
     for _, rows in part.groupby("model", sort=False):
         ends = rows.set_index("level")[["value", "low", "high"]].reindex(levels)
         if rows["low"].isna().all():
-            place = np.arange(len(levels))[::-1]
-            axes.plot(ends["value"], place, "D", color=WRONG, markersize=6, markeredgecolor="white", zorder=4)
+            height = np.arange(len(levels))[::-1]
+            axes.plot(ends["value"], height, "D", color=WRONG, markersize=6, markeredgecolor="white", zorder=4)
         else:
             forest(axes, ends, colour=next(colours))
     row_labels(axes, told_apart([level if isinstance(level, str) else "" for level in levels], 18))

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 from bayes_direag.commands.options import err, naming_replaced, out
 from bayes_direag.errors import ColumnsWarning, DirEAGError, abridged, did_you_mean
-from bayes_direag.packages import take
+from bayes_direag.modules import take
 
 #: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
 GROUP = "direag.commands"

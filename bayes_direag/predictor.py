@@ -205,15 +205,15 @@ class Predictor:
         DirEAGError
             If the interval level is out of range.
         """
-        given = self.read(reports)
-        evaluation = Equations(given.reports, self.parameters.of_slots(given.level))
+        read = self.read(reports)
+        evaluation = Equations(read.reports, self.parameters.of_slots(read.level))
         columns = predict(evaluation, self.recalibration, interval_level)
         values = {name: column[0].item() for name, column in columns.items()}
-        place = values.pop("candidate")
+        selected = values.pop("candidate")
         defined = {name: None if value != value else value for name, value in values.items()}
-        answer, n_used = given.candidates[place] if place >= 0 else None, len(given.level)
-        spelled = Counter(text for candidate, text in given.texts if candidate == answer).most_common(1)
-        about = {"n_candidates": len(given.candidates), "n_used": n_used}
+        answer, n_used = read.candidates[selected] if selected >= 0 else None, len(read.level)
+        spelled = Counter(text for candidate, text in read.texts if candidate == answer).most_common(1)
+        about = {"n_candidates": len(read.candidates), "n_used": n_used}
         if self.enough_reports is not None:
             n_reports = np.array([n_used])
             about["few_reports"] = bool(self.enough_reports.few(n_reports)[0])
@@ -225,7 +225,7 @@ class Predictor:
         """Read the reports on one question; raise LevelError or ObservationError as :meth:`predict` does."""
         if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
             raise _unusable("reports", reports, "a list of reports", "Make a list of them.")
-        read = [self._read(place, report) for place, report in enumerate(reports)]
+        read = [self._read(f"reports[{number}]", report) for number, report in enumerate(reports)]
         self._check_levels(reports, read)
         for column in zip(*(report.percents for report in read), strict=True) if self.scale is None else ():
             stated = [percent for percent in column if percent is not None]
@@ -246,23 +246,23 @@ class Predictor:
             np.array([len(candidates)]),
             np.array([label], int),
         )
-        texts = [(report.text, report.given) for report in read if report.text is not None]
+        texts = [(report.text, report.as_given) for report in read if report.text is not None]
         return Read(arrays, [report.level for report in used], candidates, texts, [report.level for report in read])
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], read: Sequence["_Report"]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
-        alone = {own.level for own, report in zip(read, reports, strict=True) if not self._group(report)}
+        levels = [report.level for report in read]
+        alone = {level for level, report in zip(levels, reports, strict=True) if not self._group(report)}
         seen: set[tuple[int, object]] = set()
-        for place, (own, report) in enumerate(zip(read, reports, strict=True)):
-            names = (report.get("level"), report.get("level_name"), (place,))
-            key = own.level, None if own.level in alone else next(name for name in names if name is not None)
+        for number, (level, report) in enumerate(zip(levels, reports, strict=True)):
+            names = (report.get("level"), report.get("level_name"), (number,))
+            key = level, None if level in alone else next(name for name in names if name is not None)
             if key in seen:
-                field, problem = f"reports[{place}]", "a level occurs twice"
-                raise _unusable(field, self.levels[own.level], "every level once", "Remove one of the two.", problem)
+                field, problem = f"reports[{number}]", "a level occurs twice"
+                raise _unusable(field, self.levels[level], "every level once", "Remove one of the two.", problem)
             seen.add(key)
 
-    def _read(self, place: int, report: Mapping[str, object]) -> "_Report":
-        field = f"reports[{place}]"
+    def _read(self, field: str, report: Mapping[str, object]) -> "_Report":
         if not isinstance(report, Mapping):
             raise _unusable(field, report, "an object with level, answer and confidence", "Write one for each report.")
         for name in ("level", "level_name", "group"):
@@ -274,13 +274,13 @@ class Predictor:
                 f"{field}: this level is unknown to the fit; saw {str(level)[:60]!r}; expected one of "
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
-        answer, given = plain(report.get("answer")), plain(report.get("confidences")) or {}
+        answer, confidences = plain(report.get("answer")), plain(report.get("confidences")) or {}
         answer = str(answer).lower() if isinstance(answer, bool) else answer
         if not isinstance(answer, str | int | float | None):
             raise _unusable(f"{field}.answer", answer, "text, a number, a truth value or null", "Write it as text.")
-        if not isinstance(given, Mapping):
-            raise _unusable(f"{field}.confidences", given, "numbers by name", "Name the signals.")
-        signals = {signal: self._percent(field, signal, value) for signal, value in given.items()}
+        if not isinstance(confidences, Mapping):
+            raise _unusable(f"{field}.confidences", confidences, "numbers by name", "Name the signals.")
+        signals = {signal: self._percent(field, signal, value) for signal, value in confidences.items()}
         stated, again = self._percent(field, "number", report.get("confidence")), signals.get("number")
         if None not in (stated, again) and stated != again:
             expected, remedy = "one stated confidence", "Leave one of the two out."
@@ -297,18 +297,17 @@ class Predictor:
         percents = tuple(map(signals.get, self.signals))
         return _Report(self.levels.index(str(level)), text, percents, text is not None and is_stated, str(answer))
 
-    def _percent(self, report: str, signal: str, given: object) -> float | None:
-        percent = on_percent_scale(given, self.scale)
+    def _percent(self, report: str, signal: str, confidence: object) -> float | None:
+        percent = on_percent_scale(confidence, self.scale)
         if percent is None:
             return None
         if isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100:
             scale, field = self.scale or "percent", "confidence" if signal == "number" else f"confidences.{signal}"
             expected = "a number from {} to {}, or null".format(*SCALES[scale])
-            raise _unusable(f"{report}.{field}", plain(given), expected, f"Write it on the scale {scale}.")
+            raise _unusable(f"{report}.{field}", plain(confidence), expected, f"Write it on the scale {scale}.")
         return float(percent)
 
     def _group(self, report: Mapping[str, object]) -> object:
-        """Return the group of a report, if it has one."""
         return report.get("group") or group_of(self.groups, str(_name(report)))
 
 
@@ -319,7 +318,7 @@ class _Report(NamedTuple):
     text: str | None
     percents: tuple[float | None, ...]
     is_usable: bool
-    given: str
+    as_given: str
 
 
 class Read(NamedTuple):
@@ -363,17 +362,18 @@ def require_usable(
         **dict.fromkeys(("slope", "vote_slope"), (len(levels), len(signals))),
         "label": (len(labels),),
     }
-    given = {} if parameters is None else {name: own for name, own in parameters._asdict().items() if own is not None}
+    drawn = {} if parameters is None else parameters._asdict()
+    drawn = {name: draws for name, draws in drawn.items() if draws is not None}
     wrong = [
         name
-        for name, draws in given.items()
+        for name, draws in drawn.items()
         if draws.shape != (n, *shapes[name])
         or not (np.abs(draws) <= _LARGEST).all()
         or (name in _NOT_NEGATIVE and (draws < 0).any())
         or (name == "prior_strength" and not draws.all())
     ]
     if wrong or not n or not levels or not signals:
-        raise ValueError(f"parameters {', '.join(wrong or given)} are not {n} draws of {len(levels)} levels")
+        raise ValueError(f"parameters {', '.join(wrong or drawn)} are not {n} draws of {len(levels)} levels")
     if final.method not in Recalibration.METHODS:
         methods = ", ".join(Recalibration.METHODS)
         raise ValueError(f"saw a final calibration by {final.method}; expected one of {methods}")
@@ -395,7 +395,7 @@ def recalibration_content(final: Recalibration) -> dict[str, Any]:
 
 def read_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     """Read a final calibration from what a file holds."""
-    values = {name: np.array(given, float) for name, given in stored["values"].items()}
+    values = {name: np.array(value, float) for name, value in stored["values"].items()}
     coefficients = {name: values[name][None] for name in IDENTITY if name in values}
     return Recalibration(stored["method"], coefficients, float(stored["eps"]), int(stored.get("most_reports", 1)))
 
@@ -422,7 +422,6 @@ def read_content[Content](
 
 
 def _name(report: Mapping[str, object]) -> object:
-    """Return the name of a report's level."""
     level = report.get("level")
     return level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
 

@@ -16,7 +16,7 @@ import typer
 from bayes_direag.commands.options import err, out, require_parent
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
-from bayes_direag.packages import take
+from bayes_direag.modules import take
 from elicitation.command import PromptsFromOption, VllmArgsOption, VllmPythonOption
 from elicitation.models import choose_sampling, find_preset, released_seed
 from elicitation.parsing import count_words

@@ -3,16 +3,20 @@
 Texts are escaped by every printer; only text in `backticks` is set as code.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pandas as pd
 
 from analysis.display.glossary import PICTURE_WORDS
+from analysis.display.style import figure_style
 from analysis.display.text import number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -150,3 +154,31 @@ class Document(NamedTuple):
 def judged(value: float, decimals: int, *, fine: bool) -> Cell:
     """Return a number that stands out unless it is fine."""
     return Cell(number(value, decimals), marks=() if fine else ("failure",))
+
+
+class Result(ABC):
+    """A result that a notebook shows as its table."""
+
+    @property
+    @abstractmethod
+    def table(self) -> pd.DataFrame:
+        """The main table."""
+
+    @abstractmethod
+    def _draw(self, axes: "Axes") -> None: ...
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw it on these axes, or on those of a new figure in the project's style, which a notebook shows."""
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            with figure_style():
+                ax = plt.subplots()[1]
+                self._draw(ax)
+        else:
+            self._draw(ax)
+        return ax
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(index=False, na_rep="", float_format="{:.3g}".format)
+        return f"<p>{escape(repr(self))}</p>\n{table}"

@@ -78,10 +78,10 @@ def head_figure(figure: "Figure", title: str, caption: str) -> None:
 def forest(axes: "Axes", estimates: pd.DataFrame, *, colour: str, marker: str = "o") -> None:
     """Draw a value and both ends of its interval (three columns), a row from the top; no bar where an end is NaN."""
     value, low, high = estimates.to_numpy(float).T
-    place = np.arange(len(value))[::-1]
-    axes.hlines(place, low, high, color=colour, linewidth=2)
+    height = np.arange(len(value))[::-1]
+    axes.hlines(height, low, high, color=colour, linewidth=2)
     axes.scatter(
-        value, place, s=36, marker=marker, color=[colour] * len(value), edgecolor=colour, linewidth=1.5, zorder=3
+        value, height, s=36, marker=marker, color=[colour] * len(value), edgecolor=colour, linewidth=1.5, zorder=3
     )
     axes.set_ylim(-0.6, len(value) - 0.4)
 

@@ -65,10 +65,6 @@ class FixedRule:
         return self.rule
 
 
-def _apply(learned: Answerer, observations: Observations) -> Answers:
-    return learned(observations)
-
-
 @dataclass(frozen=True)
 class Method:
     """How a method learns and answers, what it needs, and what it is in words.
@@ -92,7 +88,7 @@ class Method:
     """
 
     learn: Learner
-    answer: Callable[[Any, Observations], Answers] = _apply
+    answer: Callable[[Any, Observations], Answers] = lambda learned, observations: learned(observations)
     words: str = field(default="", kw_only=True)
     spoken: str = field(default="", kw_only=True)
     needs_confidences: bool = field(default=False, kw_only=True)

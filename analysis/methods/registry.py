@@ -12,15 +12,7 @@ from analysis.methods.calibrations import Calibrated
 from analysis.methods.conditional_logit import CONDITIONAL_LOGIT
 from analysis.methods.direag import FITTED_METHODS, FitLearner, after_calibration, before_calibration
 from analysis.methods.method import Method
-from analysis.methods.rules import (
-    BEST_LEVEL,
-    MAJORITY,
-    MEAN_CONFIDENCE,
-    SAMPLED_METHODS,
-    STEERCONF,
-    VANILLA,
-    vanilla_method,
-)
+from analysis.methods.rules import RULES, SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.methods.votes import BOOSTED_STACK, VOTE_LOGISTIC
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 
@@ -39,10 +31,7 @@ def _with_platt(name: str, method: Method) -> dict[str, Method]:
 SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
     {
         VANILLA: vanilla_method(),
-        **_with_platt("majority", MAJORITY),
-        **_with_platt("mean_confidence", MEAN_CONFIDENCE),
-        **_with_platt("steerconf", STEERCONF),
-        **_with_platt("best_level", BEST_LEVEL),
+        **{name: method for rule in RULES for name, method in _with_platt(rule, RULES[rule]).items()},
         "vote_logistic": VOTE_LOGISTIC,
         "boosted_stack": BOOSTED_STACK,
         "conditional_logit": CONDITIONAL_LOGIT,

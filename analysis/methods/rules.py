@@ -141,27 +141,30 @@ def vanilla_method(level_name: str = VANILLA) -> Method:
     return Method(rule, words="the answer and the confidence of one prompt, as stated", spoken="single level as stated")
 
 
-MAJORITY = Method(
-    FixedRule(majority),
-    words="the commonest answer over all levels; its share of them",
-    spoken="majority vote",
-)
-MEAN_CONFIDENCE = Method(
-    FixedRule(mean_confidence),
-    words="the answer with the largest summed confidence; its share of the sum",
-    spoken="mean confidence",
-    needs_confidences=True,
-)
-STEERCONF = Method(
-    FixedRule(steerconf),
-    words="SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
-    spoken="SteerConf",
-    needs_confidences=True,
-)
-BEST_LEVEL = Method(
-    best_level,
-    words="the level that was right most often on the labelled questions, as stated",
-    spoken="best single level",
+#: All other rules that answer from the reports alone, and the level that labels choose.
+RULES: Mapping[str, Method] = MappingProxyType(
+    {
+        "majority": Method(
+            FixedRule(majority), words="the commonest answer over all levels; its share of them", spoken="majority vote"
+        ),
+        "mean_confidence": Method(
+            FixedRule(mean_confidence),
+            words="the answer with the largest summed confidence; its share of the sum",
+            spoken="mean confidence",
+            needs_confidences=True,
+        ),
+        "steerconf": Method(
+            FixedRule(steerconf),
+            words="SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
+            spoken="SteerConf",
+            needs_confidences=True,
+        ),
+        "best_level": Method(
+            best_level,
+            words="the level that was right most often on the labelled questions, as stated",
+            spoken="best single level",
+        ),
+    }
 )
 
 

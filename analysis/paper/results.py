@@ -50,9 +50,9 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
     for name, printed in PRINTED_TABLES.items():
         rows, title = paper_table(printed, runs), f"{printed.title}. {prompts}"
         write_table(rows, target / f"{name}.csv")
-        for end, form in (("html", "html"), ("tex", "latex")):
+        for end, as_html in (("html", True), ("tex", False)):
             with atomic_path(target / f"{name}.{end}") as partial:
-                partial.write_text(typeset(rows, f"{title} {_MARKS}", form), encoding="utf-8")
+                partial.write_text(typeset(rows, f"{title} {_MARKS}", as_html=as_html), encoding="utf-8")
         shown += [title, *_blocks(rows)]
     for picture in filter(None, (base_rates(runs, seed), null_means(runs, seed))):
         write_table(picture.tables[picture.name], target / f"{picture.name}.csv")
@@ -65,8 +65,8 @@ def _blocks(rows: pd.DataFrame) -> list[str]:
     headers = {"n": "n"} | {name: short for name, (short, _) in PRINTED_METRICS.items()}
     shown = rows.set_index(["model", "dataset", "method", "source"])[list(headers)].rename(columns=headers)
     return [
-        f"{model}, {dataset}\n{own.droplevel([0, 1]).to_string(float_format='{:.4f}'.format, na_rep=UNDEFINED)}"
-        for (model, dataset), own in shown.groupby(["model", "dataset"], sort=False)
+        f"{model}, {dataset}\n{part.droplevel([0, 1]).to_string(float_format='{:.4f}'.format, na_rep=UNDEFINED)}"
+        for (model, dataset), part in shown.groupby(["model", "dataset"], sort=False)
     ]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,6 @@ PRINTED_PRESET = "release"
 OWN = ("DirEAG", "Full DirEAG")
 
 _KEYS = ["model", "dataset", "method", "source"]
-_UNDERLINE = {"latex": "underline:--rwrap--latex;", "html": "text-decoration:underline;"}
 
 
 def setting(run: Evaluation) -> tuple[str, str]:
@@ -68,9 +66,9 @@ def paper_table(table: PrintedTable, runs: Sequence[Evaluation]) -> pd.DataFrame
         parts.append(metrics.assign(**of_run))
     rows = pd.concat(parts, ignore_index=True)
     where = list(zip(rows["model"], rows["dataset"], strict=True))
-    place = {(cell, name): position for position, (cell, name) in enumerate(product(settings, methods))}
-    rows = rows.assign(place=[place.get(key, np.nan) for key in zip(where, rows["method"], strict=True)])
-    rows = rows.dropna(subset="place").sort_values("place", kind="stable", ignore_index=True)
+    order = {key: number for number, key in enumerate(product(settings, methods))}
+    rows = rows.assign(order=[order.get(key, np.nan) for key in zip(where, rows["method"], strict=True)])
+    rows = rows.dropna(subset="order").sort_values("order", kind="stable", ignore_index=True)
     ends = [f"{name}{end}" for name in (*PRINTED_METRICS, *SELECTION_SCORES) for end in ("", "_low", "_high")]
     whole = rows.reindex(columns=[*_KEYS, "run", "n", "unanswered", *ends])
     return whole.astype(dict.fromkeys(("n", "unanswered"), "Int64"))
@@ -86,20 +84,22 @@ def best(rows: pd.DataFrame) -> pd.DataFrame:
     return signed == signed.groupby([rows["model"], rows["dataset"], rows["source"] == PRINTED]).transform("max")
 
 
-def typeset(rows: pd.DataFrame, caption: str, form: Literal["latex", "html"]) -> str:
-    """Return a table in LaTeX or as an HTML page: the best figures underlined, those of the paper's method bold."""
-    arrows = {"latex": (r" $\uparrow$", r" $\downarrow$"), "html": (" ↑", " ↓")}[form]
+def typeset(rows: pd.DataFrame, caption: str, *, as_html: bool) -> str:
+    """Return a table in LaTeX, or as an HTML page: the best figures underlined, those of the paper's method bold."""
+    arrows = (" ↑", " ↓") if as_html else (r" $\uparrow$", r" $\downarrow$")
+    caption += f"{arrows[0]} more is better,{arrows[1]} less."
+    underline = "text-decoration:underline;" if as_html else "underline:--rwrap--latex;"
     headers = {name: short + arrows[not more] for name, (short, more) in PRINTED_METRICS.items()}
     figures = rows.set_index(_KEYS)[list(headers)].astype(float)
     is_own = rows["method"].isin(OWN).to_numpy()
-    marks = np.where(best(rows), _UNDERLINE[form], "") + np.where(is_own, "font-weight:bold;", "")[:, None].astype(
-        object
-    )
+    marks = np.where(best(rows), underline, "") + np.where(is_own, "font-weight:bold;", "")[:, None].astype(object)
     shown = figures.assign(n=rows["n"].to_numpy()).rename(columns=headers)[["n", *headers.values()]]
     style = (
         shown.style.set_uuid("").apply(lambda _: marks, axis=None, subset=list(headers.values())).set_caption(caption)
     )
-    style = style.format(precision=DECIMALS, na_rep="--").format_index(escape=form, axis="index")
-    if form == "html":
+    style = style.format(precision=DECIMALS, na_rep="--").format_index(
+        escape="html" if as_html else "latex", axis="index"
+    )
+    if as_html:
         return str(style.to_html(doctype_html=True))
     return str(style.to_latex(environment="longtable", hrules=True, multirow_align="naive", convert_css=True))

@@ -96,8 +96,8 @@ class Calibration(NamedTuple):
                 f"The {name} look right: they are off by {size} on average, no more than chance gives with {self.n:,} "
                 f"answers. An error of {least} would probably have been seen."
             )
-        found = f"only an error of {least} or more" if np.isfinite(self.smallest_found) else "no error"
-        return f"Too few answers to judge the {name}: with {self.n:,}, {found} would probably be seen."
+        seen = f"only an error of {least} or more" if np.isfinite(self.smallest_found) else "no error"
+        return f"Too few answers to judge the {name}: with {self.n:,}, {seen} would probably be seen."
 
 
 def judge_calibration(
@@ -174,13 +174,13 @@ def binned_reliability(confidence: Confidence, correct: Correct, *, level: float
     from scipy.stats import binomtest
 
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    edges, place = np.arange(N_BINS + 1) / N_BINS, bin_of(clipped)
+    edges, bins = np.arange(N_BINS + 1) / N_BINS, bin_of(clipped)
     rows = []
     for number in range(N_BINS):
-        stated, right = (values[place == number] for values in (clipped, correct))
-        found = (np.nan,) * 4
+        stated, right = (values[bins == number] for values in (clipped, correct))
+        figures = (np.nan,) * 4
         if len(right):
             ends = binomtest(int(right.sum()), len(right)).proportion_ci(level, method="wilson")
-            found = stated.mean(), right.mean(), *ends
-        rows.append((edges[number], edges[number + 1], len(right), *found))
+            figures = stated.mean(), right.mean(), *ends
+        rows.append((edges[number], edges[number + 1], len(right), *figures))
     return pd.DataFrame(rows, columns=["low", "high", "n", "probability", "right", "right_low", "right_high"])

@@ -17,8 +17,8 @@ from bayes_direag.data.columns import NAMED, Columns
 from bayes_direag.data.equality import Same
 from bayes_direag.data.plain import ConfidenceScale
 from bayes_direag.errors import DirEAGError, did_you_mean
-from bayes_direag.functions import function_of
 from bayes_direag.model.settings import FitMethod, PresetName
+from bayes_direag.modules import function_of
 
 if TYPE_CHECKING:
     from bayes_direag.fits.fit import Fit

@@ -62,7 +62,7 @@ class Asking:
         """
         slots = np.array(labelled.slots or range(labelled.n_levels))
         of_level = [slots == level for level in range(len(labelled.learned_levels))]
-        means = [np.array([_mean(values[:, own]) for own in of_level]) for values in labelled.signals.values()]
+        means = [np.array([_mean(values[:, columns]) for columns in of_level]) for values in labelled.signals.values()]
         wrong = labelled.usable & ~labelled.correct
         same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
@@ -101,14 +101,14 @@ class Asking:
         """
         n, n_levels = len(leader), len(self.typical)
         row, leader = np.arange(n).repeat(n_levels), np.maximum(leader, 0).repeat(n_levels)
-        given, is_one = reports.select(row), np.tile(np.eye(n_levels, dtype=bool), (n, 1))
-        label = np.where(given.candidate == leader[:, None], given.label, -1).max(axis=1, initial=-1)
+        so_far, is_one = reports.select(row), np.tile(np.eye(n_levels, dtype=bool), (n, 1))
+        label = np.where(so_far.candidate == leader[:, None], so_far.label, -1).max(axis=1, initial=-1)
         typical = np.broadcast_to(self.typical, (len(row), *self.typical.shape))
         more = Reports(
-            np.concatenate([given.logit_confidence, typical], axis=1),
-            np.concatenate([given.candidate, np.where(is_one, leader[:, None], -1)], axis=1),
-            np.maximum(given.n_candidates, 1),
-            np.concatenate([given.label, np.where(is_one, label[:, None], -1)], axis=1),
+            np.concatenate([so_far.logit_confidence, typical], axis=1),
+            np.concatenate([so_far.candidate, np.where(is_one, leader[:, None], -1)], axis=1),
+            np.maximum(so_far.n_candidates, 1),
+            np.concatenate([so_far.label, np.where(is_one, label[:, None], -1)], axis=1),
         )
 
         def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:

@@ -181,12 +181,12 @@ class Policy:
         """
         import pandas as pd
 
-        predictor, given = self.predictor, observations.select(observations.labelled & observations.answered)
-        if not len(given):
+        predictor, labelled = self.predictor, observations.select(observations.labelled & observations.answered)
+        if not len(labelled):
             raise DirEAGError(f"none of {len(observations)} questions is both labelled and answered; expected some.")
-        given = given.as_fitted(predictor.answers, predictor.levels, [*predictor.voting], predictor.groups)
-        reports = Reports.of(given.of_signals(predictor.signals), predictor.eps, predictor.labels)
-        replay = Replay(given, reports, np.zeros(len(given), int), [self.asking], self.prices)
+        labelled = labelled.as_fitted(predictor.answers, predictor.levels, [*predictor.voting], predictor.groups)
+        reports = Reports.of(labelled.of_signals(predictor.signals), predictor.eps, predictor.labels)
+        replay = Replay(labelled, reports, np.zeros(len(labelled), int), [self.asking], self.prices)
         return pd.DataFrame(replay.forecast(self.factor, self.person, [self.stopped], self.records[2]["levels"]))
 
     def advice(self, forecast: "pd.DataFrame | None" = None) -> str:
@@ -205,31 +205,32 @@ class Policy:
     def text(self, forecast: "pd.DataFrame | None" = None) -> str:
         """Return what to do by a forecast, by default the policy's own, in four lines."""
         rows = self.forecast if forecast is None else forecast
-        own, every, fixed = rows.to_dict("records")
+        policy, every, fixed = rows.to_dict("records")
         levels = ", ".join(fixed["levels"])
         difference = "{difference:+.3f} [{difference_low:+.3f}, {difference_high:+.3f}]"
         _, less_every, less_fixed = map(difference.format_map, self._for_its_price(rows).to_dict("records"))
         figures = "{benefit:.2f} [{benefit_low:.2f}, {benefit_high:.2f}] with {share:.0%} of the reports"
         if np.ptp(self.prices) > 0:
             figures += ", {price_share:.0%} of their price"
-        person = "" if self.person is None else f" {own['handed_over']:.0%} of the questions are for a person."
+        person = "" if self.person is None else f" {policy['handed_over']:.0%} of the questions are for a person."
+        right = "{probability:.0%} of them are right, and {accuracy:.0%} are [{accuracy_low:.0%}, {accuracy_high:.0%}]"
+        points = "{:+.1f} points [{:+.1f}, {:+.1f}]".format(
+            *(100 * policy[f"excess{end}"] for end in ("", "_low", "_high"))
+        )
         return (
             f"{_ADVICE[self.advice(rows)].format(levels=levels)}\n"
-            f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {figures.format_map(own)}; always {levels} "
-            f"{figures.format_map(fixed)}; all {figures.format_map(every)}.\n"
+            f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {figures.format_map(policy)}; "
+            f"always {levels} {figures.format_map(fixed)}; all {figures.format_map(every)}.\n"
             f"Less the policy's, and less the difference in price: always {levels} {less_fixed}; all {less_every}.\n"
-            f"The policy's answers claim that {own['probability']:.0%} of them are right, and {own['accuracy']:.0%} "
-            f"are [{own['accuracy_low']:.0%}, {own['accuracy_high']:.0%}]: the claim is off by "
-            f"{100 * own['excess']:+.1f} points [{100 * own['excess_low']:+.1f}, {100 * own['excess_high']:+.1f}]."
-            f"{person}"
+            f"The policy's answers claim that {right.format_map(policy)}: the claim is off by {points}.{person}"
         )
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
-        own = {name: np.asarray(getattr(self, name)).tolist() for name in ("prices", "person", "factor", "most")}
-        own |= {"typical": self.asking.typical.tolist(), "coincidence": self.asking.coincidence}
-        own |= {"stopped": recalibration_content(self.stopped), "n_labels": self.n_labels, "forecast": self.records}
-        return self.predictor.content() | {"format": POLICY_FORMAT, "version": POLICY_VERSION, "policy": own}
+        parts = {name: np.asarray(getattr(self, name)).tolist() for name in ("prices", "person", "factor", "most")}
+        parts |= {"typical": self.asking.typical.tolist(), "coincidence": self.asking.coincidence}
+        parts |= {"stopped": recalibration_content(self.stopped), "n_labels": self.n_labels, "forecast": self.records}
+        return self.predictor.content() | {"format": POLICY_FORMAT, "version": POLICY_VERSION, "policy": parts}
 
     def save(self, path: str | Path) -> None:
         """Write the policy as JSON, completely or not at all."""
@@ -243,21 +244,21 @@ class Policy:
 
     @classmethod
     def _of_content(cls, stored: Mapping[str, Any]) -> "Policy":
-        predictor, own = Predictor.of_content(stored), dict(stored["policy"])
+        predictor, parts = Predictor.of_content(stored), dict(stored["policy"])
         n, n_signals = len(predictor.levels), len(predictor.signals)
         for name, shape in {"prices": (n,), "most": (n,), "typical": (n, n_signals)[: min(n_signals, 2)]}.items():
-            own[name] = np.array(own[name], int if name == "most" else float)
-            if own[name].shape != shape or not np.isfinite(own[name]).all():
-                raise ValueError(f"saw {name} {own[name]}; expected numbers for {n} levels")
-        numbers = np.array([*own["prices"], own["factor"], own["person"] or 0.0])
-        if not 0 < own["coincidence"] < 1 or not (np.isfinite(numbers) & (numbers >= 0)).all():
+            parts[name] = np.array(parts[name], int if name == "most" else float)
+            if parts[name].shape != shape or not np.isfinite(parts[name]).all():
+                raise ValueError(f"saw {name} {parts[name]}; expected numbers for {n} levels")
+        numbers = np.array([*parts["prices"], parts["factor"], parts["person"] or 0.0])
+        if not 0 < parts["coincidence"] < 1 or not (np.isfinite(numbers) & (numbers >= 0)).all():
             raise ValueError("saw a negative price, or a probability outside 0 and 1")
         if (n_draws := len(predictor.parameters.weight)) > 1:
             raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
-        stopped, records = read_recalibration(own.pop("stopped")), [dict(row) for row in own.pop("forecast")]
+        stopped, records = read_recalibration(parts.pop("stopped")), [dict(row) for row in parts.pop("forecast")]
         predictor.require_usable(stopped)
-        asking = Asking(predictor.parameters, predictor.recalibration, own.pop("typical"), own.pop("coincidence"))
-        return cls(predictor, asking, stopped=stopped, records=records, **own)
+        asking = Asking(predictor.parameters, predictor.recalibration, parts.pop("typical"), parts.pop("coincidence"))
+        return cls(predictor, asking, stopped=stopped, records=records, **parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,9 +294,9 @@ class Replay:
         for number, asking in enumerate(self.askings):
             rows = np.flatnonzero(self.part == number)
             while len(rows):
-                given = self._given(rows, asked)
-                leader, _, stated = asking.leading(given, columns)
-                net = asking.gain(given, columns, leader, stated) - factor * self.price
+                so_far = self._reports(rows, asked)
+                leader, _, stated = asking.leading(so_far, columns)
+                net = asking.gain(so_far, columns, leader, stated) - factor * self.price
                 net = np.where(usable[rows] & ~asked[rows], net[:, level], -np.inf)
                 is_worth_it = net.max(axis=1) > 0
                 rows = rows[is_worth_it]
@@ -331,10 +332,10 @@ class Replay:
         support, stated, right = np.zeros((3, len(self.part)))
         for number, asking in enumerate(self.askings):
             rows, final = np.flatnonzero(self.part == number), finals[number] if finals else None
-            leader, support[rows], stated[rows] = asking.leading(self._given(rows, asked), self.level.tolist(), final)
+            leader, support[rows], stated[rows] = asking.leading(self._reports(rows, asked), self.level.tolist(), final)
             right[rows] = (leader >= 0) & self.questions.correct_candidate[rows, leader]
-        found = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
-        return pd.DataFrame(found).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
+        sums = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
+        return pd.DataFrame(sums).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
     def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[Fixed]:
         """Return the best levels to ask in every question, one more each time, for at most this much (at least one).
@@ -344,7 +345,7 @@ class Replay:
         """
         benefit = cache(lambda numbers: self.answers(self.fixed(numbers))["benefit"])
         price = cache(lambda numbers: (self.fixed(numbers) @ self.price[self.level]).mean())
-        columns, found = np.bincount(self.level, minlength=len(self.price)), []
+        columns, best = np.bincount(self.level, minlength=len(self.price)), list[Fixed]()
         for rows in chosen:
             steps, numbers = Fixed(), np.zeros(len(columns), int)
             while more := [
@@ -354,8 +355,8 @@ class Replay:
             ]:
                 steps.append(max(more, key=lambda step: step[0]))
                 numbers = np.array(steps[-1][1])
-            found.append(steps)
-        return found
+            best.append(steps)
+        return best
 
     def forecast(
         self, factor: float, person: float | None, finals: Sequence[Recalibration], fixed: Sequence[str] = ()
@@ -367,31 +368,30 @@ class Replay:
         on which they were chosen, so each part is judged with those that are best on the others.
         """
         names = self.questions.learned_levels
-        own, every = self.answers(self.asked(factor), finals), self.answers(self.questions.usable)
+        asked, every = self.answers(self.asked(factor), finals), self.answers(self.questions.usable)
         if fixed:
             always = self.fixed([fixed.count(name) for name in names])
         else:
-            by_choice = self.by_number(own["price"].mean(), self.kept)
+            by_choice = self.by_number(asked["price"].mean(), self.kept)
             best, *of_parts = (max(steps, key=lambda step: step[0])[1] for steps in by_choice)
             fixed = np.repeat(names, best).tolist()
             always = np.stack([self.fixed(numbers) for numbers in of_parts])[self.part, np.arange(len(self.part))]
-        handed_over, rows = worth_a_person(own["probability"].to_numpy(), factor, person).mean(), []
-        for name, answers in (("policy", own), ("all", every), ("fixed", self.answers(always))):
+        handed_over, rows = worth_a_person(asked["probability"].to_numpy(), factor, person).mean(), []
+        for name, answers in (("policy", asked), ("all", every), ("fixed", self.answers(always))):
             means, of_all = answers.mean(), every.mean()
             row = {"reports": means["reports"], "share": means["reports"] / of_all["reports"]}
             row |= {"price": means["price"], "price_share": means["price"] / of_all["price"]}
             row |= {"handed_over": handed_over if name == "policy" else 0.0, "probability": means["probability"]}
             row |= self._mean("accuracy", answers["accuracy"]) | self._mean("benefit", answers["benefit"])
             row |= self._mean("excess", answers["probability"] - answers["accuracy"])
-            row |= self._mean("difference", answers["benefit"] - own["benefit"])
+            row |= self._mean("difference", answers["benefit"] - asked["benefit"])
             levels = [*fixed] if name == "fixed" else []
             rows.append({"asked": name, "levels": levels} | {column: float(value) for column, value in row.items()})
         return rows
 
-    def _given(self, rows: Int[np.ndarray, " row"], asked: Asked) -> Reports:
-        """Return the reports that some questions were asked for."""
-        given = self.reports.select(rows)
-        return given._replace(candidate=np.where(asked[rows], given.candidate, -1))
+    def _reports(self, rows: Int[np.ndarray, " row"], asked: Asked) -> Reports:
+        reports = self.reports.select(rows)
+        return reports._replace(candidate=np.where(asked[rows], reports.candidate, -1))
 
     def _mean(self, name: str, values: "pd.Series") -> dict[str, float]:
         """Return the mean of a value with its interval, for which questions of one cluster count together."""

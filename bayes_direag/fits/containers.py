@@ -113,13 +113,13 @@ def map_fits(
     outcomes = Outcomes.of_selected(supports, rows.right_state, calibrated_on, *selections, n_reports=n_reports)
     trees = []
     for member, calibration in enumerate(recalibrate(outcomes, final)):
-        own = weight[member, : len(whole)]
-        fitted = whole.select(own > 0)
-        data = LikelihoodData.weighted(fitted, own[own > 0], preset=preset, labels=labels)
+        counts = weight[member, : len(whole)]
+        fitted = whole.select(counts > 0)
+        data = LikelihoodData.weighted(fitted, counts[counts > 0], preset=preset, labels=labels)
         tree = map_posterior(optimum, member, fitted, data, labels=labels, settings=settings)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         if holdout[member].any():
-            record_holdout(tree, whole.select((own > 0) | holdout[member]), whole.select(holdout[member]))
+            record_holdout(tree, whole.select((counts > 0) | holdout[member]), whole.select(holdout[member]))
         trees.append(tree)
     return trees
 
@@ -157,8 +157,7 @@ def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray,
     """Return the support of each question's states, the null last, for every fit of a batch."""
     candidate = np.ascontiguousarray(observations.candidate.T)
     first = first_mentions(candidate)
-    found = [by_candidate(np.asarray(member), candidate, first).T for member in optimum.probability]
-    return np.stack(found)
+    return np.stack([by_candidate(np.asarray(member), candidate, first).T for member in optimum.probability])
 
 
 def replay_of(fitted: Observations, reports: Reports, settings: FitSettings) -> Replay:

@@ -372,7 +372,13 @@ class Fit:
                 "the fit has no final calibration, so its probabilities need not be right on average; expected one. "
                 "Fit with a final calibration, such as platt."
             )
-        new, n_calibrated = self._new(observations), len(self.calibrated_on)
+        aligned, n_calibrated = self.aligned(observations), len(self.calibrated_on)
+        new = aligned.select(aligned.answered & ~self.has_seen(aligned))
+        if not len(new):
+            raise DirEAGError(
+                f"none of {len(aligned)} questions is both answered and new to the fit: {aligned.answered.sum()} are "
+                "answered; expected some. If they are other questions under the same problem_id, rename them."
+            )
         return Estimate.of(
             self.evaluation(new),
             self.recalibration,
@@ -434,17 +440,6 @@ class Fit:
             )
         return replay_of(self.fitted, self.reports(self.fitted), self.settings)
 
-    def _new(self, observations: Source) -> Observations:
-        """Return the answered questions that the fit has not seen, with its levels."""
-        aligned = self.aligned(observations)
-        new = aligned.select(aligned.answered & ~self.has_seen(aligned))
-        if not len(new):
-            raise DirEAGError(
-                f"none of {len(aligned)} questions is both answered and new to the fit: {aligned.answered.sum()} are "
-                "answered; expected some. If they are other questions under the same problem_id, rename them."
-            )
-        return new
-
     def reports(self, aligned: Observations) -> Reports:
         """Return the reports of questions that are aligned with the fit."""
         return Reports.of(aligned.of_signals(signal_names(self.tree)), self.preset.eps, label_names(self.tree))
@@ -473,8 +468,8 @@ class Fit:
         Raises DirEAGError if there is no new level, one shares fewer than 30 questions with two others, the answers are
         of another kind, or the model's parameters of levels are no offsets from what levels share.
         """
-        given = observations_of(observations, self.answers, self.columns, same=self.same)
-        return Fit(with_new_levels(self.tree, self.fitted, self.settings, given), self.program, self.same)
+        asked = observations_of(observations, self.answers, self.columns, same=self.same)
+        return Fit(with_new_levels(self.tree, self.fitted, self.settings, asked), self.program, self.same)
 
     def with_predictive(self) -> "Fit":
         """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.

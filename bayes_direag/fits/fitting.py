@@ -194,20 +194,15 @@ def train_test(
 
 def check_disjoint(train: Observations, test: Observations) -> None:
     """Raise DirEAGError if both sets have a question (a ``problem_id``) or a cluster in common."""
-    both = set(train.problem_id) & set(test.problem_id)
-    if both:
-        raise DirEAGError(
-            f"{len(both)} of {len(test)} test questions are also in the training set, {min(both)!r} among them; "
-            "expected none, so that no question is evaluated by a fit that has seen it. Remove them from one of the "
-            "two, or rename them if they are other questions under the same problem_id."
-        )
-    shared = {name for name in train.cluster or () if name} & set(test.cluster or ())
-    if shared:
-        raise DirEAGError(
-            f"{len(shared)} clusters have questions in the training set and among the test questions, {min(shared)!r} "
-            "is one; expected none, because questions of a cluster are alike. Move each whole cluster to one of the "
-            "two, or rename those that are others under the same name."
-        )
+    names = set(train.problem_id), {name for name in train.cluster or () if name}
+    of_test = test.problem_id, test.cluster or ()
+    for kind, seen, asked in zip(("questions", "clusters"), names, of_test, strict=True):
+        if both := seen & set(asked):
+            raise DirEAGError(
+                f"{len(both)} {kind} of the test set are also in the training set, {min(both)!r} among them; expected "
+                "none, so that no question is evaluated by a fit that has seen it, or one of its cluster. Remove them "
+                "from one of the two, or rename them if they are others under the same name."
+            )
 
 
 @takes_observations

@@ -29,29 +29,22 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     :func:`parameter_table`.
     """
     natural = tree["posterior"].to_dataset()
-    found = {"share": natural["share"]} if "share" in natural and natural.sizes["level"] > 1 else {}
+    shown = {"share": natural["share"]} if "share" in natural and natural.sizes["level"] > 1 else {}
     scaled = SCALED_TOGETHER if "share" in natural else ()
     names = [str(name) for name in natural if name not in (*scaled, "share")]
-    found |= {name: natural[name] for name in sorted(names, key=_rank)}
+    order = {name: rank for rank, name in enumerate(Parameters._fields)}  # what pooled ones share comes after them
+    shown |= {name: natural[name] for name in sorted(names, key=lambda name: order.get(name, len(order)))}
     if scaled:
         total = natural["weight"].sum("level")
         units = {"prior_strength": xr.ones_like(total)} | {str(name): values for name, values in natural.items()}
-        found |= {f"{name}_relative": units[name] / total for name in scaled[1:] if name in units}
+        shown |= {f"{name}_relative": units[name] / total for name in scaled[1:] if name in units}
     final = tree["recalibration"].to_dataset()
     if final.attrs["method"] != "none":
-        found |= {f"recalibration_{name}": final[name] for name in IDENTITY if name in final and _moves(final[name])}
-    return xr.Dataset({name: values.transpose("chain", "draw", ...) for name, values in found.items()})
-
-
-def _moves(draws: xr.DataArray) -> bool:
-    """Whether draws differ; a single one may."""
-    return draws.size == 1 or float(draws.std()) > 0
-
-
-def _rank(name: str) -> tuple[int, int]:
-    """Order parameters as in the equations, and what pooled ones share after them."""
-    known = [field for field in Parameters._fields if field == name]
-    return (0, Parameters._fields.index(known[0])) if known else (1, 0)
+        moving = [
+            name for name in IDENTITY if name in final and (final[name].size == 1 or float(final[name].std()) > 0)
+        ]
+        shown |= {f"recalibration_{name}": final[name] for name in moving}
+    return xr.Dataset({name: values.transpose("chain", "draw", ...) for name, values in shown.items()})
 
 
 def tidy_draws(tree: xr.DataTree, *, identified: bool) -> pd.DataFrame:
@@ -61,8 +54,8 @@ def tidy_draws(tree: xr.DataTree, *, identified: bool) -> pd.DataFrame:
     :func:`parameter_draws`.
     """
     free = tree["posterior"].to_dataset()
-    found = identified_draws(tree) if identified else free[[name for name in SCALED_TOGETHER if name in free]]
-    return _tidy(tree, {str(name): draws for name, draws in found.items()})
+    shown = identified_draws(tree) if identified else free[[name for name in SCALED_TOGETHER if name in free]]
+    return _tidy(tree, {str(name): draws for name, draws in shown.items()})
 
 
 def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
@@ -127,8 +120,8 @@ def _tidy(tree: xr.DataTree, parameters: Mapping[Any, xr.DataArray]) -> pd.DataF
     columns, values = list[tuple[str, object]](), [np.zeros((sizes["chain"] * sizes["draw"], 0))]
     for name, draws in parameters.items():
         draws = draws.transpose("chain", "draw", ...)
-        for place in product(*(draws[dim].to_numpy() for dim in draws.dims[2:])):
-            at = dict(zip(draws.dims[2:], place, strict=True))
+        for labels in product(*(draws[dim].to_numpy() for dim in draws.dims[2:])):
+            at = dict(zip(draws.dims[2:], labels, strict=True))
             level = at.pop("level", None)
             columns.append((str(name) + "".join(f"[{of}]" for of in at.values()), level))
         values.append(draws.to_numpy().reshape(len(values[0]), -1))

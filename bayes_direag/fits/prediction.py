@@ -14,7 +14,7 @@ def selected_table(questions: Observations, selected: Mapping[str, Shaped[np.nda
     """Return the columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`; ``selected`` has the candidate."""
     columns = dict(selected)
     pairs = zip(questions.candidates, columns.pop("candidate"), strict=True)
-    answers = [candidates[place] if place >= 0 else None for candidates, place in pairs]
+    answers = [candidates[number] if number >= 0 else None for candidates, number in pairs]
     return pd.DataFrame(
         {
             questions.question_column: pd.Series(questions.problem_id, dtype="str"),
@@ -34,7 +34,7 @@ def candidate_table(questions: Observations, figures: Mapping[str, Float[np.ndar
         order = np.argsort(-probability[: len(candidates)], kind="stable").tolist()
         rows += [row] * (len(order) + 1)
         states += [*order, -1]
-        answers += [*(candidates[place] for place in order), None]
+        answers += [*(candidates[number] for number in order), None]
     return pd.DataFrame(
         {
             questions.question_column: pd.Series([questions.problem_id[row] for row in rows], dtype="str"),
@@ -52,7 +52,7 @@ def as_given(
 
     An answer is as it is where the texts of reports are not known.
     """
-    given = spellings(questions.table, questions.kind)
+    spelled = spellings(questions.table, questions.kind)
     rows = range(len(questions)) if rows is None else rows
     pairs = zip(questions.row[list(rows)].tolist(), answers, strict=True)
-    return pd.Series([given[row].get(answer, answer) for row, answer in pairs], dtype="str")
+    return pd.Series([spelled[row].get(answer, answer) for row, answer in pairs], dtype="str")

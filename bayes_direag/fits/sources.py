@@ -35,11 +35,7 @@ def example_observations(name: ExampleName = "steered") -> Observations:
 
 
 def observations_of(
-    source: object,
-    answers: AnswerKind | None,
-    columns: Columns | None,
-    function: str = "predict",
-    same: Sameness = None,
+    source: object, answers: AnswerKind | None, columns: Columns | None, same: Sameness = None
 ) -> Observations:
     """Return Observations as they are, and read them from a path, a frame in long form, or records with these columns.
 
@@ -56,7 +52,7 @@ def observations_of(
         return Observations.of_table(LongTable.of(table_of_frame(source), columns), answers, same=same)
     if isinstance(source, Sequence):
         return Observations.from_records(source, answers, columns, same)
-    raise not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
+    raise not_observations("predict", source, "Observations, a path, a DataFrame in long form, or a list of records")
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -66,9 +62,9 @@ def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         arguments = parameters.bind_partial(*args, **kwargs).arguments
-        for given in map(arguments.get, ("observations", "unlabelled")):
-            if given is not None and not isinstance(given, Observations):
-                raise not_observations(function.__qualname__, given, "Observations")
+        for argument in map(arguments.get, ("observations", "unlabelled")):
+            if argument is not None and not isinstance(argument, Observations):
+                raise not_observations(function.__qualname__, argument, "Observations")
         return function(*args, **kwargs)
 
     return checked

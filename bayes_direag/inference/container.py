@@ -92,9 +92,9 @@ def map_posterior(
         group: {name: np.asarray(value)[member][None, None] for name, value in values.items()}
         for group, values in (("unconstrained_posterior", optimum.unconstrained), ("posterior", optimum.natural))
     }
-    found = {"loss": optimum.loss, "projected_gradient": optimum.gradient}
-    found |= {"n_steps": optimum.n_steps, "n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
-    stats = {name: np.asarray(values[member])[None, None] for name, values in found.items()}
+    figures = {"loss": optimum.loss, "projected_gradient": optimum.gradient, "n_steps": optimum.n_steps}
+    figures |= {"n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
+    stats = {name: np.asarray(values[member])[None, None] for name, values in figures.items()}
     return container(drawn | {"sample_stats": stats}, observations, data, labels=labels, settings=settings)
 
 
@@ -188,8 +188,8 @@ def evaluated_draws(model: Model, unconstrained: UnconstrainedDraws, data: Likel
     """Return what a model says of its data in every draw, in double precision, with leading axes chain and draw."""
     n = len(data.weight)
     with jax.enable_x64(True):
-        found = _evaluated_draws(unconstrained, data.padded(padded_size(n, per_octave=8)), model=model)
-    whole: Evaluated = jax.tree.map(np.asarray, found)
+        padded = _evaluated_draws(unconstrained, data.padded(padded_size(n, per_octave=8)), model=model)
+    whole: Evaluated = jax.tree.map(np.asarray, padded)
     return whole._replace(log_likelihood=whole.log_likelihood[..., :n])
 
 
@@ -199,8 +199,8 @@ def _evaluated_draws(unconstrained: UnconstrainedDraws, data: LikelihoodData, *,
         of_draw = evaluated(model, unconstrained, data)
         return of_draw._replace(probability=of_draw.probability[:0])  # as large as all else together
 
-    found: Evaluated = jax.lax.map(lambda chain: jax.lax.map(of_draw, chain), unconstrained)
-    return found
+    of_draws: Evaluated = jax.lax.map(lambda chain: jax.lax.map(of_draw, chain), unconstrained)
+    return of_draws
 
 
 def fitted_observations(tree: xr.DataTree) -> Observations:
@@ -240,13 +240,9 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
 
 def columns_of(tree: xr.DataTree) -> Columns | None:
     """Return how the observations of a container were read: columns, groups and scale."""
+    about = {name: tree.attrs.get(name) or None for name in ("groups", "scale")}
     pairs = json.loads(tree.attrs.get("columns", "null"))
-    columns = Columns.named(
-        pairs or (),
-        groups=tree.attrs.get("groups") or None,
-        scale=tree.attrs.get("scale") or None,
-        needs_labels=False,
-    )
+    columns = Columns.named(pairs or (), **about, needs_labels=False)
     return None if pairs is None else columns
 
 
@@ -266,16 +262,13 @@ def label_names(tree: xr.DataTree) -> tuple[str, ...]:
     return tuple(json.loads(tree.attrs.get("labels", "[]")))
 
 
-def sampled_parameters(tree: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
-    """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other.
-
-    ``slots`` repeat them by column: see :meth:`~bayes_direag.model.equations.Parameters.of_slots`.
-    """
+def sampled_parameters(tree: xr.DataTree) -> Parameters:
+    """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other."""
     posterior = tree["posterior"].to_dataset()
     draws = {name: posterior[name].transpose("chain", "draw", ...) for name in Parameters._fields if name in posterior}
     values = {name: each.to_numpy().reshape(-1, *each.shape[2:]) for name, each in draws.items()}
     dims = {name: tuple(map(str, each.dims[2:])) for name, each in draws.items()}
-    return Parameters.of_sites(values, dims, len(signal_names(tree))).of_slots(slots)
+    return Parameters.of_sites(values, dims, len(signal_names(tree)))
 
 
 def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> None:
@@ -370,7 +363,6 @@ def _datasets(
     labels: Sequence[str],
     sites: Mapping[str, Site],
 ) -> xr.DataTree:
-    """Put arrays by group and name into datasets with named dimensions."""
     names = {
         "level": np.array(observations.learned_levels, dtype=object),
         "signal": np.array(observations.signal_names, dtype=object),
@@ -379,19 +371,17 @@ def _datasets(
         "candidate": np.arange(observations.n_levels),
         "problem": np.array(observations.problem_id, dtype=object),
     }
-    of_parameters = {"share": ("level",)} | {name: site.dims for name, site in sites.items()}
-
-    def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
-        column = "level" if observations.groups is None else "report"
-        of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "label_code")
-        of_questions = _DIMS | dict.fromkeys(of_reports, ("problem", column))
-        leading = () if group in _DATA else ("chain", "draw")
-        dims = of_parameters | {"target": ("problem",)} if leading else of_questions
+    column = "level" if observations.groups is None else "report"
+    of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "label_code")
+    of_questions = _DIMS | dict.fromkeys(of_reports, ("problem", column))
+    of_draws = {"share": ("level",)} | {name: site.dims for name, site in sites.items()} | {"target": ("problem",)}
+    datasets = {}
+    for group, arrays in groups.items():
+        leading, dims = ((), of_questions) if group in _DATA else (("chain", "draw"), of_draws)
         variables = {name: ((*leading, *dims.get(name, ())), array) for name, array in arrays.items()}
         sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}
-        return xr.Dataset(variables, {dim: names.get(dim, np.arange(size)) for dim, size in sizes.items()})
-
-    return xr.DataTree(children={name: xr.DataTree(dataset(name, arrays)) for name, arrays in groups.items()})
+        datasets[group] = xr.Dataset(variables, {dim: names.get(dim, np.arange(size)) for dim, size in sizes.items()})
+    return xr.DataTree.from_dict(datasets)
 
 
 @cache

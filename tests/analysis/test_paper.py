@@ -143,16 +143,16 @@ class TestTables:
         assert np.flatnonzero(marks["accuracy"]).tolist() == [1, 4, 9]
 
     @pytest.mark.parametrize(
-        ("form", "expected"),
+        ("as_html", "expected"),
         [
-            ("latex", (r"50\% \& <more>", r"\underline{\bfseries 0.1000}", r"Acc $\uparrow$ & ECE $\downarrow$")),
-            ("html", ("50% &amp; &lt;more&gt;", "text-decoration: underline", "ECE ↓</th>", ">0.1000</td>")),
+            (False, (r"50\% \& <more>", r"\underline{\bfseries 0.1000}", r"Acc $\uparrow$ & ECE $\downarrow$")),
+            (True, ("50% &amp; &lt;more&gt;", "text-decoration: underline", "ECE ↓</th>", ">0.1000</td>")),
         ],
     )
-    def test_typeset_escapes_names_and_has_marks(self, form: str, expected: tuple[str, ...]) -> None:
+    def test_typeset_escapes_names_and_has_marks(self, as_html: bool, expected: tuple[str, ...]) -> None:
         metrics = {"vanilla": {}, "direag": {"ece": 0.1}}
         rows = paper_table(METHODS_TABLE, [run_with(metrics, models=("50% & <more>",))])
-        text = typeset(rows, "A caption", form)
+        text = typeset(rows, "A caption", as_html=as_html)
         assert all(words in text for words in (*expected, "A caption"))
 
 

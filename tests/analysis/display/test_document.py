@@ -5,7 +5,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import analysis
-from analysis.display.results import Result
+from analysis.display.document import Result
 from analysis.evaluation import Evaluation
 from bayes_direag.fits.fit import Fit
 
