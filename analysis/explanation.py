@@ -245,8 +245,8 @@ class Explanation:
         if (change := self.prediction.get("change_probability", 0)) > 0:
             yield "another answer", f"leads in {change:.1%} of the draws"
         yield "the fit", f"of {fit.n_questions} questions{', this one among them' if name in fit.learned_from else ''}"
-        if remark := None if fit.partial else fit.enough_reports.remark(self.question.usable.sum(axis=1)):
-            yield "few reports", remark
+        if remarks := fit.remarks(self.question, self.question.usable.sum(axis=1)):
+            yield "few reports", " ".join(remarks)
         if remark := level_remark(fit.fitted, self.reports["level"].tolist()):
             yield "its levels", remark
         if self.question.labelled[0]:

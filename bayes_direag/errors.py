@@ -95,7 +95,7 @@ class ColumnsWarning(UserWarning):
 
 
 class FewReportsWarning(UserWarning):
-    """Predicted questions have fewer reports than those that an ordinary fit has learned from."""
+    """Predicted questions have fewer reports, or signals, than those that a fit has learned from."""
 
 
 def not_observations(function: str, given: object, expected: str) -> ArgumentError:

@@ -43,7 +43,7 @@ ColumnOption = Annotated[
         "--column",
         metavar="FIELD=NAME",
         help="Name of a column, as level=model; level=model,prompt are two, confidence= is none, and with a row a "
-        f"question answer={{level}}_answer is one a level. Fields: {', '.join(NAMED)}.",
+        f"question answer={{level}}_answer is one a level. Fields: {', '.join(NAMED)}, and signal.NAME.",
         rich_help_panel=READING,
     ),
 ]

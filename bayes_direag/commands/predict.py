@@ -149,10 +149,9 @@ def predict_command(
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"
-    few = None if learned.partial else learned.enough_reports.remark(n_reports)
-    if few:
-        summary |= {"remarks": [few]}
-        text += f"\n{few}"
+    if remarks := learned.remarks(learned.aligned(sample), n_reports):
+        summary |= {"remarks": remarks}
+        text += "".join(f"\n{remark}" for remark in remarks)
     summary |= recorded
     text += f"\nFrom {len(sample):,} of them, drawn at random: " if n > len(sample) else "\n"
     text += estimated

@@ -116,14 +116,15 @@ def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
             scale = "1-5" if largest <= 5 else "0-10"
         else:
             continue
+        is_mixed = scale == "fraction" and any(np.nanmax(values, initial=0) > 1 for _, values in signals)
+        change = "multiply them by 100" if is_mixed else f"say scale={scale!r} (on the command line --scale {scale})"
         raise ObservationError(
             f"all {n} confidences{of_level} are {looks}",
             path=table.path,
             field="confidence" if signal == NUMBER else f"confidences.{signal}",
             seen=largest,
             expected="percentages, 0 to 100",
-            remedy=f"If they are, say scale={scale!r} (on the command line --scale {scale}). If they are "
-            "percentages, say scale='percent'.",
+            remedy=f"If they are, {change}. If they are percentages, say scale='percent'.",
         )
 
 

@@ -1,5 +1,6 @@
 """Tables of others: the names of their columns, the form of groups, the scale of confidences."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from bayes_direag.data.plain import SCALES, ConfidenceScale
-from bayes_direag.data.records import COLUMNS, FIELDS, OF_OBSERVATION, OF_QUESTION, is_signal
+from bayes_direag.data.records import (
+    COLUMNS,
+    FIELDS,
+    NUMBER,
+    OF_OBSERVATION,
+    OF_QUESTION,
+    SIGNAL_NAME,
+    is_signal,
+    signal_column,
+)
 from bayes_direag.data.runs import group_of, is_word_for_runs
 from bayes_direag.errors import DirEAGError, ObservationError, abridged, did_you_mean
 
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 #: In the name of a column, what stands for the level's.
 LEVEL = "{level}"
+#: In a pair of field and name, what stands before the name of a signal.
+SIGNAL = "signal."
 #: Under this name a layout has the column that tells the runs of one level apart.
 RUN = "run"
 _NEEDED = ("answer", "confidence")
@@ -37,6 +49,9 @@ class Columns:
         two columns, whose level is, for example, ``small/bold``. Reports with a group need no level: they are the
         first, second ... of their group in the question. Without stated confidences, ``confidence`` is None. With a row
         for each question, ``answer``, ``confidence`` and ``correct`` hold ``{level}`` in place of a level's name.
+    signals : dict of str, optional
+        The columns of further :mod:`signals <bayes_direag.data.records>` by name, as ``{"tokens": "token_p"}``; one in
+        ``confidence_tokens`` need not be named. A table that a fit reads may lack them.
     groups : str, optional
         The form of the names of levels that are in a group, such as ``{group}_run{n}`` or, for one group, ``{n}``,
         where ``{n}`` is a number. A group that a report states counts instead. With ``none`` every level is one of its
@@ -62,6 +77,7 @@ class Columns:
     cluster: str = "cluster"
     weight: str = "weight"
     group: str = "group"
+    signals: Mapping[str, str] = field(default_factory=dict)
     groups: str | None = None
     levels: Sequence[str] | None = None
     scale: ConfidenceScale | None = None
@@ -73,6 +89,9 @@ class Columns:
         group_of(self.groups, "")
         if self.scale not in (None, *SCALES):
             raise DirEAGError(f"scale={self.scale!r} (--scale): expected one of {', '.join(SCALES)}, or None.")
+        for name in self.signals:
+            if not re.fullmatch(SIGNAL_NAME, name) or name == NUMBER:
+                raise DirEAGError(f"saw the signal {name!r}; expected letters and digits, such as tokens. Rename it.")
         for name, n in self._given.items():
             if n > 1:
                 raise DirEAGError(f"{n} fields are in the column {name!r} (--column): expected a column for each.")
@@ -81,38 +100,48 @@ class Columns:
     def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":
         """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else.
 
-        A pair without a name, ``confidence=``, says that there is none. ``about``: the attributes from ``groups`` on.
+        A pair without a name, ``confidence=``, says that there is none; ``signal.tokens=token_p`` names a signal.
+        ``about``: the attributes from ``groups`` on.
         """
-        names: dict[str, str | None] = {}
+        names, signals = dict[str, str | None](), dict[str, str]()
         for pair in pairs:
             field, _, name = pair.partition("=")
-            if field not in NAMED or (not name and pair != "confidence="):
+            if name and field.startswith(SIGNAL):
+                signals[field.removeprefix(SIGNAL)] = name
+            elif field in NAMED and (name or pair == "confidence="):
+                names[field] = name or None
+            else:
                 raise DirEAGError(
-                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)} and the name that "
-                    "of a column, such as level=model."
+                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)} or {SIGNAL}NAME, and "
+                    "the name that of a column, such as level=model."
                 )
-            names[field] = name or None
-        return cls(**names, **about)  # type: ignore[arg-type]
+        return cls(**names, signals=signals, **about)  # type: ignore[arg-type]
 
     @property
     def pairs(self) -> list[str]:
         """The names that are not ours, as pairs that :meth:`named` reads."""
         names, default = vars(self), vars(Columns())
-        return [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]]
+        signals = [f"{SIGNAL}{signal}={name}" for signal, name in self.signals.items()]
+        return [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]] + signals
 
     @cached_property
     def _given(self) -> Counter[str]:
         """How many fields have each column, but for optional ones under our own names."""
         names = [(field, vars(self)[field]) for field in NAMED if vars(self)[field] is not None]
         given = [str(name) for field, name in names if field in _REQUIRED or name != getattr(Columns, field)]
-        return Counter(part for name in given for part in name.split(","))
+        return Counter([part for name in given for part in name.split(",")] + [*self.signals.values()])
 
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The column names by the field names of observation files, without fields that have no column."""
         own = {field: vars(self)[field] for field in NAMED if vars(self)[field] is not None}
         hidden = {field for field, name in own.items() if name == getattr(Columns, field) and name in self._given}
-        return {_our_name(field): name for field, name in own.items() if field in _REQUIRED or field not in hidden}
+        fields = {_our_name(field): name for field, name in own.items() if field in _REQUIRED or field not in hidden}
+        return fields | self._of_signals
+
+    @property
+    def _of_signals(self) -> dict[str, str]:
+        return {signal_column(signal): name for signal, name in self.signals.items()}
 
     @property
     def of_nested(self) -> "Columns":
@@ -130,9 +159,9 @@ class Columns:
     def _long(self, header: Sequence[str], path: Path | None) -> Layout:
         runs = [name for name in header if is_word_for_runs(name)] if self.group not in header else []
         default = Columns().spelling
-        required = {our for our, name in self.spelling.items() if name != default[our]} | {"problem_id", "answer"}
+        required = {our for our, name in self.spelling.items() if name != default.get(our)} | {"problem_id", "answer"}
         required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})
-        required -= set() if self.needs_labels else {"gold_answer", "correct", "weight"}
+        required -= set() if self.needs_labels else {"gold_answer", "correct", "weight", *self._of_signals}
         of_level = (self.level,) if self.level in header else tuple(map(str.strip, self.level.split(",")))
         wanted = [self.spelling[our] for our in self.spelling if our in required and our != "level"]
         wanted[1:1] = of_level if "level" in required else ()
@@ -147,7 +176,7 @@ class Columns:
         others = {name for (name,) in of_question.values()}
         matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
         levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
-        patterns = {name: vars(self)[name] for name in WIDE if vars(self)[name]}
+        patterns = {name: vars(self)[name] for name in WIDE if vars(self)[name]} | self._of_signals
         named = {level: {our: name.replace(LEVEL, level) for our, name in patterns.items()} for level in levels}
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer])], path)

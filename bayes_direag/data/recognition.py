@@ -56,7 +56,9 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
     if needed <= fixed.keys() or LEVEL in fixed.get("answer", "") or not len(rows.line):
         return names
     taken = {part.strip() for name in fixed.values() for part in name.split(",")}
-    taken |= {names.correct, names.cluster, names.weight, names.group}
+    taken |= {names.correct, names.cluster, names.weight, names.group, *names.signals.values()}
+    ends = [form.split(LEVEL) for form in names.signals.values() if LEVEL in form]
+    taken |= {name for name in header for before, after in ends if name.startswith(before) and name.endswith(after)}
     left = [name for name in rows.header if name not in taken and not is_signal(name)]
     told = _Table(rows, fixed, left, is_labelled=is_labelled).columns()
     return replace(names, **{field: name or None for field, name in told.items() if field not in fixed})  # type: ignore[arg-type]
@@ -207,7 +209,12 @@ class _Table:
                     path=self.rows.path,
                     expected="the name of one of them",
                     remedy=f"Name it: --column {field}={first} (in Python {field}={first!r}), or {other}"
-                    + (", or --column confidence= (None) if there is none." if field == "confidence" else "."),
+                    + (
+                        f", or --column confidence= (None) if there is none; --column signal.NAME={other} if it is "
+                        "another signal."
+                        if field == "confidence"
+                        else "."
+                    ),
                 )
         return first
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from jax.typing import ArrayLike
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
@@ -34,6 +34,7 @@ from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
+from bayes_direag.fits.unstated import signals_remark
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.container import (
     by_sample,
@@ -273,7 +274,7 @@ class Fit:
         interval_level
             Posterior probability of the intervals, strictly between 0 and 1.
         warn
-            Warn (:class:`~bayes_direag.errors.FewReportsWarning`) if there are ``few_reports``.
+            Warn (:class:`~bayes_direag.errors.FewReportsWarning`) of what :meth:`remarks` says.
 
         Returns
         -------
@@ -301,11 +302,26 @@ class Fit:
         aligned = self.aligned(observations)
         columns = predict(self.evaluation(aligned), self.recalibration, interval_level)
         table = selected_table(aligned, columns)
+        n_reports = table["n_used"].to_numpy()
+        for remark in self.remarks(aligned, n_reports) if warn else ():
+            warnings.warn(remark, FewReportsWarning, stacklevel=2)
         if not self.partial:
-            if warn and (remark := self.enough_reports.remark(table["n_used"].to_numpy())):
-                warnings.warn(remark, FewReportsWarning, stacklevel=2)
-            table["few_reports"] = self.enough_reports.few(table["n_used"].to_numpy())
+            table["few_reports"] = self.enough_reports.few(n_reports)
         return table
+
+    def remarks(self, aligned: Observations, n_reports: Int[np.ndarray, " asked"]) -> list[str]:
+        """Say what questions lack that the fit has learned from: too few reports, unless it is partial; a whole signal.
+
+        Parameters
+        ----------
+        aligned
+            The questions, or some of them, as :meth:`aligned` returns them. Without a usable report they lack nothing.
+        n_reports : (asked,) array
+            The number of usable reports on each question.
+        """
+        few = None if self.partial else self.enough_reports.remark(n_reports)
+        unstated = signals_remark(aligned, self.fitted, self.evaluation, self.recalibration)
+        return [*filter(None, (few, unstated))]
 
     def predict_batch(
         self, table: "pyarrow.Table", *, interval_level: float = 0.9, columns: Columns | None = None

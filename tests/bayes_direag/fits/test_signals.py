@@ -1,5 +1,6 @@
 """Several signals a report: each has its own slope, one that is missing is skipped, one alone is the paper's model."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pandas as pd
 import pytest
 
 from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, simulate_observations
-from bayes_direag.errors import ColumnsWarning, ObservationError
+from bayes_direag.data.columns import Columns
+from bayes_direag.errors import ColumnsWarning, DirEAGError, FewReportsWarning, ObservationError
 from bayes_direag.model import presets
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import default_parameters
@@ -105,6 +107,46 @@ def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(signa
     path.write_text("problem_id,level,answer,confidence,confidence_words,gold_answer\na,0,1,80,120,1\n")
     with pytest.raises(ObservationError, match=r"line 2, field confidence_words: .* saw 120"):
         Observations.read(path)
+
+
+def test_columns_of_signals_are_named_and_kept_by_the_fit(signals, observations, tmp_path) -> None:
+    """They need not be in a table that the fit reads, which says what it lacks."""
+    names = {"confidence_words": "wording", "confidence_logprob": "token_p"}
+    theirs, path = observations.to_frame().rename(columns=names), tmp_path / "theirs.csv"
+    theirs.to_csv(path, index=False)
+    columns = Columns.named(["signal.words=wording", "signal.logprob=token_p"])
+    assert Columns.named(columns.pairs) == columns == Columns(signals={"words": "wording", "logprob": "token_p"})
+    read = Observations.read(path, columns=columns)
+    assert read.fingerprint == observations.fingerprint
+    assert Observations.from_frame(theirs, signals=columns.signals).fingerprint == observations.fingerprint
+    fit = Fit(signals.tree.copy())
+    fit.tree.attrs["columns"] = json.dumps(columns.pairs)
+    pd.testing.assert_frame_equal(fit.predict(path), signals.predict(observations))
+    expected = signals.predict(observations.of_signals(["number", "logprob"]), warn=False)
+    whole = signals.predict_candidates(observations).set_index(["problem_id", "answer"])["probability"]
+    pairs = [*zip(expected["problem_id"], expected["answer"], strict=True)]
+    points = 100 * (expected["probability"] - whole[pairs].array).mean()
+    said = f"No report states words, from .* too {'high' if points > 0 else 'low'} by {abs(points):.1f} points"
+    with pytest.warns(FewReportsWarning, match=said):
+        lacking = fit.predict(theirs.drop(columns="wording"))
+    pd.testing.assert_frame_equal(lacking, expected)
+    with pytest.raises(ObservationError, match=r"no column wrding; .*--column answer=NAME"):
+        Observations.read(path, columns=Columns(signals={"words": "wrding"}))
+    with pytest.raises(DirEAGError, match="saw the signal 'a b'; expected letters"):
+        Columns(signals={"a b": "wording"})
+
+
+def test_signals_side_by_side_have_columns_of_a_form() -> None:
+    table = pd.DataFrame({"id": [f"q{n}" for n in range(8)], "truth": [f"{n}" for n in range(8)]})
+    for level, right in (("small", 5), ("middle", 6), ("large", 7)):
+        table[f"{level}_reply"] = [f"{n}" if n < right else "9" for n in range(8)]
+        table[f"{level}_p"], table[f"{level}_token"] = range(60, 68), range(10 * right, 10 * right + 8)
+    with pytest.raises(ObservationError, match=r"two columns .* confidence: .*--column signal\.NAME=\{level\}_token"):
+        Observations.from_frame(table)
+    with pytest.warns(ColumnsWarning, match=r"confidence \{level\}_p"):
+        found = Observations.from_frame(table, signals={"tokens": "{level}_token"})
+    assert found.signal_names == ("number", "tokens")
+    np.testing.assert_allclose(found.signals["tokens"][0], [0.5, 0.6, 0.7])
 
 
 @pytest.mark.slow
