@@ -302,26 +302,19 @@ class Fit:
         aligned = self.aligned(observations)
         columns = predict(self.evaluation(aligned), self.recalibration, interval_level)
         table = selected_table(aligned, columns)
-        n_reports = table["n_used"].to_numpy()
-        for remark in self.remarks(aligned, n_reports) if warn else ():
+        for remark in self.remarks(aligned, table["n_used"].to_numpy()) if warn else ():
             warnings.warn(remark, FewReportsWarning, stacklevel=2)
         if not self.partial:
-            table["few_reports"] = self.enough_reports.few(n_reports)
+            table["few_reports"] = self.enough_reports.few(table["n_used"].to_numpy())
         return table
 
     def remarks(self, aligned: Observations, n_reports: Int[np.ndarray, " asked"]) -> list[str]:
-        """Say what questions lack that the fit has learned from: too few reports, unless it is partial; a whole signal.
+        """Say what questions lack that the fit has learned from: reports, unless it is partial, or a whole signal.
 
-        Parameters
-        ----------
-        aligned
-            The questions, or some of them, as :meth:`aligned` returns them. Without a usable report they lack nothing.
-        n_reports : (asked,) array
-            The number of usable reports on each question.
+        ``aligned`` are the questions, or some of them; ``n_reports`` the numbers of usable reports of all.
         """
         few = None if self.partial else self.enough_reports.remark(n_reports)
-        unstated = signals_remark(aligned, self.fitted, self.evaluation, self.recalibration)
-        return [*filter(None, (few, unstated))]
+        return [*filter(None, (few, signals_remark(aligned, self.fitted, self.evaluation, self.recalibration)))]
 
     def predict_batch(
         self, table: "pyarrow.Table", *, interval_level: float = 0.9, columns: Columns | None = None
