@@ -6,9 +6,9 @@ other field with it. ``docs/replies.md`` has a table of the forms.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from elicitation.fields import Field, Scale, find_fields
@@ -37,18 +37,11 @@ def count_words(statuses: Mapping[str, int]) -> str:
     return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """The contents of a reply.
 
-    Attributes
-    ----------
-    answer : str or None
-        The answer as given; None if there is none, or more than one.
-    confidence : float or None
-        In percent, 0..100; None if no readable one was stated.
-    status : ParseStatus
-        ``ok`` if everything asked for is there, otherwise the defect; ``guessed`` only by :func:`read_last_number`.
+    The answer as given (None if there is none, or more than one); the confidence in percent, 0..100 (None if no
+    readable one was stated); and ``ok`` if all that was asked for is there, otherwise the defect.
     """
 
     answer: str | None
@@ -56,8 +49,7 @@ class Reading:
     status: ParseStatus
 
 
-@dataclass(frozen=True)
-class Guesses:
+class Guesses(NamedTuple):
     """A list of guesses: pairs of answer and probability in percent, in the order of the list."""
 
     answers: tuple[tuple[str, float], ...]
@@ -102,28 +94,15 @@ def read_reply(
 ) -> Reading:
     r"""Read the last answer of a reply, and its confidence.
 
-    Parameters
-    ----------
-    text, finish_reason : str
-        The reply, and why the model stopped, as the server says or None; a reply that was cut off is not read.
-    kind : {"numeric", "choice", "choices", "text"}
-        How answers are compared: a text without a canonical form of this kind is not an answer, or an ambiguous one.
-    scale : {"percent", "fraction"}
-        What a confidence is that has no unit, and whose label does not say.
-    confident : bool
-        Whether a confidence was asked for.
-
-    Returns
-    -------
-    Reading
-        With status ``ok`` it has all that was asked for, otherwise those values that are unambiguous.
+    ``finish_reason`` is why the model stopped, as the server says, or None; a reply that was cut off is not read. A
+    text without a canonical form of the ``kind`` is no answer, or an ambiguous one. ``scale`` is that of a confidence
+    without a unit, whose label does not say; and ``confident`` tells whether one was asked for. With status ``ok`` all
+    that was asked for is there, otherwise what is unambiguous.
 
     Examples
     --------
     >>> read_reply("3 + 4 = 7\nAnswer and Confidence (0-100): 7, 90%", "stop")
     Reading(answer='7', confidence=90.0, status=<ParseStatus.OK: 'ok'>)
-    >>> read_reply('{"answer": "Paris", "confidence": "high"}', "stop", kind="text")
-    Reading(answer='Paris', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
@@ -140,8 +119,7 @@ def read_reply(
     if not stated and len(pairs) == 1:
         stated = [field for field in fields if field.end <= last.start]
     reading = _read(last, stated, kind)
-    is_bare = last.label == "line" or (last.label == "box" and "%" in last.text)
-    if is_bare and (reading.confidence is None or _NO_LINE.search(last.text)):
+    if last.label == "line" and (reading.confidence is None or _NO_LINE.search(last.text)):
         return Reading(None, None, ParseStatus.NO_ANSWER)
     if not confident:
         return Reading(reading.answer, None, reading.status if reading.answer is None else ParseStatus.OK)
@@ -168,7 +146,7 @@ def read_guesses(
             lists += [[]] if not lists or field.rank == 1 else []
             lists[-1].append((field.rank, _read(field, stated, kind)))
     are_read = [[reading.status is ParseStatus.OK for _, reading in guesses] for guesses in lists]
-    if not (is_labelled or any(map(any, are_read))) or not lists:
+    if not lists or not (is_labelled or any(map(any, are_read))):
         return Guesses((), ParseStatus.NO_ANSWER)
     ranks, readings = zip(*lists[max(range(len(lists)), key=lambda k: (all(are_read[k]), k))], strict=True)
     answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
@@ -256,11 +234,9 @@ def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, fl
     answer, stated = [part for part in both.groups() if part is not None] if both else (content, "")
     confidence, status = read_confidence(stated, scale)
     has_percent = re.search("%|percent", stated) is not None
-    is_torn = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
-    if kind == "text" and both is not None:  # what stands in brackets may belong to the answer
-        is_torn |= re.match(r"\D*\(", stated) is not None or (both[3] is not None and not has_percent)
+    is_torn = kind == "text" and both is not None and both[3] is not None  # brackets may belong to the answer
     is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
-    if is_torn or (not has_percent and (is_one or "%" in answer or "$" in stated)):
+    if not has_percent and (is_torn or is_one or "%" in answer or "$" in stated):
         return None, None, ParseStatus.AMBIGUOUS
     if confidence is not None or (status is ParseStatus.OUT_OF_RANGE and has_percent):
         keeps = kind != "text" or "," not in answer or not _is_hedge(answer.rpartition(",")[2])
