@@ -77,7 +77,7 @@ def _text(path: Path, name: str, **values: Any) -> str:
     """Return the text that a function returns."""
     for statement in _statements(path):
         match statement:
-            case ast.FunctionDef(name=found, body=body) if found == name:
+            case ast.FunctionDef(name=called, body=body) if called == name:
                 try:
                     return str(_returned(body, values))
                 except (KeyError, TypeError) as error:

@@ -295,15 +295,16 @@ def connect(
             continue
         name, endpoints, key = level.model or model, level.base_url or tuple(urls), level.key_variable or key_variable
         if name is None or not endpoints:
-            option, own = ("--model", "model") if name is None else ("--base-url", "base_url")
+            option, field = ("--model", "model") if name is None else ("--base-url", "base_url")
             raise EngineError(
-                f"level {level.name!r}: saw no {option}, and no {own} of its own; expected the model and the endpoint "
-                f"of each level. Give {option}, or {own} under [levels.{level.name}] in the file for --levels."
+                f"level {level.name!r}: saw no {option}, and no {field} of its own; expected the model and "
+                f"the endpoint of each level. Give {option}, or {field} under [levels.{level.name}] in the file for "
+                "--levels."
             )
-        place = name, endpoints, key
-        if place not in engines:
-            engines[place] = ChatEngine(endpoints, name, key_variable=key, timeout=timeout)
-        panel[level.name] = engines[place]
+        asked = name, endpoints, key
+        if asked not in engines:
+            engines[asked] = ChatEngine(endpoints, name, key_variable=key, timeout=timeout)
+        panel[level.name] = engines[asked]
     return Panel(panel) if len({*panel.values()}) > 1 else next(iter(panel.values()))
 
 

@@ -174,8 +174,8 @@ def elicit_command(
         if served and not all(level.is_asked_elsewhere for level in prompts.levels):
             here = ServedEngine(str(model), target, vllm_args, vllm_python, timeout=timeout)
             err.print(f"The output of vLLM goes to {here.log}.")
-        places = (prompts.levels, base_url or (), model)
-        engine = connect(*places, served=here, key_variable=key_variable, timeout=timeout)
+        asked_of = (prompts.levels, base_url or (), model)
+        engine = connect(*asked_of, served=here, key_variable=key_variable, timeout=timeout)
     run = (asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
     tally = elicit(*run, policy=decider, ask_at_once=ask_at_once)
     _show(tally, target, f"{questions}, {protocol}, {engine.model}", as_json=as_json)

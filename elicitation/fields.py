@@ -97,20 +97,20 @@ def _without_objects(reply: str, marked: list[str]) -> str:
     """Put labelled lines in place of an object with fields, not of several in a row; a broken one ends the reply."""
     text = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else _BACKSLASH, _COMMENT.sub("", reply))
     decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, object_pairs_hook=_unique)
-    pieces, place, is_listed = [""], 0, False
-    while (brace := _OBJECT.search(text, place)) is not None:
-        between, start = text[place : brace.start()], brace.start()
+    pieces, position, is_listed = [""], 0, False
+    while (brace := _OBJECT.search(text, position)) is not None:
+        between, start = text[position : brace.start()], brace.start()
         try:
-            value, place = decoder.raw_decode(text, start)
+            value, position = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            found = _DICTIONARY.match(text, start)
-            value, place = (None, len(text)) if found is None else (_literal(found[0]), found.end())
+            dictionary = _DICTIONARY.match(text, start)
+            value, position = (None, len(text)) if dictionary is None else (_literal(dictionary[0]), dictionary.end())
         lines = _as_lines(value, marked)
         if is_listed and lines and not re.search(r"\w", between):
             pieces[-1], lines = "", " "
         is_listed = bool(lines)
-        pieces += [between, lines or ("" if value is None else text[start:place].replace("\n", " "))]
-    return "".join([*pieces, text[place:]]).replace(_BACKSLASH, "\\")
+        pieces += [between, lines or ("" if value is None else text[start:position].replace("\n", " "))]
+    return "".join([*pieces, text[position:]]).replace(_BACKSLASH, "\\")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object] | None:
@@ -137,13 +137,13 @@ def _as_lines(value: object, marked: list[str], name: str = "", rank: str = "") 
             return "".join(_as_lines(item, marked, "", str(number)) for number, item in enumerate(items, 1))
         case {**members} if is_field or not name:
             names = {key: (key in ("value", "text", "score") and name) or str(key) for key in members}
-            own = "".join(_as_lines(item, marked, names[key], rank) for key, item in members.items())
-            if len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", own)) > 1:  # two answers
+            direct = "".join(_as_lines(item, marked, names[key], rank) for key, item in members.items())
+            if len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", direct)) > 1:  # two answers
                 return ""
             called = members.get("arguments")
             inner = [_literal(called)] if isinstance(called, str) else members.values()
-            found = [] if own or name else [lines for item in inner if (lines := _as_lines(item, marked, "", rank))]
-            return found[0] if len(found) == 1 else own
+            nested = [] if direct or name else [lines for item in inner if (lines := _as_lines(item, marked, "", rank))]
+            return nested[0] if len(nested) == 1 else direct
         case str() | int() | float() if is_field:
             marked.append((value.replace(_BACKSLASH, "\\") if isinstance(value, str) else str(value).lower()).strip())
             return f"\n{name} {rank}: \0{len(marked) - 1}\0\n"
@@ -171,14 +171,15 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
             content, letter, is_open = marked[int(in_mark[1])], "", False
         if not content.strip("*_` \t") or _PLACEHOLDER.search(content) or (measure and label["remark"]):
             continue
-        own: Scale = "fraction" if label["fraction"] else scale
+        own_scale: Scale = "fraction" if label["fraction"] else scale
         if label["percent"] or "percent" in measure:
-            own = "percent"
-        elif own == "percent" and measure[:1] in ("p", "l"):
-            own = "probability"
-        rank = re.search(r"\d+", label["name"])
+            own_scale = "percent"
+        elif own_scale == "percent" and measure[:1] in ("p", "l"):
+            own_scale = "probability"
+        number = re.search(r"\d+", label["name"])
+        rank = None if number is None else int(number[0])
         what = "both" if label["second"] else "confidence" if measure else "answer"
-        yield Field(label.start(), end, what, letter, content, own, None if rank is None else int(rank[0]), is_open)
+        yield Field(label.start(), end, what, letter, content, own_scale, rank, is_open)
 
 
 def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
@@ -190,5 +191,5 @@ def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
     first, _, rest = before.partition("\n")
     if not first or (rest if confidences else not _BARE_CONFIDENCE.fullmatch(rest)):
         return []
-    answer, place = Field(0, len(first), "answer", "line", first), len(before)
-    return [answer] if confidences else [answer, Field(place, place, "confidence", "line", rest, "probability")]
+    answer, end = Field(0, len(first), "answer", "line", first), len(before)
+    return [answer] if confidences else [answer, Field(end, end, "confidence", "line", rest, "probability")]

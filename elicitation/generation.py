@@ -98,7 +98,7 @@ class Sampling(BaseModel):
         {'chat_template_kwargs': {'enable_thinking': False}}
         """
         body = dict(self.body)
-        given: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name, value in settings.items():
             if name == "body" and isinstance(value, Mapping):  # of a TOML file
                 body |= {
@@ -107,15 +107,15 @@ class Sampling(BaseModel):
             elif name.startswith("body."):
                 body[_body_name(name.removeprefix("body."))] = _json(name, str(value))
             else:
-                given[name] = str(value)
-        values = {name: None if value.lower() == "none" else value for name, value in given.items()}
+                texts[name] = str(value)
+        values = {name: None if value.lower() == "none" else value for name, value in texts.items()}
         try:
             return Sampling.model_validate(self.model_dump() | {"body": body} | values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             wrong = str(first["loc"][0])
             raise DirEAGError(
-                f"sampling {wrong}: saw {given.get(wrong)!r} ({first['msg']}); expected FIELD=VALUE with one of "
+                f"sampling {wrong}: saw {texts.get(wrong)!r} ({first['msg']}); expected FIELD=VALUE with one of "
                 f"{', '.join(Sampling.model_fields)}. Correct the setting."
             ) from error
 
@@ -280,8 +280,8 @@ def final_tokens(logprobs: object) -> tuple[tuple[str, float], ...]:
     """Return the tokens of the last line of a reply that is not blank, each with its log-probability."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     tokens: list[tuple[str, float]] = []
-    for given in content if isinstance(content, list) else ():
-        match given:
+    for record in content if isinstance(content, list) else ():
+        match record:
             case {"token": str(text), "logprob": int() | float() as logprob} if -1e9 < logprob < 1:
                 tokens.append((_writable(text), float(logprob)))
             case _:
@@ -290,7 +290,7 @@ def final_tokens(logprobs: object) -> tuple[tuple[str, float], ...]:
         tokens.pop()
     if tokens:
         tokens[-1] = tokens[-1][0].rstrip(), tokens[-1][1]
-    return tuple(tokens[max((place for place, (token, _) in enumerate(tokens) if "\n" in token), default=0) :])
+    return tuple(tokens[max((position for position, (token, _) in enumerate(tokens) if "\n" in token), default=0) :])
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> float | None:

@@ -101,11 +101,11 @@ def paper_command(
         own_seed = released_seed(preset, "paraphrased") if seed is None else seed
         try:
             for run, (problems, protocol) in runs.items():
-                place = folder / run
-                err.print(f"{place}: asking {engine.model}")
-                tally = elicit(problems, protocol, engine, place, sampling, own_seed, view=LiveView(err))
+                run_folder = folder / run
+                err.print(f"{run_folder}: asking {engine.model}")
+                tally = elicit(problems, protocol, engine, run_folder, sampling, own_seed, view=LiveView(err))
                 counts = f"{tally.n_questions} questions, {tally.n_unanswered} unanswered"
-                out.print(f"{place}: {counts}; {count_words(tally.statuses)}", soft_wrap=True)
+                out.print(f"{run_folder}: {counts}; {count_words(tally.statuses)}", soft_wrap=True)
         finally:
             if isinstance(engine, ServedEngine):
                 engine.stop()
@@ -170,9 +170,9 @@ def _evaluate(folder: Path, preset: PresetName, seed: int) -> Path:
     if _is_of(target, {role: folder / file for role, file in files.items()}, seed):
         return target
     target.parent.mkdir(exist_ok=True)
-    _, *given = (text for role, file in files.items() for text in (f"--{role}", file))
+    _, *inputs = (text for role, file in files.items() for text in (f"--{role}", file))
     settings = ("--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", EVALUATED[preset])
-    arguments = ["evaluate", *given, *settings, "--out", f"evaluation/{preset}"]
+    arguments = ["evaluate", *inputs, *settings, "--out", f"evaluation/{preset}"]
     err.print(f"{folder}: direag {shlex.join(arguments)}")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # a GPU is for the model that is served
     typed, sys.argv = sys.argv, ["direag", *arguments]  # which the command records

@@ -65,8 +65,8 @@ def _check_regex(pattern: str) -> str:
     return pattern
 
 
-def _as_tuple(given: object) -> object:
-    return (given,) if isinstance(given, str) else given
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
 
 
 def _that_can_be_set(settings: Mapping[str, object]) -> Mapping[str, object]:
@@ -120,8 +120,8 @@ class Level:
     @property
     def differences(self) -> dict[str, Any]:
         """What it has of its own that determines replies."""
-        given: dict[str, Any] = {"model": self.model, "sampling": self.sampling}
-        return {name: value for name, value in given.items() if value}
+        settings: dict[str, Any] = {"model": self.model, "sampling": self.sampling}
+        return {name: value for name, value in settings.items() if value}
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -313,7 +313,7 @@ def _protocol(name: str, settings: dict[str, Any], source: str) -> Protocol:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         steps = [
-            names[step] if place == 1 and isinstance(step, int) else step for place, step in enumerate(first["loc"])
+            names[step] if depth == 1 and isinstance(step, int) else step for depth, step in enumerate(first["loc"])
         ]
         at = ".".join(map(str, steps))
         raise DirEAGError(

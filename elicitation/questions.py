@@ -49,16 +49,16 @@ class Problem:
     gold_answer: str | None
 
     def __post_init__(self) -> None:
-        given = vars(self) | {"gold_answer": self.gold_answer or ""}
+        values = vars(self) | {"gold_answer": self.gold_answer or ""}
         try:
-            kept = Question.model_validate(given | {"observations": ()})
+            kept = Question.model_validate(values | {"observations": ()})
         except ValidationError as error:
             field = str(error.errors(include_url=False)[0]["loc"][0])
         else:
-            field = next((name for name in ("problem_id", "question") if getattr(kept, name) != given[name]), "")
+            field = next((name for name in ("problem_id", "question") if getattr(kept, name) != values[name]), "")
         if field:
             raise DirEAGError(
-                f"question {self.problem_id!r}: saw {field} {given[field][:80]!r}, which cannot be written to an "
+                f"question {self.problem_id!r}: saw {field} {values[field][:80]!r}, which cannot be written to an "
                 "observation file; expected text of whole characters that is no word for a missing value. Correct it."
             )
 
@@ -329,13 +329,13 @@ def _teller(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Call
 
     def column(field: str) -> str:
         named = columns.get(field)
-        found = next((name for name in ((named,) if named else _USUAL[field]) if name in present), "")
-        if not found and (named or field == "question"):
+        column_name = next((name for name in ((named,) if named else _USUAL[field]) if name in present), "")
+        if not column_name and (named or field == "question"):
             raise DirEAGError(
                 f"{path}: there is no column {named or field!r}; saw {', '.join(sorted(present))}. Name the column by "
                 f"--column {field}=NAME."
             )
-        return found
+        return column_name
 
     names = [column(field) for field in ("question", "gold", "id")]
     golds = {line: row.get(names[1]) for line, row in rows if not isinstance(row, str)}

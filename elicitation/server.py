@@ -68,13 +68,13 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
         if command.is_file() and not subprocess.run(ask, capture_output=True, check=False).returncode:  # noqa: S603
             return (str(command), "serve")
         return (str(interpreter), "-m", _MODULE, "--model")
-    if (found := shutil.which("vllm")) is None:
+    if (installed := shutil.which("vllm")) is None:
         raise EngineError(
             "saw no vllm command; expected one to start a server. Install it in a separate environment "
             "(python3 -m venv ../vllm && ../vllm/bin/pip install 'vllm>=0.14'), name its Python with --vllm-python, or "
             "connect to a running server with --base-url."
         )
-    return (found, "serve")
+    return (installed, "serve")
 
 
 def parsed(arguments: Sequence[str]) -> dict[str, str]:

@@ -66,17 +66,17 @@ def comparisons(option: Int[np.ndarray, "problem report"], level: Sequence[int],
         known = said >= 0
         votes[row[known], said[known]] += 1
         option_of[row[known], said[known]] = option[known, column]
-    for column, own in enumerate(level):
+    for column, of_level in enumerate(level):
         compared = (candidate[:, column] >= 0) & (votes.sum(axis=1) > 1)
         said, others = candidate[compared, column, None], votes[compared]
         np.put_along_axis(others, said, np.take_along_axis(others, said, axis=1) - 1, axis=1)
         leads = others == others.max(axis=1, keepdims=True)
         plurality = leads / leads.sum(axis=1, keepdims=True)
-        counted.n[own] += compared.sum()
-        counted.n_equal[own] += np.take_along_axis(plurality, said, axis=1).sum()
+        counted.n[of_level] += compared.sum()
+        counted.n_equal[of_level] += np.take_along_axis(plurality, said, axis=1).sum()
         if n_shared:
-            counted.given[own] += np.bincount(option[compared, column], minlength=n_shared)
-            counted.plurality[own] += np.bincount(option_of[compared][leads], plurality[leads], minlength=n_shared)
+            counted.given[of_level] += np.bincount(option[compared, column], minlength=n_shared)
+            counted.plurality[of_level] += np.bincount(option_of[compared][leads], plurality[leads], minlength=n_shared)
     return counted
 
 

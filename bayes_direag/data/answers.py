@@ -48,9 +48,9 @@ class _Characters(dict[int, str]):
     """The plain form of each character, found when it is first met; powers, indices and circled numbers stay."""
 
     def __missing__(self, code: int) -> str:
-        given, plain = chr(code), unicodedata.normalize("NFKC", chr(code))
-        is_other = unicodedata.decomposition(given).startswith(("<super>", "<sub>", "<circle>"))
-        self[code] = given if is_other or (len(plain) > 1 and not plain.isalpha()) else plain
+        character, plain = chr(code), unicodedata.normalize("NFKC", chr(code))
+        is_other = unicodedata.decomposition(character).startswith(("<super>", "<sub>", "<circle>"))
+        self[code] = character if is_other or (len(plain) > 1 and not plain.isalpha()) else plain
         return self[code]
 
 
@@ -158,8 +158,8 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
     the ``lines`` of the gold answers are given, the line, for the first of these, or if there are no gold answers.
     """
     golds = tuple(golds)
-    given = [place for place, gold in enumerate(golds) if not is_missing(gold)]
-    if not given:
+    stated = [number for number, gold in enumerate(golds) if not is_missing(gold)]
+    if not stated:
         raise ObservationError(
             "no question has a right answer, so the kind of answers is not known",
             path=path,
@@ -168,12 +168,12 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
             "them. Otherwise declare the kind: answers='numeric', 'choice' or 'text' (--answers numeric).",
         )
     kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")
-    unread = {kind: [place for place in given if canonical(golds[place], kind) is None] for kind in kinds}
+    unread = {kind: [number for number in stated if canonical(golds[number], kind) is None] for kind in kinds}
     if whole := next((kind for kind in kinds if not unread[kind]), None):
         return whole
     for kind, odd in unread.items():
-        commas = [place for place in odd if kind == "numeric" and _DECIMAL_COMMA.fullmatch(golds[place])]
-        if 2 * (len(odd) - len(commas)) < len(given):
+        commas = [number for number in odd if kind == "numeric" and _DECIMAL_COMMA.fullmatch(golds[number])]
+        if 2 * (len(odd) - len(commas)) < len(stated):
             first = (commas or odd)[0]
             raise ObservationError(
                 "this has a decimal comma" if commas else f"most right answers are {kind}, but not this one",

@@ -51,7 +51,7 @@ def levels_of(table: LongTable) -> dict[int, str]:
             raise ObservationError(
                 f"two levels have names that differ in case or spaces alone, {other!r} and {name!r}",
                 path=table.path,
-                line=next(line for (_, own), line in named.items() if own == name),
+                line=next(line for (_, called), line in named.items() if called == name),
                 field="level_name",
                 seen=name,
                 expected="one spelling for each level",
@@ -89,8 +89,8 @@ def _first_lines(table: LongTable, name: str) -> dict[tuple[int, str | None], in
     rows, texts = np.flatnonzero(table.is_report), table.texts(name)
     level = table.numbers("level")[rows].astype(int)
     _, first = np.unique(level * (len(texts.values) + 1) + texts.code[rows], return_index=True)
-    places = zip(*(values[np.sort(first)].tolist() for values in (level, rows, table.question[rows])), strict=True)
-    return {(number, texts.value(row)): table.line_of(question) for number, row, question in places}
+    firsts = zip(*(values[np.sort(first)].tolist() for values in (level, rows, table.question[rows])), strict=True)
+    return {(number, texts.value(row)): table.line_of(question) for number, row, question in firsts}
 
 
 def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
@@ -152,34 +152,34 @@ def question_arrays(
     """
     rows = np.flatnonzero(table.is_report)
     said, golds = table.texts("answer"), table.texts_of_questions("gold_answer")
-    texts, (given, gold) = _canonical((said, golds), kind)
-    given, said_code = given[rows], said.code[rows]
+    texts, (answered, gold) = _canonical((said, golds), kind)
+    answered, said_code = answered[rows], said.code[rows]
     numbers = np.array(list(levels), np.int64)
     shape, level = (len(table), len(numbers)), table.numbers("level")[rows].astype(int)
-    place = table.question[rows], np.searchsorted(numbers, level)
-    n_reports = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
+    cells = table.question[rows], np.searchsorted(numbers, level)
+    n_reports = np.bincount(cells[0] * shape[1] + cells[1], minlength=shape[0] * shape[1]).reshape(shape)
     percents = {name: percent[rows] for name, percent in table.percents.items()}
     signals = [name for name, percent in percents.items() if not np.isnan(percent).all()] or [NUMBER]
     states = ~np.isnan([*percents.values()]).all(axis=0)
     names = np.array([*levels.values()])
-    silent = np.setdiff1d(names, names[np.unique(place[1][states])])
-    votes = np.isin(names, silent if voting is None else voting)[place[1]]
+    silent = np.setdiff1d(names, names[np.unique(cells[1][states])])
+    votes = np.isin(names, silent if voting is None else voting)[cells[1]]
     unstated = ~states & ~votes
     answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
     status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
-    reasons = {Status.NO_ANSWER: said_code < 0, Status.UNPARSABLE: given < 0, Status.NO_CONFIDENCE: unstated}
-    status[place] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
-    usable = (given >= 0) & ~unstated
-    place = place[0][usable], place[1][usable]
-    answer[place] = given[usable]
+    reasons = {Status.NO_ANSWER: said_code < 0, Status.UNPARSABLE: answered < 0, Status.NO_CONFIDENCE: unstated}
+    status[cells] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
+    usable = (answered >= 0) & ~unstated
+    cells = cells[0][usable], cells[1][usable]
+    answer[cells] = answered[usable]
     for fractions, name in zip(stated, signals, strict=True):
-        fractions[place] = np.where(votes, np.nan, percents[name])[usable] / 100
-    flag[place] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
+        fractions[cells] = np.where(votes, np.nan, percents[name])[usable] / 100
+    flag[cells] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
 
     if table.joins is not None:
-        number = {text: place for place, text in enumerate(texts)}
+        code = {text: number for number, text in enumerate(texts)}
         for question, column in np.argwhere(answer >= 0).tolist():
-            answer[question, column] = number[table.joins[question][texts[answer[question, column]]]]
+            answer[question, column] = code[table.joins[question][texts[answer[question, column]]]]
     candidate = ranks(answer)
     weights = table.texts_of_questions("weight")
     correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
@@ -207,10 +207,10 @@ def joined(table: LongTable, kind: AnswerKind, same: Same | None) -> LongTable:
         return replace(table, joins=None)
     golds = table.texts_of_questions("gold_answer").objects().tolist()
     joins = []
-    for gold, given in zip(golds, spellings(replace(table, joins=None), kind), strict=True):
+    for gold, spelled in zip(golds, spellings(replace(table, joins=None), kind), strict=True):
         right = canonical(gold, kind)
-        own: dict[str, str] = {} if right is None else {right: gold}
-        joins.append(same.joined({**own, **given, **own}))
+        gold_first: dict[str, str] = {} if right is None else {right: gold}
+        joins.append(same.joined({**gold_first, **spelled, **gold_first}))
     return replace(table, joins=joins)
 
 
@@ -221,14 +221,14 @@ def standing(
 
     With ``same``, a text that no report gives is joined to the first answer that it equals.
     """
-    own = canonical(text, kind)
-    if text is None or own is None or table.joins is None:
-        return own
+    spelling = canonical(text, kind)
+    if text is None or spelling is None or table.joins is None:
+        return spelling
     joins = table.joins[question]
-    if own in joins or same is None:
-        return joins.get(own, own)
-    given = spellings(table.take(np.array([question])), kind)[0]
-    return next((joins[answer] for answer, said in given.items() if same(text, said)), own)
+    if spelling in joins or same is None:
+        return joins.get(spelling, spelling)
+    spelled = spellings(table.take(np.array([question])), kind)[0]
+    return next((joins[answer] for answer, said in spelled.items() if same(text, said)), spelling)
 
 
 def ranks(answer: PerReport) -> PerReport:
@@ -251,7 +251,7 @@ def _candidates(answer: PerReport, texts: Sequence[str]) -> tuple[tuple[str, ...
     """Return the distinct answers to each question, in string order."""
     ordered = np.sort(answer, axis=1)
     is_new = np.diff(ordered, axis=1, prepend=-1) > 0
-    said = [texts[place] for place in ordered[is_new].tolist()]
+    said = [texts[number] for number in ordered[is_new].tolist()]
     ends = np.cumsum(is_new.sum(axis=1)).tolist()
     return tuple(tuple(said[start:end]) for start, end in zip([0, *ends], ends, strict=False))
 
@@ -262,8 +262,8 @@ def _canonical(
     """Return the distinct canonical answers in string order, and for each row of a column the place of its answer."""
     spelled = [[canonical(text, kind) for text in column.values] for column in columns]
     texts = sorted({text for column in spelled for text in column if text is not None})
-    place: dict[str | None, int] = {text: number for number, text in enumerate(texts)}
-    codes = [np.array([*(place.get(text, -1) for text in column), -1]) for column in spelled]
+    number_of: dict[str | None, int] = {text: number for number, text in enumerate(texts)}
+    codes = [np.array([*(number_of.get(text, -1) for text in column), -1]) for column in spelled]
     return tuple(texts), [code[column.code] for code, column in zip(codes, columns, strict=True)]
 
 
@@ -280,25 +280,25 @@ def spellings(table: LongTable, kind: AnswerKind) -> list[dict[str, str]]:
         answer * len(said.values) + said.code[row], return_index=True, return_counts=True
     )
     answer = distinct // max(len(said.values), 1)
-    found: list[dict[str, str]] = [{} for _ in range(len(table))]
-    for place in np.lexsort([-first, count, answer]).tolist():  # what comes last stays
-        question, number = divmod(int(answer[place]), len(texts))
-        found[question][texts[number]] = said.values[distinct[place] % len(said.values)]
+    spelled: list[dict[str, str]] = [{} for _ in range(len(table))]
+    for entry in np.lexsort([-first, count, answer]).tolist():  # what comes last stays
+        question, number = divmod(int(answer[entry]), len(texts))
+        spelled[question][texts[number]] = said.values[distinct[entry] % len(said.values)]
     if table.joins is None:
-        return found
-    stands = ([(joins[text], text) for text in own] for joins, own in zip(table.joins, found, strict=True))
-    return [{**{kept: own[text] for kept, text in pairs}, **own} for pairs, own in zip(stands, found, strict=True)]
+        return spelled
+    joins_of_each = zip(table.joins, spelled, strict=True)
+    return [{**{joins[text]: said for text, said in texts.items()}, **texts} for joins, texts in joins_of_each]
 
 
 def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple[AreReports, PerQuestion, PerQuestion]:
     """Return which answers are right, the number of flags of each question, and of candidates whose flags disagree."""
     row, level = np.nonzero(flag >= 0)
-    place, size = row * candidate.shape[1] + candidate[row, level], candidate.size
-    n_flags = np.bincount(place, minlength=size).reshape(candidate.shape)
-    n_true = np.bincount(place[flag[row, level] == 1], minlength=size).reshape(candidate.shape)
-    given = np.maximum(candidate, 0)
-    flagged = np.take_along_axis(n_flags, given, axis=1)
-    majority = 2 * np.take_along_axis(n_true, given, axis=1) > flagged
+    cell, size = row * candidate.shape[1] + candidate[row, level], candidate.size
+    n_flags = np.bincount(cell, minlength=size).reshape(candidate.shape)
+    n_true = np.bincount(cell[flag[row, level] == 1], minlength=size).reshape(candidate.shape)
+    index = np.maximum(candidate, 0)
+    flagged = np.take_along_axis(n_flags, index, axis=1)
+    majority = 2 * np.take_along_axis(n_true, index, axis=1) > flagged
     correct = np.where(flagged > 0, majority, is_gold) & (candidate >= 0)
     return correct, n_flags.sum(axis=1), ((n_true > 0) & (n_true < n_flags)).sum(axis=1)
 

@@ -126,17 +126,19 @@ class Columns:
 
     @cached_property
     def _given(self) -> Counter[str]:
-        """How many fields have each column, but for optional ones under our own names."""
+        """How many fields have each column, but for optional ones under our columns names."""
         names = [(field, vars(self)[field]) for field in NAMED if vars(self)[field] is not None]
-        given = [str(name) for field, name in names if field in _REQUIRED or name != getattr(Columns, field)]
-        return Counter([part for name in given for part in name.split(",")] + [*self.signals.values()])
+        chosen = [str(name) for field, name in names if field in _REQUIRED or name != getattr(Columns, field)]
+        return Counter([part for name in chosen for part in name.split(",")] + [*self.signals.values()])
 
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The column names by the field names of observation files, without fields that have no column."""
-        own = {field: vars(self)[field] for field in NAMED if vars(self)[field] is not None}
-        hidden = {field for field, name in own.items() if name == getattr(Columns, field) and name in self._given}
-        fields = {_our_name(field): name for field, name in own.items() if field in _REQUIRED or field not in hidden}
+        columns = {field: vars(self)[field] for field in NAMED if vars(self)[field] is not None}
+        hidden = {field for field, name in columns.items() if name == getattr(Columns, field) and name in self._given}
+        fields = {
+            _our_name(field): name for field, name in columns.items() if field in _REQUIRED or field not in hidden
+        }
         return fields | self._of_signals
 
     @property

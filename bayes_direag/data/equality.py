@@ -22,9 +22,9 @@ class Same:
         self._function, self._said = function, dict[tuple[str, str], bool]()
 
     @classmethod
-    def of(cls, given: "Sameness") -> "Same | None":
+    def of(cls, function: "Sameness") -> "Same | None":
         """Take a function, or what one has said so far."""
-        return given if given is None or isinstance(given, Same) else cls(given)
+        return function if function is None or isinstance(function, Same) else cls(function)
 
     def __call__(self, first: str, second: str) -> bool:
         """Tell whether two answers are equal; raise DirEAGError if the function fails, or only its name is known."""
@@ -40,17 +40,17 @@ class Same:
                 ) from error
         return self._said[pair]
 
-    def joined(self, given: Mapping[str, str]) -> dict[str, str]:
+    def joined(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return which answer stands for each answer to a question: the first that it equals, perhaps through others.
 
-        ``given`` holds the canonical answers, each with its text as given, the right answer first. Where only the name
+        ``texts`` holds the canonical answers, each with its text as given, the right answer first. Where only the name
         of the function is known, each stands for itself: the answers of a fit are joined already.
         """
-        stands = {answer: answer for answer in given}
-        for first, second in combinations(given if self._function else (), 2):
-            if stands[first] != stands[second] and self(given[first], given[second]):
-                kept, joined = sorted((stands[first], stands[second]), key=list(given).index)
-                stands = {answer: kept if own == joined else own for answer, own in stands.items()}
+        stands = {answer: answer for answer in texts}
+        for first, second in combinations(texts if self._function else (), 2):
+            if stands[first] != stands[second] and self(texts[first], texts[second]):
+                kept, joined = sorted((stands[first], stands[second]), key=list(texts).index)
+                stands = {answer: kept if standing == joined else standing for answer, standing in stands.items()}
         return stands
 
 

@@ -68,7 +68,8 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) 
         return RowTable(header, column, line, path)
     file_records = [_under_our_names(record) for record in records]
     about = [
-        vars(own) if isinstance(own, Question) else own if isinstance(own, dict) else {} for own, _ in file_records
+        vars(record) if isinstance(record, Question) else record if isinstance(record, dict) else {}
+        for record, _ in file_records
     ]
     reports_of_each = [reports_of(record) for record, _ in file_records]
     reports = [*chain.from_iterable(filter(None, reports_of_each))]
@@ -128,7 +129,7 @@ def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, Diction
     """Return the columns of the signals that reports have in one field; what is no signals at all has the name ""."""
     if not any("confidences" in report for report in reports):
         return {}
-    given = [plain(report.get("confidences", {})) for report in reports]
-    named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in given]
+    stated = [plain(report.get("confidences", {})) for report in reports]
+    named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in stated]
     names = dict.fromkeys(chain.from_iterable(named))
     return {signal_column(name): DictionaryColumn.of([signals.get(name) for signals in named]) for name in names}

@@ -95,7 +95,7 @@ def questions_to_label(
         of_labels = (
             [{"answer": text} for text in answers] if "answer" in columns else [{"answers": BETWEEN.join(answers)}]
         )
-        rows += [[(about | own).get(name, "") for name in columns] for own in of_labels]
+        rows += [[(about | label).get(name, "") for name in columns] for label in of_labels]
     added = pd.DataFrame(rows, columns=columns, dtype="str")
     return added if so_far is None else pd.concat([so_far.set_axis(columns, axis=1), added], ignore_index=True)
 
@@ -103,12 +103,13 @@ def questions_to_label(
 def answers_as_given(observations: Observations, number: int) -> tuple[str, ...]:
     """Return the candidates of a question, the most frequent first, each in the spelling that most reports have."""
     reports = observations.table.record(int(observations.row[number])).observations
-    given = Counter(report.answer for report in reports if report.answer is not None)
+    n_reports = Counter(report.answer for report in reports if report.answer is not None)
     spelling: dict[str | None, str] = {}
-    for text in sorted(given, key=lambda text: (-given[text], text)):
+    for text in sorted(n_reports, key=lambda text: (-n_reports[text], text)):
         spelling.setdefault(observations.standing(observations.problem_id[number], text), text)
     counts = np.bincount(observations.candidate[number][observations.usable[number]])
-    return tuple(spelling[observations.candidates[number][place]] for place in np.argsort(-counts, kind="stable"))
+    candidates = observations.candidates[number]
+    return tuple(spelling[candidates[candidate]] for candidate in np.argsort(-counts, kind="stable"))
 
 
 def likely_kind(table: LongTable) -> AnswerKind:

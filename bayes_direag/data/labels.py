@@ -82,7 +82,7 @@ class Labels:
                 remedy="Name the columns so. In a file there are commas, semicolons or tabs between the cells.",
             )
         column: Literal["gold_answer", "correct"] = "gold_answer" if "gold_answer" in header else "correct"
-        cells = {name: map(_text, frame.iloc[:, place]) for place, name in enumerate(header)}
+        cells = {name: map(_text, frame.iloc[:, number]) for number, name in enumerate(header)}
         answers, chosen = cells.get("answer", repeat(None)), cells.get("chosen", repeat(None))
         rows = zip(lines, cells["problem_id"], answers, cells[column], chosen, strict=False)
         return cls(tuple(LabelRow(line, name or "", *others) for line, name, *others in rows), column, path)

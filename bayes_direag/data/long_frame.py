@@ -24,14 +24,14 @@ def long_frame(table: LongTable) -> "pandas.DataFrame":
     """
     import pandas as pd
 
-    place = COLUMNS.index("confidence") + 1
+    n_before = COLUMNS.index("confidence") + 1
     dtypes = {str: "str", int: "Int64", float: "Float64", bool: "boolean"}
     is_written = table.is_report.copy()
     is_written[table.start[table.n_reports == 0]] = True
     columns: dict[str, object] = {}
-    for name in (*COLUMNS[:place], *_further_signals(table), *COLUMNS[place:]):
-        own = name == "problem_id" or name in OF_QUESTION
-        values = table.texts_of_questions(name).objects()[table.question] if own else _of_rows(table, name)
+    for name in (*COLUMNS[:n_before], *_further_signals(table), *COLUMNS[n_before:]):
+        of_question = name == "problem_id" or name in OF_QUESTION
+        values = table.texts_of_questions(name).objects()[table.question] if of_question else _of_rows(table, name)
         columns[name] = pd.array(values[is_written], dtypes[type_of(name)])
     return pd.DataFrame(columns)
 

@@ -103,11 +103,11 @@ class LongTable:
         return cls._of_rows(source, names or Columns(), hidden)
 
     @classmethod
-    def _of_rows(cls, rows: RowTable, given: Columns, hidden: Sequence[str]) -> "LongTable":
-        names = recognised(rows, given)
+    def _of_rows(cls, rows: RowTable, asked: Columns, hidden: Sequence[str]) -> "LongTable":
+        names = recognised(rows, asked)
         layout, n = names.layout(rows.header, rows.path), len(rows.line)
         columns_of = {
-            level: _of_reports(rows, {our: own for our, own in named.items() if our not in hidden}, level)
+            level: _of_reports(rows, {our: theirs for our, theirs in named.items() if our not in hidden}, level)
             for level, named in layout.items()
         }
         ours = {
@@ -116,7 +116,7 @@ class LongTable:
         }
         ours["level"], line = ours["level"].changed(whole), np.repeat(rows.line, len(layout))
         names = _scaled(names, ours)
-        _tell(given, names, rows.path)
+        _tell(asked, names, rows.path)
         name, _ = _checked("problem_id", ours["problem_id"])
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
         if (run := ours.pop(RUN, None)) is not None:
@@ -203,8 +203,8 @@ class LongTable:
         def refusal(name: str, code: int, problem: str, expected: str, remedy: str) -> ObservationError:
             column, field = columns[name], names.spelling.get(name, name)
             line, seen = int(self.line[column.code == code].min()), column.values[code]
-            place: dict[str, Any] = {"path": self.path, "line": line, "field": field, "seen": seen}
-            return ObservationError(problem, expected=expected, remedy=remedy, **place)
+            where: dict[str, Any] = {"path": self.path, "line": line, "field": field, "seen": seen}
+            return ObservationError(problem, expected=expected, remedy=remedy, **where)
 
         level, known = columns["level"], names.levels or ()
         numbers = [number for number in level.values if type(number) in (int, float)]
@@ -300,14 +300,14 @@ class LongTable:
         """Return a question as a record, or raise ObservationError if it cannot be used."""
         rows = range(*[*self.start[question : question + 2].tolist(), len(self.line)][:2])
         spelling: Mapping[str, str] = {} if self.names is None else self.names.spelling
-        own: Fields = {}
+        about: Fields = {}
         for name in ("problem_id", *OF_QUESTION):
             for row in rows if name in self.columns else ():
                 value = self.columns[name].value(row)
                 is_blank = name != "problem_id" and not str(value).strip()
-                if value is not None and not is_blank and own.setdefault(name, value) != value:
+                if value is not None and not is_blank and about.setdefault(name, value) != value:
                     raise ObservationError(
-                        f"question {own['problem_id']!r} has {own[name]!r} in an earlier row",
+                        f"question {about['problem_id']!r} has {about[name]!r} in an earlier row",
                         path=self.path,
                         line=int(self.line[row]) or None,
                         field=spelling.get(name, name),
@@ -317,13 +317,13 @@ class LongTable:
                     )
         reports = [row for row in rows if self.is_report[row]]
         observations = [self._report(row) for row in reports]
-        record: object = {**own, "observations": observations}
+        record: object = {**about, "observations": observations}
         if self.file_records is not None:
             record, spelling = self.file_records[question]
             record = record.model_dump(exclude_unset=True) if isinstance(record, Question) else record
-            if isinstance(record, dict) and (given := reports_of(record)) is not None:
-                merged = [_merged(*pair) for pair in zip(given, observations, strict=True)]
-                record = {**record, **own, "observations": merged}
+            if isinstance(record, dict) and (stated := reports_of(record)) is not None:
+                merged = [_merged(*pair) for pair in zip(stated, observations, strict=True)]
+                record = {**record, **about, "observations": merged}
         lines = [int(self.line[row]) or None for row in reports if self.is_long]
         return question_from_record(record, self.path, self.line_of(question), spelling, lines)
 
@@ -332,9 +332,9 @@ class LongTable:
         return tuple(map(self.record, range(len(self))))
 
     def _report(self, row: int) -> Fields:
-        given = {name: column.value(row) for name, column in self.columns.items() if column.code[row] >= 0}
-        report = {name: given[name] for name in OF_OBSERVATION if name in given}
-        signals = {signal_of(name): value for name, value in given.items() if is_signal(name)}
+        values = {name: column.value(row) for name, column in self.columns.items() if column.code[row] >= 0}
+        report = {name: values[name] for name in OF_OBSERVATION if name in values}
+        signals = {signal_of(name): value for name, value in values.items() if is_signal(name)}
         return report | ({"confidences": signals.get("", signals)} if signals else {})
 
     def line_of(self, question: int) -> int | None:
@@ -387,14 +387,14 @@ def _checked(name: str, column: DictionaryColumn) -> tuple[DictionaryColumn, Boo
     check, values = _rules("confidence" if is_signal(name) else name), list(column.values)
     is_bad = np.zeros(len(values) + 1, bool)
     try:
-        found = check(values)
+        converted = check(values)
     except ValidationError as error:
         is_bad[[int(detail["loc"][0]) for detail in error.errors(include_url=False, include_input=False)]] = True
-        found = check([None if bad else value for bad, value in zip(is_bad, values, strict=False)])
-    kept = (value for value in dict.fromkeys(found) if value is not None)
-    place = {value: number for number, value in enumerate(kept)}
-    code = np.array([*(place.get(value, -1) for value in found), -1])
-    return DictionaryColumn([*place], code[column.code]), is_bad[column.code]
+        converted = check([None if bad else value for bad, value in zip(is_bad, values, strict=False)])
+    kept = (value for value in dict.fromkeys(converted) if value is not None)
+    code_of = {value: number for number, value in enumerate(kept)}
+    code = np.array([*(code_of.get(value, -1) for value in converted), -1])
+    return DictionaryColumn([*code_of], code[column.code]), is_bad[column.code]
 
 
 def _merged(report: Fields, converted: Fields) -> Fields:
@@ -410,7 +410,7 @@ def _of_reports(rows: RowTable, named: Mapping[str, Sequence[str]], level: str |
     ours = {our: _read(rows, name, our) for our, (name, *others) in named.items() if not others}
     if len(of_level := named.get("level", ())) > 1:
         parts = zip(*(_read(rows, name, "level").objects() for name in of_level), strict=True)
-        names = [None if None in own else "/".join(str(whole(part)) for part in own) for own in parts]
+        names = [None if None in of_row else "/".join(str(whole(part)) for part in of_row) for of_row in parts]
         ours["level"] = DictionaryColumn.of(names)
     return ours | ({} if level is None else {"level": DictionaryColumn([level], np.zeros(len(rows.line), int))})
 
@@ -452,14 +452,14 @@ def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
     return replace(names, scale="fraction") if are_fractions and any(0 < number < 1 for number in numbers) else names
 
 
-def _tell(given: Columns, names: Columns, path: Path | None) -> None:
+def _tell(asked: Columns, names: Columns, path: Path | None) -> None:
     """Warn of what was told by the content of a table, and how to change it."""
     told, options = list[str](), list[str]()
     for field in ("question", "level", "answer", "confidence", "gold"):
-        if (name := vars(names)[field]) not in (vars(given)[field], getattr(Columns, field), WIDE.get(field)):
+        if (name := vars(names)[field]) not in (vars(asked)[field], getattr(Columns, field), WIDE.get(field)):
             told.append(f"{field} {name or 'none'}")
             options[:] = ["--column level=NAME (in Python level='NAME')"]
-    if names.scale != given.scale:
+    if names.scale != asked.scale:
         told.append("scale fraction, since all confidences lie in 0 to 1")
         options.append("--scale percent (scale='percent')")
     if told:

@@ -164,14 +164,14 @@ class Observations:
 
         if not (hasattr(frame, "columns") and (hasattr(frame, "iloc") or hasattr(frame, "__arrow_c_stream__"))):
             raise not_observations("Observations.from_frame", frame, "a DataFrame or an Arrow table")
-        given: dict[str, Any] = {}
+        named: dict[str, Any] = {}
         for name, value in columns.items():
             if name in NAMED and value is not None and not isinstance(value, str | int):
                 raise DirEAGError(
                     f"{name}={value!r}: expected the name of a column, or of several in one text: level='model,prompt'."
                 )
-            given[name] = str(value) if name in NAMED and (name, value) != ("confidence", None) else value
-        return cls.of_table(LongTable.of(table_of_frame(frame), Columns(**given)), answers, same=same)
+            named[name] = str(value) if name in NAMED and (name, value) != ("confidence", None) else value
+        return cls.of_table(LongTable.of(table_of_frame(frame), Columns(**named)), answers, same=same)
 
     @classmethod
     def from_wide(
@@ -387,8 +387,8 @@ class Observations:
         """The number of each question's cluster, its own for a question without one; None without clusters."""
         if self.cluster is None:
             return None
-        place: dict[str | int, int] = {}
-        return np.array([place.setdefault(name or row, len(place)) for row, name in enumerate(self.cluster)], int)
+        number: dict[str | int, int] = {}
+        return np.array([number.setdefault(name or row, len(number)) for row, name in enumerate(self.cluster)], int)
 
     @property
     def right_state(self) -> Bool[np.ndarray, "problem state"]:
@@ -437,10 +437,10 @@ class Observations:
 
     def label(self, labels: Sequence[str]) -> Int[np.ndarray, "problem level"]:
         """Return the place of each report's answer among the labels; -1 if it is not among them, or not usable."""
-        place = {text: number for number, text in enumerate(labels)}
+        number_of = {text: number for number, text in enumerate(labels)}
         of_candidate = np.full((len(self), self.n_levels + 1), -1)  # the last column stands for no report
         for row, texts in enumerate(self.candidates):
-            of_candidate[row, : len(texts)] = [place.get(text, -1) for text in texts]
+            of_candidate[row, : len(texts)] = [number_of.get(text, -1) for text in texts]
         return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
 
     def with_agreement(self, *further: "Observations") -> "Observations":
@@ -474,16 +474,16 @@ class Observations:
         """
         from bayes_direag.data.labels import Labels, labelled_table
 
-        given = Labels.of(labels)
+        label_table = Labels.of(labels)
         candidates = dict(zip(self.problem_id, self.candidates, strict=True))
-        known = given.known(candidates, self.kind, self.table.path, self.standing)
+        known = label_table.known(candidates, self.kind, self.table.path, self.standing)
         correct, labelled = self.correct.copy(), self.labelled.copy()
         rows = [row for row, name in enumerate(self.problem_id) if name in known]
         for row in rows:
             right = known[self.problem_id[row]].right
             is_right = np.array([*(text in right for text in self.candidates[row]), False])[self.candidate[row]]
             if labelled[row] and (is_right != correct[row]).any():
-                raise given.contradiction(given.filled[self.problem_id[row]][0])
+                raise label_table.contradiction(label_table.filled[self.problem_id[row]][0])
             correct[row], labelled[row] = is_right, True
         numbered = {int(self.row[row]): known[self.problem_id[row]] for row in rows}
         table = labelled_table(self.table, numbered, self.kind)
@@ -501,15 +501,15 @@ class Observations:
 
     def weighted(self, weight: ArrayLike) -> "Observations":
         """Return the questions with other weights, one a question; WeightError if one is negative or not finite."""
-        given = np.asarray(weight, float)
-        if given.shape != (len(self),) or not (np.isfinite(given) & (given >= 0)).all():
+        weights = np.asarray(weight, float)
+        if weights.shape != (len(self),) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise WeightError(
-                f"saw weights of shape {given.shape} from {given.min(initial=0):g} to {given.max(initial=0):g} for "
-                f"{len(self)} questions; expected a finite number from 0 for each. Correct them."
+                f"saw weights of shape {weights.shape} from {weights.min(initial=0):g} to {weights.max(initial=0):g} "
+                f"for {len(self)} questions; expected a finite number from 0 for each. Correct them."
             )
         table = self.table.take(self.row)
-        columns = {**table.columns, "weight": DictionaryColumn.of(given.tolist()).take(table.question)}
-        return replace(self, weight=given, table=replace(table, columns=columns), row=np.arange(len(self)))
+        columns = {**table.columns, "weight": DictionaryColumn.of(weights.tolist()).take(table.question)}
+        return replace(self, weight=weights, table=replace(table, columns=columns), row=np.arange(len(self)))
 
     def as_fitted(
         self,
@@ -530,7 +530,7 @@ class Observations:
             )
         require_same(self.same, same)
         of_form = tuple(group_of(groups, name) or name for name in self.level_names)
-        known = [own for own in (self.groups, None, of_form) if {*(own or self.level_names)} <= {*levels}]
+        known = [form for form in (self.groups, None, of_form) if {*(form or self.level_names)} <= {*levels}]
         return replace(self, groups=known[0] if known else self.groups).voting_as(voting).align(levels)
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
@@ -543,8 +543,8 @@ class Observations:
         for column, name in enumerate(names):
             if name not in level_names:
                 raise self._unknown_level(column, name, level_names)
-        place = np.array([level_names.index(name) for name in names], int)
-        matches = (np.flatnonzero(place == number).tolist() or [-1] for number in range(len(level_names)))
+        position = np.array([level_names.index(name) for name in names], int)
+        matches = (np.flatnonzero(position == number).tolist() or [-1] for number in range(len(level_names)))
         columns = [(k, name) for name, numbers in zip(level_names, matches, strict=True) for k in numbers]
         order = np.array([k for k, _ in columns], int)
 
@@ -566,9 +566,9 @@ class Observations:
     def _unknown_level(self, column: int, name: str, known: Sequence[str]) -> LevelError:
         present = self.status[:, column] != Status.ABSENT
         line = self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
-        place = "" if self.table.path is None or line is None else f"{self.table.path}, line {line}, field level_name: "
+        where = "" if self.table.path is None or line is None else f"{self.table.path}, line {line}, field level_name: "
         return LevelError(
-            f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}."
+            f"{where}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}."
             f"{did_you_mean(name, known)} Rename the level if it is one of these; otherwise remove its observations, "
             "or fit again with it."
         )

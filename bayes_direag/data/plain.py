@@ -52,18 +52,18 @@ def percentage(value: object) -> object:
     [90.0, 7.5, 90, 90.0, 0.9, None]
     """
     value = plain(value)
-    found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    if found:
-        return float(found[1].replace(",", "."))
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if match:
+        return float(match[1].replace(",", "."))
     return float(value) if isinstance(value, Decimal) else value
 
 
 def on_percent_scale(value: object, scale: ConfidenceScale | None) -> object:
     """Return a confidence on a scale in percent; what is no number, or a text with the sign of percentages, stays."""
-    given, (low, high) = percentage(value), SCALES[scale or "percent"]
-    if high == 100 or is_percentage(value) or isinstance(given, bool) or not isinstance(given, int | float):
-        return given
-    return round(100 * (given - low) / (high - low), 12)
+    number, (low, high) = percentage(value), SCALES[scale or "percent"]
+    if high == 100 or is_percentage(value) or isinstance(number, bool) or not isinstance(number, int | float):
+        return number
+    return round(100 * (number - low) / (high - low), 12)
 
 
 def flag(text: str) -> object:

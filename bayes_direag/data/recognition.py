@@ -81,7 +81,7 @@ class _Table:
             return side_by_side
         question, level = pair
         left = [name for name in self.left if name not in (question, *level.split(","))]
-        one_each = [name for name in left if self.n(question, name) == self.n(question, given=name)]
+        one_each = [name for name in left if self.n(question, name) == self.n(question, beside=name)]
         varying = left if is_once else [name for name in left if name not in one_each]
         forms = {name: {"": name} for name in [*varying, *filter(None, [self.fixed.get("answer")])]}
         told: dict[Field, str] = {"question": question, "level": level}
@@ -97,7 +97,7 @@ class _Table:
             levels, pairs_of_levels = [tuple(map(str.strip, self.fixed["level"].split(",")))], []
         runs = [name for name in self.rows.header if is_word_for_runs(name)][:1]
         for of_level, run in ((levels, []), (levels, runs), (pairs_of_levels, [])):
-            found = [
+            pairs = [
                 (question, level)
                 for question, level in product(questions, of_level)
                 if question not in level
@@ -105,8 +105,8 @@ class _Table:
                 and n > _PAIRS * self.n(question) * self.n(*level)
                 and self.n(question, *level, *run) == n
             ]
-            if found:
-                question, level = (dict.fromkeys(names) for names in zip(*found, strict=True))
+            if pairs:
+                question, level = (dict.fromkeys(names) for names in zip(*pairs, strict=True))
                 return self.one_of("question", question), self.one_of("level", map(",".join, level))
         return None
 
@@ -118,7 +118,7 @@ class _Table:
             of_form = (name for name in names if name.startswith(before) and name.endswith(after))
             forms[form] = {name[len(before) : len(name) - len(after)]: name for name in of_form}
         columns = self._columns = {form: {*of_level.values()} for form, of_level in forms.items()}
-        apart = [name for name in names if not any(name in own for own in columns.values())]
+        apart = [name for name in names if not any(name in others for others in columns.values())]
         told = self.of_reports(dict(sorted(forms.items())), apart, are_levels=True)
         if "answer" not in told:
             return {}
@@ -150,11 +150,11 @@ class _Table:
         told: dict[Field, str] = {"answer": answer, "confidence": confidence, "gold": gold}
         return {field: name for field, name in told.items() if name or field == "confidence"}
 
-    def n(self, *names: str, given: str | None = None) -> int:
-        """Return the number of different values of columns together, where all of them, and ``given``, have one."""
-        key = (*names, f"given {given}")
+    def n(self, *names: str, beside: str | None = None) -> int:
+        """Return the number of different values of columns together, where all of them, and ``beside``, have one."""
+        key = (*names, f"given {beside}")
         if key not in self._counts:
-            code = np.stack([self.rows.column(name).code for name in (*names, given or names[0])])
+            code = np.stack([self.rows.column(name).code for name in (*names, beside or names[0])])
             number = np.zeros(code.shape[1], np.int64)
             for of_name in code[:-1]:
                 number = np.unique(number * (of_name.max() + 2) + of_name, return_inverse=True)[1]

@@ -144,20 +144,20 @@ class Observation(_Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_number(cls, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        if "confidences" in given and plain(given["confidences"]) is None:
-            given = {name: value for name, value in given.items() if name != "confidences"}
-        signals = given.get("confidences")
+    def _one_number(cls, report: object) -> object:
+        if not isinstance(report, dict):
+            return report
+        if "confidences" in report and plain(report["confidences"]) is None:
+            report = {name: value for name, value in report.items() if name != "confidences"}
+        signals = report.get("confidences")
         number = plain(signals.get(NUMBER)) if isinstance(signals, dict) else None
         if number is None:
-            return given
-        if plain(given.get("confidence")) is None:
-            return given | {"confidence": number}
-        if given["confidence"] != number:
+            return report
+        if plain(report.get("confidence")) is None:
+            return report | {"confidence": number}
+        if report["confidence"] != number:
             raise PydanticCustomError("two_numbers", "the stated confidence stands here twice, and differs")
-        return given
+        return report
 
 
 class Question(_Record):
@@ -200,8 +200,8 @@ class Question(_Record):
         first: dict[int, int] = {}
         for index, observation in enumerate(observations):
             if first.setdefault(observation.level, index) != index:
-                place = {"index": index, "level": observation.level_name or observation.level}
-                raise PydanticCustomError("duplicate_level", "this level occurs twice in the question", place)
+                context = {"index": index, "level": observation.level_name or observation.level}
+                raise PydanticCustomError("duplicate_level", "this level occurs twice in the question", context)
         return observations
 
 
@@ -316,7 +316,7 @@ def _record_error(
     metadata = [_OF_RECORDS] if name is None else FIELDS[name].metadata
     if first["type"] == "duplicate_level":
         metadata = [_ONCE]
-    (*_, words) = (given for given in metadata if isinstance(given, Words))
+    (*_, words) = (meant for meant in metadata if isinstance(meant, Words))
     return ObservationError(
         f"{problem}{f' (and {n_further} more in this question)' if n_further else ''}",
         path=path,

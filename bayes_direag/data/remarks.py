@@ -58,7 +58,7 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
         "Most reports of these levels state the same confidence, which tells little: {}.": constant,
         "Confidences of these levels look like ratings, not percentages: {}. If they are, write percentages.": ratings,
     }
-    return " ".join(sentence.format(", ".join(found)) for sentence, found in sentences.items() if found)
+    return " ".join(sentence.format(", ".join(named)) for sentence, named in sentences.items() if named)
 
 
 def answer_remark(observations: Observations) -> str:
@@ -100,12 +100,12 @@ def _not_given(observations: Observations) -> str:
 def _never_right(observations: Observations) -> str:
     known = observations.select(observations.labelled)
     spelled = spellings(known.table, known.kind)
-    given, right, said = Counter[str](), set[str](), dict[str, str]()
+    n_given, right, said = Counter[str](), set[str](), dict[str, str]()
     for row, candidates, correct in zip(known.row, known.candidates, known.correct_candidate, strict=True):
-        given.update(candidates)
+        n_given.update(candidates)
         said |= {text: spelled[row][text] for text in candidates}
         right.update(text for text, is_right in zip(candidates, correct, strict=False) if is_right)
-    often = {said[text]: n for text, n in given.items() if text not in right and n >= _NEVER_RIGHT * len(known)}
+    often = {said[text]: n for text, n in n_given.items() if text not in right and n >= _NEVER_RIGHT * len(known)}
     if known.kind != "text" or len(known) < _FEWEST or not often:
         return ""
     return (

@@ -34,8 +34,8 @@ def group_of(groups: str | None, level: str) -> str | None:
         )
     pattern = re.escape(groups).replace(r"\{group\}", "(.+?)").replace(r"\{n\}", r"\d+")
     if "{group}" in groups:
-        found = re.fullmatch(pattern, level)
-        return found and found[1]
+        match = re.fullmatch(pattern, level)
+        return match and match[1]
     name = groups.replace("{n}", "").strip(" _-/.:#()[]") or "runs"
     return name if re.fullmatch(pattern, level) or re.fullmatch(pattern, level.removeprefix("level_")) else None
 
@@ -56,11 +56,11 @@ def form_of_runs(levels: Sequence[str], column: str) -> str | None:
     *before, last = column.split(",")
     forms = [("{group}/{n}" if before else "{n}")] if is_word_for_runs(last) else []
     named = filter(None, map(_RUN.fullmatch, levels))
-    counted = Counter(f"{'{group}' * bool(found[1])}{found[2]}{{n}}{found[3]}" for found in named)
+    counted = Counter(f"{'{group}' * bool(match[1])}{match[2]}{{n}}{match[3]}" for match in named)
     for form in forms + [form for form, _ in counted.most_common()]:
         group = {level: group_of(form, level) for level in levels}
         sizes = Counter(filter(None, group.values()))
-        if any(size > 1 for size in sizes.values()) and not sizes.keys() & {own for own in group if not group[own]}:
+        if any(size > 1 for size in sizes.values()) and not sizes.keys() & {name for name in group if not group[name]}:
             return form
     return None
 

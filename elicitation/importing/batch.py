@@ -79,33 +79,33 @@ def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
         case {"error": error} if error:  # a failed request, whatever its status
             return []
         case {"choices": [*choices]} if choices:
-            found = [
+            replied = [
                 _one(one.get("message", one), one.get("finish_reason")) for one in choices if isinstance(one, dict)
             ]
         case {"output": [*output]}:
             details = body.get("incomplete_details")
             messages = [one for one in output if isinstance(one, dict) and one.get("type") != "reasoning"]
-            found = [_one(messages, details.get("reason") if isinstance(details, dict) else details)]
-            found = found if messages or details else []
+            replied = [_one(messages, details.get("reason") if isinstance(details, dict) else details)]
+            replied = replied if messages or details else []
         case {"output": {"message": message}}:
-            found = [_one(message, body.get("stopReason"))]
+            replied = [_one(message, body.get("stopReason"))]
         case {"generation": str(text)}:
-            found = [_one(text, body.get("stop_reason"))]
+            replied = [_one(text, body.get("stop_reason"))]
         case {"results": [*results]} | {"outputs": [*results]}:
-            found = [
+            replied = [
                 _one(one.get("outputText", one.get("text")), one.get("completionReason", one.get("stop_reason")))
                 for one in results
                 if isinstance(one, dict)
             ]
         case {"candidates": [*candidates]}:
-            found = [_one(one.get("content"), one.get("finishReason")) for one in candidates if isinstance(one, dict)]
+            replied = [_one(one.get("content"), one.get("finishReason")) for one in candidates if isinstance(one, dict)]
         case {"promptFeedback": {"blockReason": reason}}:
-            found = [_one("", reason)]
+            replied = [_one("", reason)]
         case {"content": [*parts]}:
-            found = [_one(parts, body.get("stop_reason"))]
+            replied = [_one(parts, body.get("stop_reason"))]
         case _:
-            found = []
-    if not found:
+            replied = []
+    if not replied:
         raise log.error(
             "this response holds no reply",
             line=line,
@@ -113,7 +113,7 @@ def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
             expected="choices, output, results, candidates or content, as batch services write them",
             remedy="Check that the file is the output of a batch.",
         )
-    return found
+    return replied
 
 
 def _one(message: object, finish_reason: object) -> tuple[str, str | None]:

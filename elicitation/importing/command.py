@@ -109,8 +109,8 @@ def import_command(
         err.print(told)
 
 
-def _named(given: str) -> list[tuple[str | None, Path]]:
+def _named(argument: str) -> list[tuple[str | None, Path]]:
     """Return the files of an argument ``FILE`` or ``LEVEL=FILE``, each with the name of its level."""
-    level, file = (None, given) if Path(given).exists() or "=" not in given else given.split("=", 1)
+    level, file = (None, argument) if Path(argument).exists() or "=" not in argument else argument.split("=", 1)
     paths = [Path(file)] if Path(file).exists() else map(Path, sorted(glob(file)) or [file])
     return [(level or None, path) for path in paths]

@@ -74,10 +74,10 @@ def _judged(score: Any, reply: str) -> dict[str, object]:
         return {"answer": None}
     answer = str(score.answer)
     is_whole = answer.casefold().split() == reply.casefold().split()
-    given = (
+    reported = (
         {} if is_whole and re.search(r"[:%\n]", reply.strip()) else {"answer": reply.strip() if is_whole else answer}
     )
-    return given | ({"correct": value == 1} if isinstance(value, int | float) and 0 <= value <= 1 else {})
+    return reported | ({"correct": value == 1} if isinstance(value, int | float) and 0 <= value <= 1 else {})
 
 
 def _question(asked: Any) -> str | None:

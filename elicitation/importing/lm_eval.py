@@ -56,7 +56,7 @@ def replies(log: Log) -> Iterator[Reply]:
     hashes = {line: sample.doc_hash for line, sample in samples}
     used = [(line, sample) for line, sample in samples if sample.filter in chosen]
     metric, is_graded = _metric([sample for _, sample in used])
-    found = [
+    read = [
         reply
         for line, sample in used
         for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else "", metric)
@@ -66,10 +66,10 @@ def replies(log: Log) -> Iterator[Reply]:
         reply.given.get("correct")
         and reply.gold_answer is not None
         and not any(same_answer(str(reply.given.get("answer", reply.text)), reply.gold_answer, kind) for kind in kinds)
-        for reply in found
+        for reply in read
     )
-    repeated = {reply.group for reply in found}
-    for reply in found:
+    repeated = {reply.group for reply in read}
+    for reply in read:
         is_first = reply.group is None and reply.level in repeated  # one reply, where other questions have several
         yield replace(
             reply,
@@ -110,10 +110,10 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | N
     if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
         letter, confidence = _likeliest(log, line, sample, n)
         gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
-        given: dict[str, object] = {"answer": letter, "confidence": confidence}
+        judged: dict[str, object] = {"answer": letter, "confidence": confidence}
         if sample.targets not in ([], [_HIDDEN]):
-            given |= verdict
-        yield Reply(problem_id, level, None, line, given=given, gold_answer=gold, question=question)
+            judged |= verdict
+        yield Reply(problem_id, level, None, line, given=judged, gold_answer=gold, question=question)
         return
     gold = sample.targets[0].rpartition("####")[2].strip() if len(sample.targets) == 1 else None
     texts = [str(text) for text in sample.resps[0]]
@@ -124,13 +124,13 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | N
     answers = filtered if isinstance(filtered, list) else [filtered]
     if len(texts) > 1 or answers[:1] == ["[invalid]"] or not (log.scorers or answers == texts):
         verdict = {}
-    for place, text in enumerate(texts[: len(answers)] if log.scorers else texts):
+    for repeat, text in enumerate(texts[: len(answers)] if log.scorers else texts):
         yield Reply(
             problem_id,
-            f"{level} {place}".strip() if len(texts) > 1 else level,
+            f"{level} {repeat}".strip() if len(texts) > 1 else level,
             text,
             line,
-            given=(_extracted(answers[place]) if log.scorers else {}) | verdict,
+            given=(_extracted(answers[repeat]) if log.scorers else {}) | verdict,
             gold_answer=gold,
             question=question,
             group=level if len(texts) > 1 else None,
@@ -173,7 +173,7 @@ def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> s
     if len(sample.targets) != 1:
         return None
     (target,) = sample.targets
-    right = [place for place, choice in enumerate(choices) if target in (choice, str(place))]
+    right = [number for number, choice in enumerate(choices) if target in (choice, str(number))]
     if not right and target != _HIDDEN:
         raise log.error(
             "the target is none of the choices",

@@ -20,8 +20,8 @@ def named(replies: Iterable[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
     parts = _are_parts(replies, folders)
     whole = []
     for log, reply in replies:
-        own = folders[log.path].name if parts and reply.file else reply.file
-        before = f"{log.level or own or ''} "
+        name = folders[log.path].name if parts and reply.file else reply.file
+        before = f"{log.level or name or ''} "
         group = None if reply.group is None else f"{before}{reply.group}".strip()
         whole.append((log, replace(reply, level=f"{before}{reply.level}".strip(), group=group)))
     return whole

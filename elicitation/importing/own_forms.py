@@ -44,14 +44,14 @@ def observations(log: Log) -> Iterator[Reply]:
     """Yield the observations of a file, with all fields of theirs and of the questions."""
     for question in read_questions(log.path):
         for report in question.observations:
-            given = report.model_dump(exclude={"level", "level_name", "group"})
-            text, reason = given.get("raw_output"), given.get("finish_reason")  # of any type, as no fields of ours
+            fields = report.model_dump(exclude={"level", "level_name", "group"})
+            text, reason = fields.get("raw_output"), fields.get("finish_reason")  # of any type, as no fields of ours
             yield Reply(
                 **question.model_dump(include=_OF_REPLY),
                 level=report.level_name or str(report.level),
                 text=text if isinstance(text, str) else None,
                 finish_reason=reason if isinstance(reason, str) else None,
-                given=given,
+                given=fields,
                 group=report.group,
                 further=question.model_dump(exclude={*_OF_REPLY, "observations"}),
                 task=question.dataset,

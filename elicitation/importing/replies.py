@@ -136,17 +136,17 @@ def put_together(
     names = list(dict.fromkeys(level for _, level in taken))
     if all(map(str.isdecimal, names)):
         names.sort(key=int)
-    number = {name: place for place, name in enumerate(names)}
+    number = {name: index for index, name in enumerate(names)}
     observations: dict[str, list[Observation]] = {name: [] for name in told}
     for (name, level), (_, reply, reading) in taken.items():
         read = {"answer": reading.answer, "confidence": reading.confidence, "parse_status": str(reading.status)}
         source = {"raw_output": reply.text, "finish_reason": reply.finish_reason}
-        place = {"level": number[level], "level_name": level}
-        place |= {} if reply.group is None else {"group": reply.group}
-        given = dict(reply.given)
-        if pattern is not None and "parse_status" in given and given.get("answer") is None:  # of a run, not read
-            given |= {name: value for name, value in read.items() if value is not None}
-        observations[name].append(Observation.model_validate({**read, **source, **given, **place}))
+        index = {"level": number[level], "level_name": level}
+        index |= {} if reply.group is None else {"group": reply.group}
+        values = dict(reply.given)
+        if pattern is not None and "parse_status" in values and values.get("answer") is None:  # of a run, not read
+            values |= {name: value for name, value in read.items() if value is not None}
+        observations[name].append(Observation.model_validate({**read, **source, **values, **index}))
     if not any(report.answer for reports in observations.values() for report in reports):
         raise DirEAGError(
             f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a field such "
