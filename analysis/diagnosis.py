@@ -216,10 +216,10 @@ def left_out_probabilities(fit: Fit) -> dict[str, np.ndarray]:
     return {name: fit.left_out[name].to_numpy() for name in names}
 
 
-def diagnose(fit: Fit, *, seed: int = 0) -> Diagnosis:
+def diagnose(fit: Fit) -> Diagnosis:
     """Check the sampling of a NUTS fit, what the labels have taught, and whether left-out answers are calibrated.
 
-    ``seed`` is that of what the calibration checks draw. Raises DirEAGError if the fit is a MAP.
+    Raises DirEAGError if the fit is a MAP.
     """
     from arviz_stats import loo
 
@@ -239,7 +239,7 @@ def diagnose(fit: Fit, *, seed: int = 0) -> Diagnosis:
         parameters=parameters.sort_values("r_hat", ascending=False, kind="stable", na_position="first"),
         loo=left_out,
         calibration={
-            name: judge_calibration(stated, right, rng=np.random.default_rng(seed), cluster=cluster)
+            name: judge_calibration(stated, right, rng=0, cluster=cluster)
             for name, stated in left_out_probabilities(fit).items()
         },
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
 
 from analysis.display.document import Result
 from analysis.display.folders import ResultFolder, write_record
@@ -371,7 +370,6 @@ def evaluate(
     n_resamples: int = 1000,
     interval_level: float = 0.95,
     on_step: Callable[[str], None] = lambda _: None,
-    progress: bool = False,
 ) -> Evaluation:
     """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
 
@@ -401,8 +399,6 @@ def evaluate(
         Number of bootstrap resamples behind each interval, and its probability.
     on_step
         Called with the name of each step.
-    progress
-        Show a bar over the methods.
 
     Raises
     ------
@@ -456,7 +452,7 @@ def evaluate(
     fold_names = pd.Series([*(fold.name for fold in folds), None], dtype="str").take(fold_of).reset_index(drop=True)
     predictions: list[pd.DataFrame] = []
     learned: dict[Learner, list[Any]] = {}
-    for name, method in tqdm(chosen.items(), "methods", disable=not progress):
+    for name, method in chosen.items():
         if method.elicitation:
             table = _of_elicitation(method, elicited[method.elicitation], evaluated)
         elif not method.learns:

@@ -167,12 +167,7 @@ def _spread(table: pd.DataFrame, interval_level: float) -> str:
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
     """Draw what a fit has learned: its parameters, calibration curves and final calibration.
 
-    Parameters
-    ----------
-    fit
-        A fit by MAP or NUTS.
-    level
-        Posterior probability of the intervals of curves.
+    ``level`` is the posterior probability of the intervals of curves.
     """
     about = describe_fit(fit)
     if fit.preset.variant == "level":

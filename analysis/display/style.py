@@ -34,13 +34,6 @@ def figure_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float = 6.4, height: float = 4.2) -> "Figure":
-    """Return an empty figure that belongs to no window; size in inches. Call within :func:`figure_style`."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height))
-
-
 def save_figure(figure: "Figure", path: str | Path) -> None:
     """Write a figure, completely or not at all; without a time stamp, so that equal figures are equal files."""
     path = Path(path)
@@ -58,8 +51,10 @@ _LINE, _CHARACTER = 1.3, 0.535
 
 
 def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -> "Figure":
-    """Return a figure with a title and a caption, wrapped to its width, and that much height left for the panels."""
-    figure = new_figure(width, height)
+    """Return a figure that belongs to no window, with a title and a caption, and that much height for the panels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
     head_figure(figure, title, caption)
     return figure
 
@@ -127,11 +122,7 @@ def without_formulas(text: str) -> str:
 
 
 def _wrapped(text: str, width: float, points: float) -> str:
+    n_characters = max(8, int((width - 0.15) * 72 / (points * _CHARACTER)))
     return "\n".join(
-        textwrap.fill(without_formulas(line), _characters(width - 0.15, points), break_on_hyphens=False)
-        for line in text.splitlines()
+        textwrap.fill(without_formulas(line), n_characters, break_on_hyphens=False) for line in text.splitlines()
     )
-
-
-def _characters(width: float, points: float) -> int:
-    return max(8, int(width * 72 / (points * _CHARACTER)))

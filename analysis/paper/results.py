@@ -28,21 +28,9 @@ _MARKS = "Bold: the paper's method. Underlined: the best printed, and the best h
 def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int) -> str:
     """Write both tables (.csv, .html, .tex) and both figures (.png, .csv); return the tables for a terminal.
 
-    Parameters
-    ----------
-    folders
-        Folders written by ``direag evaluate``.
-    target
-        The folder of the results, made if need be. Earlier results there are replaced.
-    prompts
-        What was asked, as a sentence.
-    seed
-        Seed of the intervals of the figures; those of the tables are the evaluations' own.
-
-    Raises
-    ------
-    DirEAGError
-        If a folder is none of an evaluation.
+    ``folders`` are written by ``direag evaluate``; ``target`` is made if need be, and earlier results there are
+    replaced; ``prompts`` says what was asked, as a sentence; ``seed`` is that of the intervals of the figures, while
+    those of the tables are the evaluations' own. Raises DirEAGError if a folder is none of an evaluation.
     """
     runs = in_printed_order([Evaluation.read(folder) for folder in folders])
     target.mkdir(exist_ok=True)

@@ -86,20 +86,18 @@ def best(rows: pd.DataFrame) -> pd.DataFrame:
 
 def typeset(rows: pd.DataFrame, caption: str, *, as_html: bool) -> str:
     """Return a table in LaTeX, or as an HTML page: the best figures underlined, those of the paper's method bold."""
-    arrows = (" ↑", " ↓") if as_html else (r" $\uparrow$", r" $\downarrow$")
-    caption += f"{arrows[0]} more is better,{arrows[1]} less."
-    underline = "text-decoration:underline;" if as_html else "underline:--rwrap--latex;"
-    headers = {name: short + arrows[not more] for name, (short, more) in PRINTED_METRICS.items()}
+    more, less, underline = r" $\uparrow$", r" $\downarrow$", "underline:--rwrap--latex;"
+    if as_html:
+        more, less, underline = " ↑", " ↓", "text-decoration:underline;"
+    headers = {name: short + (more if is_more else less) for name, (short, is_more) in PRINTED_METRICS.items()}
     figures = rows.set_index(_KEYS)[list(headers)].astype(float)
     is_own = rows["method"].isin(OWN).to_numpy()
     marks = np.where(best(rows), underline, "") + np.where(is_own, "font-weight:bold;", "")[:, None].astype(object)
     shown = figures.assign(n=rows["n"].to_numpy()).rename(columns=headers)[["n", *headers.values()]]
-    style = (
-        shown.style.set_uuid("").apply(lambda _: marks, axis=None, subset=list(headers.values())).set_caption(caption)
-    )
-    style = style.format(precision=DECIMALS, na_rep="--").format_index(
-        escape="html" if as_html else "latex", axis="index"
-    )
+    style = shown.style.set_uuid("").set_caption(f"{caption}{more} more is better,{less} less.")
+    style = style.apply(lambda _: marks, axis=None, subset=list(headers.values()))
+    style = style.format(precision=DECIMALS, na_rep="--")
     if as_html:
-        return str(style.to_html(doctype_html=True))
+        return str(style.format_index(escape="html", axis="index").to_html(doctype_html=True))
+    style = style.format_index(escape="latex", axis="index")
     return str(style.to_latex(environment="longtable", hrules=True, multirow_align="naive", convert_css=True))

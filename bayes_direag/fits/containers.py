@@ -19,8 +19,7 @@ from jaxtyping import Bool, Float
 from numpyro.infer import MCMC
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.asking import Asking
-from bayes_direag.decisions.policy import Replay
+from bayes_direag.decisions.policy import Asking, Replay
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds, holdout_of
 from bayes_direag.inference.container import (
@@ -181,7 +180,7 @@ def drawn_tree(
     draws_of: "Callable[[LikelihoodData], MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]]",
     observations: Observations,
     settings: FitSettings,
-    holdout: Bool[np.ndarray, " problem"] | None,
+    holdout: Bool[np.ndarray, " problem"] | None = None,
 ) -> xr.DataTree:
     """Return the container of posterior draws, given those of the model that is conditioned on some data.
 

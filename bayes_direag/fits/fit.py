@@ -23,13 +23,12 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
-from bayes_direag.decisions.asking import Asking
 from bayes_direag.decisions.estimate import Estimate, sizes
-from bayes_direag.decisions.policy import Policy, Replay
+from bayes_direag.decisions.policy import Asking, Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.containers import drawn_tree, fitted_rows, replay_of
 from bayes_direag.fits.new_levels import joined_levels, with_new_levels
-from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
+from bayes_direag.fits.parameters import parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
 from bayes_direag.fits.sources import observations_of
@@ -404,7 +403,7 @@ class Fit:
         budget: float = 0.3,
         person: float | None = None,
     ) -> Policy:
-        """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.asking`.
+        """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.policy`.
 
         The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
         :attr:`~bayes_direag.decisions.policy.Policy.forecast`.
@@ -501,9 +500,9 @@ class Fit:
         """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
         return parameter_table(self.tree)
 
-    def draws(self, scale: ParameterScale = "natural") -> pd.DataFrame:
+    def draws(self) -> pd.DataFrame:
         """Tabulate the draws of the parameters: see :func:`~bayes_direag.fits.parameters.parameter_draws`."""
-        return parameter_draws(self.tree, scale)
+        return parameter_draws(self.tree)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as NetCDF, completely or not at all; raise OSError if it cannot be written.
@@ -524,13 +523,12 @@ class Fit:
         *,
         preset: PresetLike = "bayes",
         sampling: SamplingSettings | None = None,
-        holdout: Bool[np.ndarray, " problem"] | None = None,
-        partial: bool = False,
         seed: int = 0,
     ) -> "Fit":
         """Make a fit from posterior draws of a model by any sampler.
 
-        Log-likelihoods, leave-one-out predictions, and a final calibration for every draw are added.
+        Log-likelihoods, leave-one-out predictions, and a final calibration for every draw, which learns from the
+        leave-one-out support, are added.
 
         Parameters
         ----------
@@ -543,12 +541,6 @@ class Fit:
             That of the :class:`~bayes_direag.LikelihoodData`, or the model itself.
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
-        holdout
-            Labelled questions that the model was not conditioned on, for the final calibration alone. By default it
-            learns from the leave-one-out support of all.
-        partial
-            Whether the model was conditioned on copies too (:func:`~bayes_direag.fits.containers.fitted_rows`, with
-            this seed).
         seed
             Seed of the final calibration, and of predictive draws.
 
@@ -557,8 +549,8 @@ class Fit:
         DirEAGError
             If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
         """
-        settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
-        tree = drawn_tree(lambda _: draws, observations, settings, holdout)
+        settings = FitSettings(presets.preset(preset), "nuts", sampling, seed=seed)
+        tree = drawn_tree(lambda _: draws, observations, settings)
         return cls(tree, settings.preset.program, observations.same)
 
     @classmethod

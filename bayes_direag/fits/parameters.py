@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,6 @@ import xarray as xr
 
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import IDENTITY
-
-#: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``unconstrained``: as
-#: sampled.
-ParameterScale = Literal["natural", "relative", "unconstrained"]
 
 #: Predictions do not change if all of these are multiplied by one constant.
 SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
@@ -58,34 +54,20 @@ def tidy_draws(tree: xr.DataTree, *, identified: bool) -> pd.DataFrame:
     return _tidy(tree, {str(name): draws for name, draws in shown.items()})
 
 
-def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
+def parameter_draws(tree: xr.DataTree) -> pd.DataFrame:
     """Tabulate the draws of the parameters of a posterior container.
 
     Returns
     -------
     DataFrame
-        One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` (missing without one).
-        A parameter of each signal or label is named with it, as ``slope[words]``. ``natural``: what the model names,
-        those of its equations first, and the coefficients of a logistic final calibration. ``relative``: weight,
-        prior_strength and null_base in units of the total weight, which the data identify (but see
-        :func:`parameter_table`). ``unconstrained``: as they are sampled.
+        One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` (missing without one):
+        what the model names, the parameters of its equations first, and the coefficients of a logistic final
+        calibration. A parameter of each signal or label is named with it, as ``slope[words]``.
     """
-    if scale == "unconstrained":
-        return _tidy(tree, tree["unconstrained_posterior"].to_dataset())
-    natural = tree["posterior"].to_dataset()
-    if scale == "relative":
-        total = natural["weight"].sum("level") if "share" in natural else None
-        return _tidy(
-            tree, {name: natural[name] / total for name in SCALED_TOGETHER if name in natural and total is not None}
-        )
-    named = [name for name in ("share", *Parameters._fields) if name in natural]
-    others = [str(name) for name in natural if name not in named]
-    final = tree["recalibration"].to_dataset()
-    return _tidy(
-        tree,
-        {name: natural[name] for name in (*named, *others)}
-        | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final},
-    )
+    natural, final = tree["posterior"].to_dataset(), tree["recalibration"].to_dataset()
+    names = [name for name in ("share", *Parameters._fields) if name in natural]
+    parameters = {name: natural[name] for name in dict.fromkeys((*names, *map(str, natural)))}
+    return _tidy(tree, parameters | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final})
 
 
 def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
@@ -110,7 +92,9 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     ends = np.quantile(natural, [*shares.values()], axis=0)  # NaN if any draw is
     table = pd.DataFrame(ends.T, natural.columns, [*shares])
     if "share" in tree["posterior"]:
-        table["relative"] = parameter_draws(tree, "relative").median(skipna=False)
+        total = tree["posterior"]["weight"].sum("level").transpose("chain", "draw").to_numpy().ravel()
+        scaled = [name for name in SCALED_TOGETHER if name in natural]
+        table["relative"] = natural[scaled].div(total, axis=0).median(skipna=False)
     return table.reset_index()
 
 

@@ -134,42 +134,27 @@ def nuts_posterior(
 
 def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.DataTree:
     """Return the groups of a NUTS fit that are made on demand, with draws from its seed; ``data`` are its data."""
-    prior_key, key = jax.random.split(jax.random.fold_in(jax.random.key(int(tree.attrs["seed"])), 1))
-    drawn = prior_draws(model, data, n_draws=_PRIOR_DRAWS, key=prior_key)
-    sites = parameter_sites(model, data)
-    prior = _with_share({name: value[None] for name, value in drawn.items()}, sites)
-    unconstrained = {str(name): value.to_numpy() for name, value in tree["unconstrained_posterior"].items()}
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(int(tree.attrs["seed"])), 1))
     with jax.enable_x64(True):
-        replicated = np.asarray(_replicated(key, unconstrained, data.unlabelled, model=model))
+        unconstrained = by_group(tree, "unconstrained_posterior")
+        drawn, replicated = _predicted(keys, unconstrained, data.unlabelled, model=model)
+    sites = parameter_sites(model, data)
+    prior = _with_share({name: np.asarray(value)[None] for name, value in drawn.items()}, sites)
     groups = {
         "prior": {str(name): prior[str(name)] for name in tree["posterior"].data_vars},
         "prior_predictive": {"target": prior["target"].astype(_STATE)},
-        "posterior_predictive": {"target": replicated.astype(_STATE)},
+        "posterior_predictive": {"target": np.asarray(replicated).astype(_STATE)},
     }
     return _datasets(groups, fitted_observations(tree), label_names(tree), sites)
 
 
-def prior_draws(
-    model: Model, data: LikelihoodData, *, n_draws: int, key: Key[Array, ""]
-) -> dict[str, Shaped[np.ndarray, "draw ..."]]:
-    """Draw unconstrained and natural parameters from the prior, and a ``target`` for every question."""
-    with jax.enable_x64(True):
-        drawn = _prior(key, data.unlabelled, model=model, n_draws=n_draws)
-        return {name: np.asarray(value) for name, value in drawn.items()}
-
-
-@partial(jax.jit, static_argnames=("model", "n_draws"))
-def _prior(key: Key[Array, ""], data: LikelihoodData, *, model: Model, n_draws: int) -> dict[str, Array]:
-    drawn: dict[str, Array] = Predictive(model, num_samples=n_draws)(key, data)
-    return drawn
-
-
 @partial(jax.jit, static_argnames="model")
-def _replicated(
-    key: Key[Array, ""], unconstrained: dict[str, Array], data: LikelihoodData, *, model: Model
-) -> Int[Array, "chain draw problem"]:
-    drawn: Array = Predictive(model, unconstrained, batch_ndims=2, return_sites=["target"])(key, data)["target"]
-    return drawn
+def _predicted(
+    keys: Key[Array, "2"], unconstrained: UnconstrainedDraws, data: LikelihoodData, *, model: Model
+) -> tuple[dict[str, Array], Int[Array, "chain draw problem"]]:
+    prior: dict[str, Array] = Predictive(model, num_samples=_PRIOR_DRAWS)(keys[0], data)
+    of_draws = Predictive(model, unconstrained, batch_ndims=2, return_sites=["target"])
+    return prior, of_draws(keys[1], data)["target"]
 
 
 def by_group(tree: xr.DataTree, group: str) -> dict[str, Any]:

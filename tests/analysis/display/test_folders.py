@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.display.folders import ResultFolder
-from analysis.display.style import figure_style, new_figure
+from analysis.display.style import figure_style
 from bayes_direag.errors import DirEAGError
 from tests.command_line import contents
 
@@ -31,7 +32,7 @@ def out(tmp_path) -> Path:
 
 def test_what_is_written(tmp_path, monkeypatch):
     with figure_style():
-        figure = new_figure(1.0, 1.0)
+        figure = Figure(figsize=(1.0, 1.0))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()  # an empty one will do
     FOLDER.write("out", {"rows": TABLE, "pair": (1, math.inf)}, {"table": TABLE}, {"picture": figure})

@@ -5,12 +5,13 @@ import io
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from analysis.display import page as rendering
 from analysis.display.document import Cell, Column, Document, Paragraph, Picture, Section, Table
 from analysis.display.page import render
-from analysis.display.style import figure_style, new_figure
+from analysis.display.style import figure_style
 from tests.analysis.pages import Page
 
 
@@ -20,7 +21,7 @@ def page_of(*blocks: object) -> Page:
 
 def picture(noise: np.ndarray | None = None, height: float = 1.0) -> Picture:
     with figure_style():
-        figure = new_figure(2.0, height)
+        figure = Figure(figsize=(2.0, height))
         axes = figure.add_subplot()
         axes.plot([0, 1], [0, 1], color="#0072B2")
         if noise is not None:

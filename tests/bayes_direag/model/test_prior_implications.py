@@ -6,9 +6,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from numpyro.infer import Predictive
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.container import prior_draws
 from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import bayes
@@ -36,9 +36,12 @@ def support() -> dict[str, np.ndarray]:
     ]
     asked = Observations.from_questions(questions, answers="text")
     data = LikelihoodData.weighted(asked, np.ones(len(CASES)), preset=preset("bayes"), labels=())
-    drawn = prior_draws(bayes, data, n_draws=N_DRAWS, key=jax.random.key(0))
+    with jax.enable_x64(True):
+        drawn = jax.jit(Predictive(bayes, num_samples=N_DRAWS))(jax.random.key(0), data.unlabelled)
     dims = {"weight": ("level",), "vote": ("level",)} | dict.fromkeys(("bias", "slope"), ())
-    parameters = Parameters.of_sites({name: drawn[name] for name in Parameters._fields if name in drawn}, dims, 1)
+    parameters = Parameters.of_sites(
+        {name: np.asarray(drawn[name]) for name in Parameters._fields if name in drawn}, dims, 1
+    )
     found = supports(Equations(Reports.of(asked, preset("bayes").eps), parameters))
     return dict(zip(CASES, np.moveaxis(found, 1, 0), strict=True))
 
