@@ -195,7 +195,8 @@ _SCALE_NOTE_OF_LEVEL = (
 )
 _AGREEMENT_NOTE = (
     "agrees: how often a level's answer is the one that most others give, over all questions given, labelled or not. "
-    "by chance: the same for answers to different questions. What lies beyond chance moves weight and vote."
+    "by chance: the same for answers to different questions. In the model bayes, what lies beyond chance moves weight "
+    "and vote."
 )
 
 
