@@ -178,7 +178,7 @@ class Columns:
         others = {name for (name,) in of_question.values()}
         matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
         levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
-        patterns = {name: vars(self)[name] for name in WIDE if vars(self)[name]} | self._of_signals
+        patterns = {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
         named = {level: {our: name.replace(LEVEL, level) for our, name in patterns.items()} for level in levels}
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer])], path)

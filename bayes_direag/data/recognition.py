@@ -51,12 +51,13 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
         return replace(names, **WIDE | {"confidence": names.confidence and WIDE["confidence"]})
     named: dict[Field, str] = {field: vars(names)[field] or "" for field in get_args(Field)}
     fixed = {field: name for field, name in named.items() if name != vars(ours)[field] or name in header}
-    is_labelled = names.needs_labels and names.correct not in header
+    verdicts = {*header} & {names.correct} if _may_be_verdicts(rows, names.correct) else set()
+    is_labelled = names.needs_labels and not verdicts
     needed = {*named} - ({"level"} if names.group in header else set()) - (set() if is_labelled else {"gold"})
     if needed <= fixed.keys() or LEVEL in fixed.get("answer", "") or not len(rows.line):
         return names
     taken = {part.strip() for name in fixed.values() for part in name.split(",")}
-    taken |= {names.correct, names.cluster, names.weight, names.group, *names.signals.values()}
+    taken |= verdicts | {names.cluster, names.weight, names.group, *names.signals.values()}
     ends = [form.split(LEVEL) for form in names.signals.values() if LEVEL in form]
     taken |= {name for name in header for before, after in ends if name.startswith(before) and name.endswith(after)}
     left = [name for name in rows.header if name not in taken and not is_signal(name)]
@@ -217,6 +218,12 @@ class _Table:
                     ),
                 )
         return first
+
+
+def _may_be_verdicts(rows: RowTable, name: str) -> bool:
+    """Tell whether some value of a column, if there is one, says whether a report is right: else it may be answers."""
+    words = {str(value).casefold() for value in rows.column(name).values} if name in rows.header else set()
+    return not words or bool(words & {"true", "false", "yes", "no", "0", "1"})
 
 
 def _form(one: str, other: str) -> str:

@@ -54,6 +54,16 @@ def told(table: pd.DataFrame, **given: object) -> Observations:
         return Observations.from_frame(table, **given)
 
 
+def test_right_answers_may_be_called_correct() -> None:
+    table = side_by_side("{level}_{field}").rename(columns={"truth": "correct"})
+    observations = told(table)
+    assert observations.labelled.all()
+    assert observations.correct.any()
+    table["correct"] = "yes"  # verdicts, of no report
+    with pytest.raises(ObservationError, match="correct"):
+        told(table)
+
+
 def test_a_row_a_report_is_read_as_if_its_columns_were_named(tmp_path: Path) -> None:
     table = tickets()
     expected = Observations.from_frame(table, **NAMED)
