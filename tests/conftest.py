@@ -6,12 +6,14 @@ import resource
 
 # before numpy and jax are loaded: a process a core needs no further threads, and what runs once no optimised code
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 from pathlib import Path
 
 import hypothesis
 import jax
+import jaxtyping
 import pytest
 
 gc.set_threshold(200_000, 50, 50)  # looking for garbage takes a fifth of the time in which tests are collected
@@ -32,6 +34,22 @@ def few_memory_maps():
     maps = Path("/proc/self/maps")
     if maps.is_file() and maps.read_bytes().count(b"\n") > 40_000:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def optimised():
+    """Optimise what the tests of a module compile from here on, as it runs long."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
+def unchecked_types():
+    """Check no types: in a loop over thousands of cases, some of which other tests check."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture
@@ -74,6 +92,14 @@ def real_cases() -> Path:
 # What is imported in fixtures cannot be imported above, as the type checks are not yet in place there.
 
 
+@pytest.fixture(scope="session", autouse=True)
+def trusted_files():
+    """Have the process that tries a file before a fit is read do nothing, but in the tests of such files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayes_direag.fits.stored._READ_ALL", "")
+        yield
+
+
 @pytest.fixture(scope="session")
 def simulated():
     """240 simulated questions."""
@@ -101,14 +127,19 @@ def unlearnable(simulated):
 
 
 @pytest.fixture(scope="session")
-def nuts(labelled, unlearnable, tmp_path_factory):
-    """A NUTS fit to the labelled questions, handed over among others."""
+def among_others(labelled, unlearnable):
+    """The labelled questions, handed over among others."""
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.fitting import fit_nuts
-    from tests.made_fits import NUTS_SAMPLING, made_once
 
-    everything = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
-    return made_once(tmp_path_factory, "nuts", lambda _: fit_nuts(everything, **NUTS_SAMPLING.model_dump(), seed=8))
+    return Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
+
+
+@pytest.fixture(scope="session")
+def nuts(among_others, tmp_path_factory):
+    """A NUTS fit to the labelled questions, of recorded draws."""
+    from tests.made_fits import made_once, recorded_nuts
+
+    return made_once(tmp_path_factory, "nuts", lambda _: recorded_nuts(among_others))
 
 
 @pytest.fixture(scope="session")

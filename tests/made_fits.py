@@ -12,8 +12,10 @@ import xarray as xr
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference.container import map_posterior
 from bayes_direag.inference.map import Optimum
+from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.selection import Recalibration
@@ -24,6 +26,10 @@ NUTS_SAMPLING = SamplingSettings(num_chains=2, num_warmup=200, num_samples=300, 
 
 #: Too short to be believed. Fits of one model, with as many distinct questions, share the program of it.
 TINY_SAMPLING = SamplingSettings(num_chains=2, num_warmup=20, num_samples=25, target_accept_prob=0.9)
+
+#: The seed of that fit, and its draws, with their source in the README beside them.
+NUTS_SEED, NUTS_DRAWS = 8, Path(__file__).parent / "golden" / "nuts_draws.nc"
+_GROUPS = ("unconstrained_posterior", "sample_stats")
 
 type Natural = dict[str, float | list[float]]
 
@@ -50,6 +56,25 @@ def made_once[T](factory: pytest.TempPathFactory, name: str, make: Callable[[Pat
             kept.write_bytes(pickle.dumps(make(folder)))
     made: T = pickle.loads(kept.read_bytes())  # noqa: S301 - our own
     return made
+
+
+def sampled_nuts(observations: Observations) -> Fit:
+    """Sample the NUTS fit of all tests."""
+    return fit_nuts(observations, **NUTS_SAMPLING.model_dump(), seed=NUTS_SEED)
+
+
+def recorded_nuts(observations: Observations) -> Fit:
+    """Return that fit by its recorded draws; a slow test compares them with new ones."""
+    unconstrained, stats = (xr.load_dataset(NUTS_DRAWS, group=name, engine="netcdf4") for name in _GROUPS)
+    drawn = Draws(*({str(name): values.to_numpy() for name, values in each.items()} for each in (unconstrained, stats)))
+    return Fit.from_draws(drawn, observations, sampling=NUTS_SAMPLING, seed=NUTS_SEED)
+
+
+def record_draws(fit: Fit) -> None:
+    """Write the draws of a fit to the file of recorded ones."""
+    groups = {name: fit.tree[name].to_dataset().drop_vars("lp", errors="ignore") for name in _GROUPS}
+    compressed = {f"/{name}": {str(variable): {"zlib": True} for variable in own} for name, own in groups.items()}
+    xr.DataTree.from_dict(groups).to_netcdf(NUTS_DRAWS, engine="netcdf4", encoding=compressed)
 
 
 def natural(n_levels: int = 5, variant: Variant = "confidence", **changes: float | list[float]) -> Natural:

@@ -24,6 +24,9 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "docs").glob("*.ipynb"))
 DOCUMENTS = [README, *PAGES, *NOTEBOOKS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
+#: One worker runs the README for all pages, if tests are dealt out one by one.
+pytestmark = pytest.mark.xdist_group("pages")
+
 #: The README's command that takes long, and the pages that take long or use what it writes.
 EVALUATE = "evaluate"
 SLOW = {
@@ -80,7 +83,7 @@ def each(pages: Iterable[Path]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def after_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def after_the_readme(tmp_path_factory: pytest.TempPathFactory, optimised: None) -> Path:  # noqa: ARG001 - it samples
     """Return a folder of simulated observations and logs, in which the README's examples but the long one have run."""
     folder = tmp_path_factory.mktemp("readme")
     observations = simulate_observations(n=150, seed=3)

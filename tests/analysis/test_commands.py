@@ -75,7 +75,6 @@ DIAGNOSED = {"diagnosis.json", "parameters.csv", "ranks.png", "pareto_k.png", "l
 @pytest.mark.parametrize(
     ("command", "code", "written", "says"),
     [
-        ("compare {f}/map.nc {f}/nuts.nc --obs {f}/new.jsonl --out {o}", 0, PREDICTED | MOVED, "map Fitted to 80 que"),
         ("compare {f}/nuts.nc {f}/near.nc --out {o}", 0, LEFT_OUT, "Leave-one-out on 80 questions"),
         ("compare {f}/plain {f}/changed --out {o}", 0, RUN, "changed minus plain, 30 labelled"),
         ("diagnose {f}/nuts.nc --json", 0, set(), '"believable": true,'),
@@ -157,9 +156,11 @@ def test_a_refusal(files: Path, tmp_path: Path, monkeypatch, command: str, says:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_comparison_is_that_of_the_library(files: Path) -> None:
-    paths = [files / f"{name}.nc" for name in ("map", "nuts")]
-    record = json.loads(succeed("compare", *paths, "--obs", files / "new.jsonl", "--json"))
+def test_a_comparison_is_that_of_the_library(files: Path, tmp_path: Path) -> None:
+    paths, out = [files / f"{name}.nc" for name in ("map", "nuts")], tmp_path / "out"
+    record = json.loads(succeed("compare", *paths, "--obs", files / "new.jsonl", "--out", out, "--json"))
+    assert {path.name for path in out.iterdir()} == PREDICTED | MOVED
+    assert all(path.stat().st_size > 5000 for path in out.glob("*.png"))
     new = Observations.read(files / "new.jsonl", "numeric")
     summary = moved(side_by_side({path.stem: predicted(Fit.load(path), new) for path in paths}))
     assert record["moved"][1]["mean_shift"] == pytest.approx(summary["mean_shift"][1])

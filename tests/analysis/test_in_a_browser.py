@@ -19,7 +19,7 @@ from tests.analysis.made import attacking_observations
 from tests.analysis.test_labelling import THEN, hostile, numbers, written
 from tests.made_fits import made_fit, natural
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("reports")]
 
 WINDOWS = pytest.mark.parametrize("window", [PHONE, DESK], ids=["phone", "desk"])
 REPORTS = ("small", "nuts", "attacked", "wide")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from arviz_stats import mcse
 from scipy import stats
 
 from bayes_direag.data.observations import Observations
@@ -18,7 +19,7 @@ from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import FitSettings, Variant
 from tests.bayes_direag import brute_force
-from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING
+from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING, sampled_nuts
 
 NATURAL = ("weight", "bias", "slope", "null_base", "sharpness", "vote")
 
@@ -203,6 +204,24 @@ class TestPredictions:
 
 
 @pytest.mark.slow
+def test_fit_nuts_draws_from_the_posterior_of_the_recorded_draws(nuts: Fit, among_others: Observations) -> None:
+    """Other versions of JAX, and other machines, draw others: means and spreads are equal within their errors."""
+    fresh = sampled_nuts(among_others)
+    assert fresh.settings == nuts.settings
+    assert fresh.tree.children.keys() == nuts.tree.children.keys()
+    for group in nuts.tree.children:
+        assert fresh.tree[group].to_dataset().dtypes == nuts.tree[group].to_dataset().dtypes, group
+        assert fresh.tree[group].sizes == nuts.tree[group].sizes, group
+    drawn = [fit.tree["unconstrained_posterior"].to_dataset() for fit in (nuts, fresh)]
+    for kind, statistic in (("mean", np.mean), ("sd", np.std)):
+        errors = [mcse(each, method=kind) for each in drawn]
+        for name in drawn[0]:
+            one, other = (statistic(each[name].to_numpy(), axis=(0, 1)) for each in drawn)
+            spread = np.sqrt(sum(error[name].to_numpy() ** 2 for error in errors))
+            assert (np.abs(one - other) < 5 * spread).all(), name
+
+
+@pytest.mark.slow
 def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> None:
     fits = [fit_nuts(labelled, **TINY_SAMPLING.model_dump(), seed=seed).with_predictive() for seed in (1, 1, 2)]
     assert fits[0].tree.equals(fits[1].tree)
@@ -245,18 +264,19 @@ def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequal
 
 class TestFromDraws:
     def test_a_tree_of_arviz_and_without_a_final_calibration_probability_is_support(self, nuts, labelled) -> None:
-        unconstrained = nuts.tree["unconstrained_posterior"].to_dataset()
+        few = nuts.tree.isel(draw=slice(25))
+        unconstrained = few["unconstrained_posterior"].to_dataset()
         turned = xr.Dataset({name: values.transpose(..., "draw", "chain") for name, values in unconstrained.items()})
-        made = xr.DataTree.from_dict({"posterior": turned, "sample_stats": nuts.tree["sample_stats"].to_dataset()})
-        expected = Fit.from_draws(arrays(nuts.tree["unconstrained_posterior"]), labelled)
-        assert expected.settings.sampling.num_samples == NUTS_SAMPLING.num_samples
-        for tree in (made, nuts.tree):
+        made = xr.DataTree.from_dict({"posterior": turned, "sample_stats": few["sample_stats"].to_dataset()})
+        expected = Fit.from_draws(arrays(few["unconstrained_posterior"]), labelled)
+        assert expected.settings.sampling.num_samples == 25
+        for tree in (made, few):
             again = Fit.from_draws(tree, labelled)
             pd.testing.assert_frame_equal(again.predict(labelled), expected.predict(labelled))
-            for name, values in nuts.tree["sample_stats"].data_vars.items():
+            for name, values in few["sample_stats"].data_vars.items():
                 np.testing.assert_allclose(again.tree["sample_stats"][name], values, rtol=1e-10)
         plain = presets.preset("bayes", recalibration={"method": "none"})
-        table = Fit.from_draws(nuts.tree, labelled, preset=plain).predict(labelled)
+        table = Fit.from_draws(few, labelled, preset=plain).predict(labelled)
         np.testing.assert_allclose(table["probability"], table["support"], rtol=1e-12)
 
     @pytest.mark.parametrize("draws", [xr.DataTree(), {"bias": np.zeros((2, 30))}])

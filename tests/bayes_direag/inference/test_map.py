@@ -125,7 +125,7 @@ def test_the_optimum_is_that_of_an_independent_optimiser(settings: Preset, golde
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda own: f"{own.name}-{own.variant}")
+@pytest.mark.parametrize("preset_name", PRESETS)
 @pytest.mark.parametrize(
     "name",
     [
@@ -136,11 +136,14 @@ def test_the_optimum_is_that_of_an_independent_optimiser(settings: Preset, golde
         "svamp_llama8b_10runs",
     ],
 )
-def test_on_real_observations_too(name: str, settings: Preset, real_observations: Path) -> None:
-    agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), settings)
+def test_on_real_observations_too(name: str, preset_name: str, real_observations: Path) -> None:
+    """Of the full model of each preset, of which the variants are parts."""
+    agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset(preset_name))
 
 
-@pytest.mark.parametrize("name", ["paper", "release", "bayes"])
+@pytest.mark.parametrize(
+    "name", ["bayes", *(pytest.param(name, marks=pytest.mark.slow) for name in ("paper", "release"))]
+)
 def test_the_mode_is_that_of_ones_own_svi(name: str, simulated_few: Observations) -> None:
     """With the public optimiser, which holds bounds and starts, from wherever the guide begins."""
     settings = preset(name, recalibration={"method": "none", "split": 0, "out_of_fold": 0})

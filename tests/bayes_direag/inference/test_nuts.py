@@ -13,7 +13,7 @@ from bayes_direag import LikelihoodData, bayes, simulate_observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import nuts
 from tests.bayes_direag import brute_force, one_level
-from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING
+from tests.made_fits import TINY_SAMPLING
 
 
 class TestStatistics:
@@ -35,20 +35,20 @@ class TestStatistics:
         assert (kinetic > 0).all()
         assert abs(kinetic.mean() - n_unconstrained / 2) < 4.5 * np.sqrt(n_unconstrained / 2 / kinetic.size)
 
-    def test_depth_follows_from_the_steps(self, nuts: Fit) -> None:
+    def test_depth_follows_from_the_steps(self, one_level_nuts: Fit) -> None:
         """A tree of depth d has taken its d doublings, the last of them perhaps in part."""
-        n_steps, depth = (nuts.tree["sample_stats"][name].to_numpy() for name in ("n_steps", "tree_depth"))
+        n_steps, depth = (one_level_nuts.tree["sample_stats"][name].to_numpy() for name in ("n_steps", "tree_depth"))
         assert (2 ** (depth - 1) <= n_steps).all()
         assert (n_steps <= 2**depth - 1).all()
 
-    def test_the_step_size_is_a_chains_own_and_gives_about_the_acceptance_asked_for(self, nuts: Fit) -> None:
-        found = nuts.tree["sample_stats"].to_dataset()
+    def test_the_step_size_is_a_chains_own_and_gives_about_the_acceptance_asked_for(self, one_level_nuts: Fit) -> None:
+        found = one_level_nuts.tree["sample_stats"].to_dataset()
         step_size = found["step_size"].to_numpy()
         assert (step_size == step_size[:, :1]).all()
         assert step_size[0, 0] != step_size[1, 0]
         accepted = found["acceptance_rate"].to_numpy()
         assert ((accepted >= 0) & (accepted <= 1)).all()
-        assert accepted.mean() == pytest.approx(NUTS_SAMPLING.target_accept_prob, abs=0.07)
+        assert accepted.mean() == pytest.approx(one_level_nuts.settings.sampling.target_accept_prob, abs=0.07)
 
 
 class TestDraws:

@@ -33,6 +33,7 @@ def questions() -> tuple[Observations, Observations]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 def test_sampler_and_intervals_are_right(questions: tuple[Observations, Observations]) -> None:
     worlds = draw_worlds(LikelihoodData.of(questions[0], preset="bayes"), 60, seed=1)
     found = list(compared(worlds, *questions, sampling=SHORT))
@@ -49,6 +50,7 @@ def test_sampler_and_intervals_are_right(questions: tuple[Observations, Observat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 def test_a_wrong_prior_is_found(questions: tuple[Observations, Observations]) -> None:
     """The bias of the worlds lies two prior standard deviations above what the fit expects."""
     shifted = {"bias": np.random.default_rng(2).normal(4.0, 2.0, 20)}

@@ -36,7 +36,13 @@ MODELS = {
     "release-count": preset("release", "count"),
     "bayes": preset("bayes"),
 }
-each_model = pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
+each_model = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(own, id=name, marks=[pytest.mark.slow] if own.variant != "confidence" else [])
+        for name, own in MODELS.items()
+    ],
+)
 
 
 def some_unconstrained(model: Preset, data: LikelihoodData, at: int = 0) -> Unconstrained:
