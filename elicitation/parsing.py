@@ -219,7 +219,7 @@ def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     if not values and (field.what == "both" or field.rank is not None):
         answer, confidence, defect = _split(_bare(field.text), field.scale, kind)
     is_doubtful = kind == "text" and field.label and (field.is_open or _DOUBTFUL.search(answer or ""))
-    if answer is None or is_doubtful or re.search(r"/\s*\d+\s*%", answer):
+    if answer is None or is_doubtful:
         return Reading(None, confidence, ParseStatus.AMBIGUOUS)
     if canonical(answer, kind) is None:
         several = re.search(r"\d" if kind == "numeric" else r"\w", answer)

@@ -3,7 +3,7 @@ r"""The number that a text is, by this grammar; any other text is none.
 ::
 
     text     = {formula "="} amount             formulas that are numbers equal the amount
-    amount   = [sign] number ["%" | "°" | " " units] | [sign] currency [sign] number
+    amount   = [sign] number ["°" | " " units] | [sign] decimal "%" | [sign] currency [sign] number
     number   = decimal ["e" exponent] | decimal "/" decimal | "\frac{" decimal "}{" decimal "}"
     units    = unit [("/" | " per ") unit], each perhaps with a power or after "square" or "cubic"
 
@@ -43,7 +43,7 @@ _AMOUNT = re.compile(
     rf"(?P<sign>[+-]?) ?(?P<currency>{_CURRENCY} ?(?P<inner>-?))?"
     rf"(?:\\[dt]?frac\{{(?P<over>{_DECIMAL})\}}\{{(?P<under>{_DECIMAL})\}}"
     rf"|(?P<decimal>{_DECIMAL})(?:[eE](?P<exponent>[+-]?\d+)| ?/ ?(?P<bottom>{_DECIMAL}))?)"
-    rf"(?(currency)|(?: ?\\?%|°[CF]?| {_UNIT}(?:(?:/| per ){_UNIT})?)?)"
+    rf"(?(currency)|(?:(?(bottom)(?!)| ?\\?%)|°[CF]?| {_UNIT}(?:(?:/| per ){_UNIT})?)?)"
 )
 # A name, or numbers and single letters with signs between them.
 _FORMULA = re.compile(r"[^\W\d]\w*(?:\(\w\))?|(?:[^\W\d_](?![^\W\d_])|,(?=\d{3})|[\d .(){}+*/^%°$\u00d7\u00f7-])+")
