@@ -28,11 +28,6 @@ AnswerKind = Literal["numeric", "choice", "choices", "text"]
 #: The labels of statements.
 TRUTH_VALUES = frozenset({"true", "false"})
 
-#: What to do about several right answers in one cell.
-SEVERAL_RIGHT = (
-    "Keep one of them, and say by a function which answers equal it (same=, on the command line --same); or give each "
-    "report a flag `correct`. Letters that are right together are of the kind choices."
-)
 _MAX_TEXT = 4000  # characters; longer answers are not read
 
 # Answers that are canonical already, as most are: they skip the parsing.
@@ -149,6 +144,17 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
 def is_list(text: str) -> bool:
     """Tell whether a text is a list or an object of texts, in JSON or as Python prints it."""
     return _LIST.fullmatch(text) is not None
+
+
+def refusal_of_gold(text: str, kind: AnswerKind) -> tuple[str, str]:
+    """Return what is wrong with a right answer that no report can give, as a clause, and what to do about it."""
+    if is_list(text):
+        return "is a list, which no report gives", (
+            "Keep one of them, and say by a function which answers equal it (same=, on the command line --same); or "
+            "give each report a flag `correct`. Letters that are right together are of the kind choices."
+        )
+    remedy = "Correct it, or declare another kind, such as answers='text' (on the command line --answers text)."
+    return f"cannot be read as {kind}", remedy
 
 
 def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequence[int | None] = ()) -> AnswerKind:

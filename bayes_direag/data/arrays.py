@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
-from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, canonical, infer_kind, is_list
+from bayes_direag.data.answers import AnswerKind, canonical, infer_kind, is_list, refusal_of_gold
 from bayes_direag.data.equality import Same
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import NUMBER, Status
@@ -306,18 +306,15 @@ def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple
 def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
     question = table.record(number)
     if question.gold_answer is not None:
-        several = is_list(question.gold_answer)
+        clause, remedy = refusal_of_gold(question.gold_answer, kind)
         return ObservationError(
-            f"the gold answer of question {question.problem_id!r} "
-            + ("is a list, which no report gives" if several else f"cannot be read as {kind}"),
+            f"the gold answer of question {question.problem_id!r} {clause}",
             path=table.path,
             line=table.line_of(number),
             field="gold_answer",
             seen=question.gold_answer,
             expected=f"one {kind} answer",
-            remedy=SEVERAL_RIGHT
-            if several
-            else "Correct it, or declare another kind, such as answers='text' (on the command line --answers text).",
+            remedy=remedy,
         )
     return ObservationError(
         f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from bayes_direag.data.answers import SEVERAL_RIGHT, AnswerKind, infer_kind, is_list
+from bayes_direag.data.answers import AnswerKind, infer_kind, is_list, refusal_of_gold
 from bayes_direag.data.arrays import standing
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import read_lines, write_csv
@@ -163,15 +163,11 @@ class Labels:
             answer = read(row.label)
             if answer not in candidates and _is_none(row.label):
                 known.setdefault(NONE_OF_THESE, Known(frozenset(), None))
-            elif answer not in candidates and kind != "choices" and is_list(row.label):
-                raise self._refusal(row, "this is a list, which no report gives", f"one {kind} answer", SEVERAL_RIGHT)
-            elif answer is not None:
-                known.setdefault(answer, Known(frozenset({answer}), row.label))
+            elif answer is None or (answer not in candidates and kind != "choices" and is_list(row.label)):
+                clause, remedy = refusal_of_gold(row.label, kind)
+                raise self._refusal(row, f"this {clause}", f"one {kind} answer", remedy)
             else:
-                remedy = (
-                    "Correct it, or declare another kind, such as answers='text' (on the command line --answers text)."
-                )
-                raise self._refusal(row, f"this cannot be read as {kind}", f"one {kind} answer", remedy)
+                known.setdefault(answer, Known(frozenset({answer}), row.label))
             if len(known) > 1:
                 raise self.contradiction(row)
         return next(iter(known.values()))
