@@ -43,7 +43,8 @@ ColumnOption = Annotated[
         "--column",
         metavar="FIELD=NAME",
         help="Name of a column, as level=model; level=model,prompt are two, confidence= is none, and with a row a "
-        f"question answer={{level}}_answer is one a level. Fields: {', '.join(NAMED)}, and signal.NAME.",
+        f"question answer={{level}}_answer is one a level. Fields: {', '.join(NAMED)}, signal.NAME, and number (one of "
+        "the questions, for a model of your own).",
         rich_help_panel=READING,
     ),
 ]

@@ -198,6 +198,7 @@ def question_arrays(
         "labelled": (gold >= 0) | (n_flags > 0),
         "conflicting": conflicting.astype(np.int32),
         "weight": np.array([*weights.values, 1.0])[weights.code],
+        "numbers": table.numbers_of_questions,
     }
 
 

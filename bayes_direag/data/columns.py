@@ -11,12 +11,13 @@ from typing import Any
 from bayes_direag.data.plain import SCALES, ConfidenceScale
 from bayes_direag.data.records import (
     COLUMNS,
-    FIELDS,
     NUMBER,
     OF_OBSERVATION,
     OF_QUESTION,
     SIGNAL_NAME,
+    is_number,
     is_signal,
+    number_column,
     signal_column,
 )
 from bayes_direag.data.runs import group_of, is_word_for_runs
@@ -58,6 +59,8 @@ class Columns:
         own. By default, levels whose names or column say that they are runs are a group.
     levels : sequence of str, optional
         The names of the levels in order; by default in order of appearance.
+    numbers : sequence of str
+        The columns with numbers of the questions, for models of one's own. Those called ``numbers.NAME`` need no word.
     scale : {"percent", "fraction", "1-5", "0-10"}, optional
         What confidences are in. By default percent, or fractions if all those of a table are; ratings are an error.
     needs_labels : bool
@@ -80,6 +83,7 @@ class Columns:
     signals: Mapping[str, str] = field(default_factory=dict)
     groups: str | None = None
     levels: Sequence[str] | None = None
+    numbers: Sequence[str] = ()
     scale: ConfidenceScale | None = None
     needs_labels: bool = field(default=True, compare=False)
     scale_of_nested: ConfidenceScale | None = field(default=None, compare=False)
@@ -92,6 +96,8 @@ class Columns:
         for name in self.signals:
             if not re.fullmatch(SIGNAL_NAME, name) or name == NUMBER:
                 raise DirEAGError(f"saw the signal {name!r}; expected letters and digits, such as tokens. Rename it.")
+        if isinstance(self.numbers, str):
+            raise DirEAGError(f"numbers={self.numbers!r}: expected a list of columns, [{self.numbers!r}].")
         for name, n in self._given.items():
             if n > 1:
                 raise DirEAGError(f"{n} fields are in the column {name!r} (--column): expected a column for each.")
@@ -100,29 +106,32 @@ class Columns:
     def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":
         """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else.
 
-        A pair without a name, ``confidence=``, says that there is none; ``signal.tokens=token_p`` names a signal.
-        ``about``: the attributes from ``groups`` on.
+        A pair without a name, ``confidence=``, says that there is none; ``signal.tokens=token_p`` names a signal, and
+        each ``number=NAME`` another number. ``about``: the attributes from ``groups`` on.
         """
-        names, signals = dict[str, str | None](), dict[str, str]()
+        names, signals, numbers = dict[str, str | None](), dict[str, str](), dict[str, None]()
         for pair in pairs:
             field, _, name = pair.partition("=")
             if name and field.startswith(SIGNAL):
                 signals[field.removeprefix(SIGNAL)] = name
+            elif name and field == "number":
+                numbers[name] = None
             elif field in NAMED and (name or pair == "confidence="):
                 names[field] = name or None
             else:
                 raise DirEAGError(
-                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)} or {SIGNAL}NAME, and "
-                    "the name that of a column, such as level=model."
+                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)}, {SIGNAL}NAME or "
+                    "number, and the name that of a column, such as level=model."
                 )
-        return cls(**names, signals=signals, **about)  # type: ignore[arg-type]
+        return cls(**names, signals=signals, numbers=tuple(numbers), **about)  # type: ignore[arg-type]
 
     @property
     def pairs(self) -> list[str]:
         """The names that are not ours, as pairs that :meth:`named` reads."""
         names, default = vars(self), vars(Columns())
-        signals = [f"{SIGNAL}{signal}={name}" for signal, name in self.signals.items()]
-        return [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]] + signals
+        pairs = [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]]
+        pairs += [f"{SIGNAL}{signal}={name}" for signal, name in self.signals.items()]
+        return [*pairs, *(f"number={name}" for name in self.numbers)]
 
     @cached_property
     def _given(self) -> Counter[str]:
@@ -139,7 +148,7 @@ class Columns:
         fields = {
             _our_name(field): name for field, name in columns.items() if field in _REQUIRED or field not in hidden
         }
-        return fields | self._of_signals
+        return fields | self._of_signals | {number_column(name): name for name in self.numbers}
 
     @property
     def _of_signals(self) -> dict[str, str]:
@@ -149,7 +158,8 @@ class Columns:
     def of_nested(self) -> "Columns":
         """How questions with lists of reports are read: under our names, in percent unless that was said of them."""
         scale = self.scale if self.needs_labels else self.scale_of_nested
-        return Columns(groups=self.groups, levels=self.levels, scale=scale, needs_labels=self.needs_labels)
+        kept = {name: vars(self)[name] for name in ("groups", "levels", "numbers", "needs_labels")}
+        return Columns(**kept, scale=scale)
 
     def layout(self, header: Sequence[str], path: Path | None) -> Layout:
         """Return where a table has what; raise ObservationError unless it has the required columns, each once.
@@ -173,7 +183,8 @@ class Columns:
         return {None: columns | ({"level": of_level} | of_run if {*of_level} <= {*header} else {})}
 
     def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
-        of_question = {our: (name,) for our, name in self.known(header).items() if our in ("problem_id", *OF_QUESTION)}
+        known = self.known(header).items()
+        of_question = {our: (name,) for our, name in known if our in ("problem_id", *OF_QUESTION) or is_number(our)}
         before, _, after = self.answer.partition(LEVEL)
         others = {name for (name,) in of_question.values()}
         matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
@@ -181,7 +192,7 @@ class Columns:
         patterns = {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
         named = {level: {our: name.replace(LEVEL, level) for our, name in patterns.items()} for level in levels}
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
-        self._require(header, [self.question, *(needed or [self.answer])], path)
+        self._require(header, [self.question, *(needed or [self.answer]), *self.numbers], path)
         return {
             level: of_question | {our: (name,) for our, name in of_level.items() if name in header}
             for level, of_level in named.items()
@@ -198,7 +209,9 @@ class Columns:
             problem = f"the table has no column {name}{f' for the {fields[0]}' if fields else ''}"
             field = next(iter(fields), "answer")
             remedy = f"Name the column: --column {field}=NAME (in Python {field}='NAME').{did_you_mean(name, header)}"
-        if LEVEL in self.answer and self.question not in missing:
+        if name in self.numbers:
+            remedy = f"Correct the name: --column number=NAME (in Python numbers=['NAME']).{did_you_mean(name, header)}"
+        elif LEVEL in self.answer and self.question not in missing:
             remedy = (
                 "Name the columns of levels: --column answer={level}_answer --column confidence={level}_confidence."
             )
@@ -215,8 +228,8 @@ class Columns:
     def known(self, header: Iterable[str]) -> dict[str, str]:
         """Return which columns of a table are read: their names by ours. One of theirs may hide one of our names."""
         ours = dict.fromkeys(map(_our_name, NAMED)) | {their: our for our, their in self.spelling.items()}
-        named = {ours.get(name, name): name for name in header}
-        return {our: name for our, name in named.items() if our in COLUMNS or is_signal(our or "")}  # type: ignore[misc]
+        named = {ours.get(name, name) or "": name for name in header}
+        return {our: name for our, name in named.items() if our in COLUMNS or is_signal(our) or is_number(our)}
 
 
 def _our_name(field: str) -> str:
@@ -224,7 +237,7 @@ def _our_name(field: str) -> str:
 
 
 #: The attributes of :class:`Columns` that name a column.
-NAMED = tuple(name for name in Columns.__dataclass_fields__ if _our_name(name) in FIELDS)
+NAMED = tuple(name for name in Columns.__dataclass_fields__ if _our_name(name) in COLUMNS)
 #: Those with a column for each level where a row is a question, and the form of its name.
 WIDE: dict[str, Any] = {
     name: f"{name}_{LEVEL}" for name in NAMED if name in OF_OBSERVATION and name not in ("level", "group")

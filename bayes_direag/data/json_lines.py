@@ -3,7 +3,7 @@
 A file of reports is a table in long form.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -18,6 +18,7 @@ from bayes_direag.data.records import (
     OF_QUESTION,
     Fields,
     Question,
+    number_column,
     reports_of,
     signal_column,
 )
@@ -58,12 +59,13 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) 
     line = np.array([line for line, _ in numbered], int)
     records: list[Any] = [record for _, record in numbered]
     if records and all(isinstance(record, Mapping) and not _WITH_REPORTS & record.keys() for record in records):
-        signals = signal_columns(records)
-        header = [*dict.fromkeys([*(str(name) for row in records for name in row), *signals])]
+        named = columns_by_name(records, "confidences", signal_column)
+        named |= columns_by_name(records, "numbers", number_column)
+        header = [*dict.fromkeys([*(str(name) for row in records for name in row), *named])]
 
         @cache
         def column(name: str) -> DictionaryColumn:
-            return signals[name] if name in signals else DictionaryColumn.of([row.get(name) for row in records])
+            return named[name] if name in named else DictionaryColumn.of([row.get(name) for row in records])
 
         return RowTable(header, column, line, path)
     file_records = [_under_our_names(record) for record in records]
@@ -74,9 +76,10 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) 
     reports_of_each = [reports_of(record) for record, _ in file_records]
     reports = [*chain.from_iterable(filter(None, reports_of_each))]
     return QuestionTable(
-        {name: DictionaryColumn.of([fields.get(name) for fields in about]) for name in ("problem_id", *OF_QUESTION)},
+        {name: DictionaryColumn.of([fields.get(name) for fields in about]) for name in ("problem_id", *OF_QUESTION)}
+        | columns_by_name(about, "numbers", number_column),
         {name: DictionaryColumn.of([report.get(name) for report in reports]) for name in OF_OBSERVATION}
-        | signal_columns(reports),
+        | columns_by_name(reports, "confidences", signal_column),
         np.array([-1 if each is None else len(each) for each in reports_of_each], int),
         line,
         path,
@@ -125,11 +128,13 @@ def _renamed_item(item: object, form: str, number: int) -> object:
     return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}
 
 
-def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, DictionaryColumn]:
-    """Return the columns of the signals that reports have in one field; what is no signals at all has the name ""."""
-    if not any("confidences" in report for report in reports):
+def columns_by_name(
+    records: Sequence[Mapping[str, object]], field: str, column: Callable[[str], str]
+) -> dict[str, DictionaryColumn]:
+    """Return the columns of values that records have by name in one field; what is no such field has the name ""."""
+    if not any(field in record for record in records):
         return {}
-    stated = [plain(report.get("confidences", {})) for report in reports]
+    stated = [plain(record.get(field, {})) for record in records]
     named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in stated]
     names = dict.fromkeys(chain.from_iterable(named))
-    return {signal_column(name): DictionaryColumn.of([signals.get(name) for signals in named]) for name in names}
+    return {column(name): DictionaryColumn.of([values.get(name) for values in named]) for name in names}

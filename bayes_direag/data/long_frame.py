@@ -11,7 +11,17 @@ from jaxtyping import Shaped
 from pyarrow import parquet
 
 from bayes_direag.data.long_table import LongTable
-from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, signal_of, type_of
+from bayes_direag.data.records import (
+    COLUMNS,
+    NUMBER,
+    OF_OBSERVATION,
+    OF_QUESTION,
+    is_number,
+    number_name,
+    signal_column,
+    signal_of,
+    type_of,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +30,8 @@ if TYPE_CHECKING:
 def long_frame(table: LongTable) -> "pandas.DataFrame":
     """Return questions in long form: one row for each report, in :data:`~bayes_direag.data.records.COLUMNS`.
 
-    Further signals have columns after the stated confidence. A question without reports is one row with an empty level.
+    Further signals have columns after the stated confidence, and numbers of questions are at the end. A question
+    without reports is one row with an empty level.
     """
     import pandas as pd
 
@@ -29,8 +40,8 @@ def long_frame(table: LongTable) -> "pandas.DataFrame":
     is_written = table.is_report.copy()
     is_written[table.start[table.n_reports == 0]] = True
     columns: dict[str, object] = {}
-    for name in (*COLUMNS[:n_before], *_further_signals(table), *COLUMNS[n_before:]):
-        of_question = name == "problem_id" or name in OF_QUESTION
+    for name in (*COLUMNS[:n_before], *_further_signals(table), *COLUMNS[n_before:], *filter(is_number, table.columns)):
+        of_question = name in ("problem_id", *table.of_question)
         values = table.texts_of_questions(name).objects()[table.question] if of_question else _of_rows(table, name)
         columns[name] = pd.array(values[is_written], dtypes[type_of(name)])
     return pd.DataFrame(columns)
@@ -48,10 +59,14 @@ def write_parquet(table: LongTable, path: Path) -> None:
         arrays = [of_reports(name) for name in further]
         reports["confidences"] = pyarrow.StructArray.from_arrays(arrays, [signal_of(name) for name in further])
     ends = np.concatenate([[0], np.cumsum(table.n_reports)]).astype(np.int32)
-    columns = {
+    of_questions = {
         name: pyarrow.array(table.texts_of_questions(name).objects(), dtypes[type_of(name)])
-        for name in ("problem_id", *OF_QUESTION)
+        for name in ("problem_id", *table.of_question)
     }
+    columns = {name: of_questions[name] for name in ("problem_id", *OF_QUESTION)}
+    if numbers := [*filter(is_number, of_questions)]:
+        arrays = [of_questions[name] for name in numbers]
+        columns["numbers"] = pyarrow.StructArray.from_arrays(arrays, [*map(number_name, numbers)])
     structs = pyarrow.StructArray.from_arrays([*reports.values()], [*reports])
     columns["observations"] = pyarrow.ListArray.from_arrays(ends, structs)
     parquet.write_table(pyarrow.table(columns), path, row_group_size=1 << 16)

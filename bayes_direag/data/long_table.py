@@ -23,14 +23,17 @@ from bayes_direag.data.json_lines import table_of_records
 from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, percentage, plain
 from bayes_direag.data.recognition import recognised
 from bayes_direag.data.records import (
-    FIELDS,
     NUMBER,
     OF_OBSERVATION,
     OF_QUESTION,
     SIGNAL_NAME,
     Fields,
     Question,
+    field_of,
+    is_number,
     is_signal,
+    number_column,
+    number_name,
     question_from_record,
     reports_of,
     signal_column,
@@ -62,7 +65,8 @@ class LongTable:
     Attributes
     ----------
     columns : dict of DictionaryColumn
-        The columns of :data:`~bayes_direag.data.records.COLUMNS` that there are, and those of further signals.
+        The columns of :data:`~bayes_direag.data.records.COLUMNS` that there are, and those of further signals and of
+        numbers.
     start : (problem,) array
         The first row of each question.
     is_report : (row,) array
@@ -142,6 +146,15 @@ class LongTable:
         report = np.where(is_report, np.cumsum(is_report) - 1, -1)
         columns = {name: column.take(question) for name, column in questions.about.items() if name not in hidden}
         columns |= {name: column.take(report) for name, column in questions.reports.items() if name not in hidden}
+        missing = [name for name in (names.numbers if names else ()) if number_column(name) not in columns]
+        if missing:
+            raise ObservationError(
+                f"questions have no number {missing[0]}",
+                path=questions.path,
+                field="numbers",
+                expected=f'"numbers": {{"{missing[0]}": 1.5}} in the questions',
+                remedy=f"Add it, null where it is not known, or leave out --column number={missing[0]}.",
+            )
         table = cls(
             columns=columns,
             start=np.cumsum(n_rows) - n_rows,
@@ -181,6 +194,20 @@ class LongTable:
         return DictionaryColumn(
             column.values, np.maximum.reduceat(column.code, self.start) if len(self) else column.code
         )
+
+    @property
+    def of_question(self) -> tuple[str, ...]:
+        """The columns, beside its name, that have one value for each question."""
+        return *OF_QUESTION, *filter(is_number, self.columns)
+
+    @property
+    def numbers_of_questions(self) -> dict[str, Float[np.ndarray, " problem"]]:
+        """The numbers of the questions by name; NaN if missing."""
+        columns = {name: self.texts_of_questions(name) for name in sorted(filter(is_number, self.columns))}
+        return {
+            number_name(name): np.array([*column.values, np.nan], float)[column.code]
+            for name, column in columns.items()
+        }
 
     def numbers(self, name: str) -> Float[np.ndarray, " row"]:
         """Return a column of numbers or flags; NaN if missing."""
@@ -253,11 +280,13 @@ class LongTable:
         for name in filter(is_signal, self.columns):
             if not re.fullmatch(SIGNAL_NAME, signal_of(name)):
                 unusable.append(self.columns[name].given)
+        if (nameless := number_column("")) in self.columns:
+            unusable.append(self.columns[nameless].given)
         if (number := signal_column(NUMBER)) in self.columns:
             twice = self.columns[number].given & self.texts("confidence").given
             unusable.append(twice & (self.numbers(number) != self.numbers("confidence")))
         wrong = np.logical_or.reduceat(np.logical_or.reduce(unusable), self.start) | is_wrong
-        for name in OF_QUESTION:
+        for name in self.of_question:
             column = self.texts(name)
             first = np.where(column.given, column.code, len(column.values))
             wrong |= np.minimum.reduceat(first, self.start) < np.maximum.reduceat(column.code, self.start)
@@ -301,7 +330,7 @@ class LongTable:
         rows = range(*[*self.start[question : question + 2].tolist(), len(self.line)][:2])
         spelling: Mapping[str, str] = {} if self.names is None else self.names.spelling
         about: Fields = {}
-        for name in ("problem_id", *OF_QUESTION):
+        for name in ("problem_id", *self.of_question):
             for row in rows if name in self.columns else ():
                 value = self.columns[name].value(row)
                 is_blank = name != "problem_id" and not str(value).strip()
@@ -315,6 +344,8 @@ class LongTable:
                         expected="one value in all rows of a question",
                         remedy="Make the rows agree, or give the questions different ids.",
                     )
+        numbers = {number_name(name): about.pop(name) for name in [*about] if is_number(name)}
+        about |= {"numbers": numbers.get("", numbers)} if numbers else {}
         reports = [row for row in rows if self.is_report[row]]
         observations = [self._report(row) for row in reports]
         record: object = {**about, "observations": observations}
@@ -377,14 +408,15 @@ class LongTable:
 @cache
 def _rules(name: str) -> Callable[[list[Any]], list[Any]]:
     """Return the check of a list of values of a field, which are plain already."""
-    rules = [rule for rule in FIELDS[name].metadata if rule != BeforeValidator(plain)]
-    values: Any = list[Annotated[FIELDS[name].annotation, *rules] | None]  # type: ignore[misc]
+    field = field_of(name)
+    rules = [rule for rule in field.metadata if rule != BeforeValidator(plain)]
+    values: Any = list[Annotated[field.annotation, *rules] | None]  # type: ignore[name-defined]
     return TypeAdapter(values, config=ConfigDict(coerce_numbers_to_str=True)).validate_python
 
 
 def _checked(name: str, column: DictionaryColumn) -> tuple[DictionaryColumn, Bool[np.ndarray, " row"]]:
     """Convert a column to its field's type; also return the rows that cannot be converted."""
-    check, values = _rules("confidence" if is_signal(name) else name), list(column.values)
+    check, values = _rules(name), list(column.values)
     is_bad = np.zeros(len(values) + 1, bool)
     try:
         converted = check(values)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from html import escape
 from itertools import chain
@@ -70,6 +70,8 @@ class Observations:
         The number of answers whose ``correct`` flags disagree.
     weight : (problem,) array
         How many questions each one counts as in a fit; not negative.
+    numbers : dict of (problem,) arrays
+        The numbers of the questions by name, which a model of one's own may read; NaN if missing.
     table : LongTable
         The reports behind the arrays, perhaps of further questions.
     row : (problem,) array
@@ -102,6 +104,7 @@ class Observations:
     groups: tuple[str, ...] | None = None
     agreement: Agreement | None = None
     same: Same | None = None
+    numbers: Mapping[str, Float[np.ndarray, "problem"]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -218,9 +221,8 @@ class Observations:
         table, same = table.require_unique().with_runs(), Same.of(same)
         kind, levels = answers or kind_of(table), levels_of(table)
         groups = groups_of(table, levels)
-        learned = dict(zip(levels, groups or levels.values(), strict=True))
         table = joined(table, kind, same)
-        arrays = question_arrays(table, learned, kind, voting)
+        arrays = question_arrays(table, dict(zip(levels, groups or levels.values(), strict=True)), kind, voting)
         if table.names is None or table.names.scale is None:
             check_percentages(table, levels)
         cluster = tuple(table.texts_of_questions("cluster").objects())
@@ -408,12 +410,11 @@ class Observations:
         forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?"}
         for name, form in forms.items():
             digest.update(getattr(self, name).astype(form).tobytes())
-        for values in [*self.signals.values()][1:]:
+        weight = [self.weight] if (self.weight != 1).any() else []
+        for values in (*[*self.signals.values()][1:], *weight, *self.numbers.values()):
             digest.update(values.astype("<f8").tobytes())
-        if (self.weight != 1).any():
-            digest.update(self.weight.astype("<f8").tobytes())
         signal_names = self.signal_names if self.signal_names != ("number",) else None
-        for names in filter(None, (self.cluster, self.groups, signal_names)):
+        for names in filter(None, (self.cluster, self.groups, signal_names, [*self.numbers])):
             digest.update(json.dumps(names).encode())
         return digest.hexdigest()
 
@@ -428,6 +429,7 @@ class Observations:
         return replace(
             self,
             signals=self._each_signal(lambda values: values[rows]),
+            numbers={name: values[rows] for name, values in self.numbers.items()},
             problem_id=chosen(self.problem_id),
             candidates=chosen(self.candidates),
             row=self.row[rows],
@@ -549,9 +551,7 @@ class Observations:
         order = np.array([k for k, _ in columns], int)
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
-            wider = np.full((len(self), len(order)), absent, array.dtype)
-            wider[:, order >= 0] = array[:, order[order >= 0]]
-            return wider
+            return np.where(order >= 0, array[:, order], np.asarray(absent, array.dtype))
 
         arrays: dict[str, Any] = {name: aligned(getattr(self, name), absent) for name, absent in _ABSENT.items()}
         return replace(

@@ -16,6 +16,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from bayes_direag.data.plain import is_percentage, percentage, plain
@@ -80,11 +81,20 @@ SIGNAL_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 NUMBER = "number"
 
 
+_UNIT = BeforeValidator(lambda value: value if is_percentage(value) else percentage(value))
 Weight = Annotated[
     float | None,
     Field(ge=0, strict=True, allow_inf_nan=False),
-    BeforeValidator(lambda value: value if is_percentage(value) else percentage(value)),
+    _UNIT,
     Words("a number from 0, or null", "Write how many questions this one counts as, or leave it out for 1."),
+]
+
+#: A number of a question that a model of one's own may read.
+Number = Annotated[
+    float | None,
+    Field(strict=True, allow_inf_nan=False),
+    _UNIT,
+    Words("a number, or null", "Write null (in a table nothing) where a number is not known."),
 ]
 
 
@@ -173,6 +183,8 @@ class Question(_Record):
         What dependent questions share: a prompt, a document, a paraphrased question.
     weight
         How many questions it counts as in a fit; 1 if it is missing, and 0 is as if it had no label.
+    numbers
+        Numbers by name, such as a length or the score of a retrieval, for models of one's own.
     observations
         In the order of the file; may be empty.
     """
@@ -189,6 +201,11 @@ class Question(_Record):
     gold_answer: Text = None
     cluster: Text = None
     weight: Weight = None
+    numbers: Annotated[
+        dict[Annotated[str, Field(min_length=1)], Number],
+        BeforeValidator(lambda numbers: {} if plain(numbers) is None else numbers),
+        Words("names with numbers, or null", 'Name each number: {"length": 120}.'),
+    ] = {}
     observations: Annotated[
         tuple[Observation, ...],
         Words("a list of objects, one a level", "Write the observations as a list, empty if there are none."),
@@ -205,13 +222,13 @@ class Question(_Record):
         return observations
 
 
-#: All fields by name; in a table each is a column, but the confidences have one for every signal.
-FIELDS = Question.model_fields | Observation.model_fields
+#: All fields by name; in a table each is a column, but the confidences have one for every signal, as numbers have.
+FIELDS = Question.model_fields | Observation.model_fields | {"number": FieldInfo.from_annotation(Number)}  # type: ignore[arg-type]
 #: The columns of a table in long form, with one row for each observation, or for a question that has none.
 OF_OBSERVATION = tuple(name for name in Observation.model_fields if name != "confidences")
 OF_QUESTION = ("gold_answer", "cluster", "weight", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
-_SIGNAL = "confidence_"
+_SIGNAL, _NUMBER = "confidence_", "numbers."
 
 
 def signal_column(name: str) -> str:
@@ -229,9 +246,29 @@ def is_signal(column: str) -> bool:
     return column.startswith(_SIGNAL)
 
 
+def number_column(name: str) -> str:
+    """Return the name of the column of a number of questions."""
+    return f"{_NUMBER}{name}"
+
+
+def number_name(column: str) -> str:
+    """Return the name of the number in a column."""
+    return column.removeprefix(_NUMBER)
+
+
+def is_number(column: str) -> bool:
+    """Tell whether a column holds a number of questions."""
+    return column.startswith(_NUMBER)
+
+
+def field_of(column: str) -> FieldInfo:
+    """Return the field whose rules hold for the values of a column."""
+    return FIELDS["confidence" if is_signal(column) else "number" if is_number(column) else column]
+
+
 def type_of(column: str) -> type:
     """Return the type of a column's values: str, int, float or bool."""
-    annotation = FIELDS["confidence" if is_signal(column) else column].annotation
+    annotation = field_of(column).annotation
     types: tuple[type, ...] = get_args(annotation) or (annotation,)
     return types[0]
 
@@ -308,6 +345,8 @@ def _record_error(
         problem = "this observation is not an object"
     if "confidences" in steps:
         name = "confidences" if steps[-1] == "[key]" else "confidence"
+    if steps[:1] == ["numbers"] and len(steps) > 1:
+        name, steps = "numbers" if steps[-1] == "[key]" else "number", [number_column(str(steps[1]))]
     if rows and len(steps) > 1 and isinstance(steps[1], int):
         line, steps = rows[steps[1]], steps[2:]
         if steps[0] == "confidences" and len(steps) > 1:

@@ -7,7 +7,7 @@ All readers raise ObservationError if a table cannot be read. What its columns m
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -19,8 +19,8 @@ import pyarrow
 import pyarrow.compute as pc
 from pyarrow import parquet, types
 
-from bayes_direag.data.json_lines import signal_columns, table_of_records
-from bayes_direag.data.records import OF_OBSERVATION, OF_QUESTION, is_signal, signal_column
+from bayes_direag.data.json_lines import columns_by_name, table_of_records
+from bayes_direag.data.records import OF_OBSERVATION, OF_QUESTION, number_column, signal_column
 from bayes_direag.data.source_table import DictionaryColumn, QuestionTable, RowTable, SourceTable, whole
 from bayes_direag.errors import ObservationError
 
@@ -97,21 +97,31 @@ def table_of_arrow(table: pyarrow.Table, path: Path | None = None) -> SourceTabl
         return table_of_records(list(zip(line.tolist(), table.to_pylist(), strict=True)), path)
     rows = lists.flatten()
     fields = dict(zip(rows.type.names, rows.flatten(), strict=True))
-    signals = fields.pop("confidences", pyarrow.nulls(0))
-    if types.is_struct(signals.type):
-        fields |= dict(zip(map(signal_column, signals.type.names), signals.flatten(), strict=True))
     reports = {
         name: _arrow_column(pyarrow.chunked_array([values]), path)
         for name, values in fields.items()
-        if name in OF_OBSERVATION or is_signal(name)
+        if name in OF_OBSERVATION
     }
-    if types.is_map(signals.type):
-        reports |= signal_columns([{"confidences": dict(pairs or ())} for pairs in signals.to_pylist()])
+    if "confidences" in fields:
+        reports |= _columns_by_name(fields["confidences"], "confidences", signal_column, path)
     if "level" in reports:
         reports["level"] = reports["level"].changed(whole)
     about = {name: _arrow_column(table[name], path) for name in _ABOUT if name in table.column_names}
+    if "numbers" in table.column_names:
+        about |= _columns_by_name(table["numbers"].combine_chunks(), "numbers", number_column, path)
     n_reports = pc.list_value_length(lists).fill_null(0).to_numpy().astype(int)
     return QuestionTable(about, reports, n_reports, line, path)
+
+
+def _columns_by_name(
+    values: pyarrow.Array, field: str, column: Callable[[str], str], path: Path | None
+) -> dict[str, DictionaryColumn]:
+    """Return the columns of values by name, which rows have as a struct or a map in one field."""
+    if types.is_struct(values.type):
+        named = zip(values.type.names, values.flatten(), strict=True)
+        return {column(name): _arrow_column(pyarrow.chunked_array([each]), path) for name, each in named}
+    maps = values.to_pylist() if types.is_map(values.type) else []
+    return columns_by_name([{field: dict(pairs or ())} for pairs in maps], field, column)
 
 
 #: No more values a column are read than these, in all and for each byte of a file: its claims may be false.
@@ -129,7 +139,9 @@ def parquet_table(path: Path) -> SourceTable:
             raise pyarrow.ArrowInvalid(f"it claims to hold {claimed:,} values in {path.stat().st_size:,} bytes")
         header = file.schema_arrow.names
         if "observations" in header:
-            return table_of_arrow(file.read([name for name in header if name in ("observations", *_ABOUT)]), path)
+            return table_of_arrow(
+                file.read([name for name in header if name in ("observations", "numbers", *_ABOUT)]), path
+            )
 
     @cache
     def column(name: str) -> DictionaryColumn:

@@ -96,6 +96,8 @@ def map_fits(
     """
     whole, preset = fitted_to(observations, settings.preset)
     final, labels, seed = preset.recalibration, preset.labels(whole), settings.seed
+    if whole.informative.any():  # the others count by the agreement of their levels alone
+        whole, chosen = whole.select(whole.informative), chosen[:, whole.informative]
     rows = thinned(whole, "map", seed) if settings.partial else whole
     question = np.tile(np.arange(len(whole)), len(rows) // max(len(whole), 1))
     holdout = np.stack([holdout_of(whole, row, preset, seed) for row in chosen])

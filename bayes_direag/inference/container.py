@@ -14,6 +14,7 @@ group                        content
 ``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: the data of the
                              fit; ``label_code``, the label that each report gives (-1 for none), if answers are labels;
                              ``cluster`` ("" for none), if there are clusters; ``question_weight``, unless all are 1;
+                             ``numbers`` of the questions, by problem and number, if there are any;
                              if the model uses it, the agreement of each level with the others
                              (:mod:`bayes_direag.data.agreement`): ``agreement_share``, ``agreement_by_chance``, and x,
                              ``agreement_score``. If levels are groups, reports have their own dimension ``report``,
@@ -27,6 +28,7 @@ group                        content
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -70,6 +72,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "weight_in_likelihood": ("problem",),
     "cluster": ("problem",),
     "question_weight": ("problem",),
+    "numbers": ("problem", "number"),
     "group": ("report",),
     **dict.fromkeys(_AGREEMENT, ("level",)),
 }
@@ -220,6 +223,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         row=np.arange(len(names)),
         cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
         agreement=Agreement(*(data[name].to_numpy() for name in _AGREEMENT)) if _AGREEMENT[0] in data else None,
+        numbers={str(own["number"].item()): own.to_numpy() for own in data["numbers"].T} if "numbers" in data else {},
     )
 
 
@@ -294,6 +298,8 @@ def container(
     natural = _with_share(drawn["posterior"], sites)
     tree = _datasets(drawn | {"posterior": natural} | about, observations, labels, sites)
     names = observations.table.names
+    if names is not None and not preset.is_own:
+        names = replace(names, numbers=())  # which no preset reads
     tree.attrs = {
         "format": FORMAT,
         "columns": json.dumps(names and names.pairs),
@@ -335,6 +341,8 @@ def _columns(
         columns["cluster"] = np.array([name or "" for name in observations.cluster], dtype=object)
     if (observations.weight != 1).any():
         columns["question_weight"] = observations.weight
+    if observations.numbers:
+        columns["numbers"] = np.column_stack([*observations.numbers.values()])
     if labels:
         columns["label_code"] = observations.label(labels)
     if observations.groups is not None:
@@ -353,6 +361,7 @@ def _datasets(
         "signal": np.array(observations.signal_names, dtype=object),
         "report": np.array(observations.level_names, dtype=object),
         "answer": np.array(labels, dtype=object),
+        "number": np.array([*observations.numbers], dtype=object),
         "candidate": np.arange(observations.n_levels),
         "problem": np.array(observations.problem_id, dtype=object),
     }

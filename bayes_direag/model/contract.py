@@ -20,10 +20,21 @@ from bayes_direag.model.evidence import State
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
-from bayes_direag.model.unconstrained import Model, evaluated, log_joint, parameter_sites, start_and_bounds, unwrapped
+from bayes_direag.model.unconstrained import (
+    Model,
+    Unconstrained,
+    evaluated,
+    log_joint,
+    parameter_sites,
+    start_and_bounds,
+    unwrapped,
+)
 
 #: Names that a container has for its dimensions.
 _DIMENSIONS = ("chain", "draw", "level", "signal", "answer", "problem", "report", "candidate")
+
+#: How far from the start a question is looked at alone: an effect may be 0 at the start.
+_ASIDE = 0.25
 
 
 def require_program(preset: Preset, data: LikelihoodData) -> None:
@@ -106,6 +117,7 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
     """Raise DirEAGError if the density is not finite where the search for the mode begins."""
     start, _ = start_and_bounds(model, data)
     if np.isfinite(log_joint(model, start, data)):
+        _check_alone(preset, model, {name: value + _ASIDE for name, value in start.items()}, data)
         return
     found = evaluated(model, start, data)
     wrong = [name for name, value in found.log_prior.items() if not np.isfinite(value).all()]
@@ -117,6 +129,19 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
         "a finite density at the means of the priors",
         "Every state of a question needs a probability above 0: bound logarithms and divisions away from 0.",
     )
+
+
+def _check_alone(preset: Preset, model: Model, aside: Unconstrained, data: LikelihoodData) -> None:
+    """Raise DirEAGError if the probabilities of a question are others where it is asked alone."""
+    among = evaluated(model, aside, data).log_likelihood[0]
+    alone = evaluated(model, aside, data.select(slice(0, 1))).log_likelihood[0]
+    if not np.isclose(among, alone, rtol=1e-9, equal_nan=True):
+        _refuse(
+            preset,
+            "the probability of a state depends on the other questions",
+            "one that new questions do not change",
+            "Scale data.numbers by fixed figures, not by their mean.",
+        )
 
 
 def _refuse(preset: Preset, seen: str, expected: str, remedy: str = "See docs/model.md.") -> Never:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.handlers import seed, substitute, trace
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.states import States, in_threads
 from bayes_direag.model.unconstrained import Model
@@ -75,6 +76,13 @@ class Forward:
             found = _probabilities(self.model, self.draws, data.padded(size))
         candidate, n = np.asarray(data.candidate), piece.stop - piece.start
         support = by_candidate(np.asarray(found)[:, :n], candidate, np.asarray(data.first))
+        for number in np.flatnonzero(~np.isfinite(support).all(axis=(0, 2)))[:1].tolist():
+            missing = [name for name, values in data.numbers.items() if not np.isfinite(values[number])]
+            raise DirEAGError(
+                f"model {self.model.__name__}: the probabilities of question {piece.start + number + 1} are no numbers"
+                f"{f', and its number {missing[0]} is missing' if missing else ''}; expected one for each state. Give "
+                "what is missing, or let the model say what holds then (jnp.isnan)."
+            )
         return States(piece, np.asarray(data.n_candidates), (candidate >= 0).sum(axis=0), support)
 
 

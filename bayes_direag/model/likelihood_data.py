@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Never, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
@@ -20,6 +21,18 @@ from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import Preset
 
 _ARRAYS = ("logit", "candidate", "first", "merged", "label", "n_candidates", "target", "weight", "agreement")
+
+
+class Numbers(dict[str, Float[Array | np.ndarray, " problem"]]):
+    """Numbers of questions by name; to ask for one that they have not is an error, which says how to give it."""
+
+    def __missing__(self, name: str) -> Never:
+        """Raise DirEAGError."""
+        raise DirEAGError(
+            f"the model reads the number {name!r} of each question; saw {', '.join(self) or 'none'}; expected "
+            f'"numbers": {{"{name}": 1.5}} in each record, or a column of this name: --column number={name} (in Python '
+            f"numbers=[{name!r}])."
+        )
 
 
 @jax.tree_util.register_pytree_node_class
@@ -49,6 +62,9 @@ class LikelihoodData:
         How often each question counts in the likelihood; 0 leaves it out.
     agreement : (level,) array
         Agreement of each level with the others (x of :mod:`bayes_direag.data.agreement`); 0 where it is not known.
+    numbers : dict of (problem,) arrays
+        Numbers of the questions by name, as they are given, NaN where missing; presets have none. Scale them by fixed
+        figures, such as ``(numbers["length"] - 120) / 60``: a question is predicted without the others.
     slots : tuple of int or None
         The level of each report, where levels are groups. None: each report is of its own level.
     n_labels : int
@@ -76,6 +92,7 @@ class LikelihoodData:
     slots: tuple[int, ...] | None = None
     n_labels: int = 0
     n_signals: int = 1
+    numbers: Numbers = field(default_factory=Numbers)
 
     @classmethod
     def of(cls, observations: Observations, *, preset: PresetLike = "bayes") -> "LikelihoodData":
@@ -129,6 +146,7 @@ class LikelihoodData:
             slots=observations.slots,
             n_labels=len(labels),
             n_signals=len(observations.signal_names) if are_stated else 0,
+            numbers=Numbers(observations.numbers if preset.is_own else {}),
         )
 
     def of_new(self, observations: Observations, *, preset: Preset, labels: Sequence[str]) -> "LikelihoodData":
@@ -142,13 +160,17 @@ class LikelihoodData:
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
-        return tuple(getattr(self, name) for name in _ARRAYS), (self.slots, self.n_labels, self.n_signals)
+        arrays = *(getattr(self, name) for name in _ARRAYS), dict(self.numbers)
+        return arrays, (self.slots, self.n_labels, self.n_signals)
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "LikelihoodData":
         """Build it without checks, since JAX puts other objects in the place of the arrays."""
         data = object.__new__(cls)
-        for name, value in zip((*_ARRAYS, "slots", "n_labels", "n_signals"), (*arrays, *static), strict=True):
+        names = *_ARRAYS, "numbers", "slots", "n_labels", "n_signals"
+        *values, numbers = arrays
+        numbers = Numbers(numbers) if isinstance(numbers, dict) else numbers
+        for name, value in zip(names, (*values, numbers, *static), strict=True):
             object.__setattr__(data, name, value)
         return data
 
@@ -196,7 +218,12 @@ class LikelihoodData:
 
     def in_single_precision(self) -> "LikelihoodData":
         """Return the same data for work in single precision on each question; sums stay in double precision."""
-        return replace(self, logit=np.asarray(self.logit, np.float32), agreement=np.asarray(self.agreement, np.float32))
+        return replace(
+            self,
+            logit=np.asarray(self.logit, np.float32),
+            agreement=np.asarray(self.agreement, np.float32),
+            numbers=Numbers({name: np.asarray(values, np.float32) for name, values in self.numbers.items()}),
+        )
 
     def with_weight(self, weight: Float[Array | np.ndarray, " problem"]) -> "LikelihoodData":
         """Return the same data with other weights."""
@@ -206,7 +233,7 @@ class LikelihoodData:
         """Return some of the questions."""
         arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
         chosen: dict[str, Any] = {name: array if array is None else array[..., index] for name, array in arrays.items()}
-        return replace(self, **chosen)
+        return replace(self, **chosen, numbers=Numbers({name: array[index] for name, array in self.numbers.items()}))
 
     def of_reports(self, kept: Bool[np.ndarray, "report problem"]) -> "LikelihoodData":
         """Keep some of the reports; candidates keep their indices."""
@@ -217,30 +244,33 @@ class LikelihoodData:
         return replace(self, candidate=candidate, first=first, merged=merged, label=label, n_candidates=n_candidates)
 
     def padded(self, size: int) -> "LikelihoodData":
-        """Append questions without reports, of weight 0, until there are ``size``."""
+        """Append questions without reports, of weight 0, until there are ``size``; their numbers are the first's."""
         n = len(self.weight)
-        fill = {"candidate": -1, "merged": -1, "label": -1, "target": -1}
 
-        def filled(name: str) -> Any:
-            array = getattr(self, name)
-            if array is None or name == "agreement":
-                return array
-            wide = np.full((*array.shape[:-1], size), fill.get(name, 0), array.dtype)
+        def filled(array: Any, value: ArrayLike) -> Any:
+            wide = np.full((*array.shape[:-1], size), value, array.dtype)
             wide[..., :n] = array
             return wide
 
-        return replace(self, **{name: filled(name) for name in _ARRAYS})
+        fill = {"candidate": -1, "merged": -1, "label": -1, "target": -1}
+        arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
+        wide: dict[str, Any] = {
+            name: None if array is None else filled(array, fill.get(name, 0)) for name, array in arrays.items()
+        }
+        numbers = {name: filled(values, values[0] if n else 1.0) for name, values in self.numbers.items()}
+        return replace(self, **wide, numbers=Numbers(numbers))
 
     def patterns(self) -> Patterns:
         """Find questions that have the same likelihood under all parameters; weights are ignored.
 
         In such questions the same levels report, agree with each other, and are right; and they are equally confident
-        and give the same labels.
+        and give the same labels, and numbers are the same.
         """
         usable = np.asarray(self.candidate) >= 0
         right = usable & (np.asarray(self.merged) == np.asarray(self.target))
         stated = np.where(usable, np.asarray(self.logit), 0.0).reshape(-1, len(self.weight))
-        return distinct_rows([*by_first_mention(np.asarray(self.candidate).T).T, *right, *self.label, *stated])
+        said, numbers = by_first_mention(np.asarray(self.candidate).T).T, map(np.asarray, self.numbers.values())
+        return distinct_rows([*said, *right, *self.label, *stated, *numbers])
 
     def counted(self) -> "LikelihoodData":
         """Merge equal questions into one with their total weight, and pad; the likelihood stays the same.
