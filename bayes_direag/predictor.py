@@ -21,7 +21,7 @@ from jaxtyping import Bool, Int
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.plain import SCALES, ConfidenceScale, on_percent_scale, plain
-from bayes_direag.data.runs import group_of
+from bayes_direag.data.runs import NO_GROUPS, group_of
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
 from bayes_direag.model.selection import IDENTITY, Recalibration, distribution, predict
@@ -259,7 +259,8 @@ class Predictor:
             key = level, None if level in alone else next(name for name in names if name is not None)
             if key in seen:
                 field, problem = f"reports[{number}]", "a level occurs twice"
-                raise _unusable(field, self.levels[level], "every level once", "Remove one of the two.", problem)
+                remedy = "Remove one of the two, or write runs of one group with 'group' in place of 'level'."
+                raise _unusable(field, self.levels[level], "every level once", remedy, problem)
             seen.add(key)
 
     def _read(self, field: str, report: Mapping[str, object]) -> "_Report":
@@ -270,9 +271,10 @@ class Predictor:
                 raise _unusable(f"{field}.{name}", report[name], "a name or a number", "Write the level's name.")
         level = self._group(report) or _name(report)
         if level not in self.levels:
+            runs = "" if self.groups in (None, NO_GROUPS) else f", or a run called as {self.groups}"
             raise LevelError(
                 f"{field}: this level is unknown to the fit; saw {str(level)[:60]!r}; expected one of "
-                f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
+                f"{', '.join(self.levels)}{runs}. Rename the level if it is one of these; else leave its report out."
             )
         answer, confidences = plain(report.get("answer")), plain(report.get("confidences")) or {}
         answer = str(answer).lower() if isinstance(answer, bool) else answer

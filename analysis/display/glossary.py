@@ -71,7 +71,7 @@ FIRST_METRICS = ("benefit", "accuracy_of_all", "log_score")
 PARAMETERS: Mapping[str, str] = MappingProxyType(
     {
         "share": "of the weight of all levels",
-        "bias": "shift of a level's confidences; below 0 they count for less than stated",
+        "bias": "how far a vote, or a confidence of 50%, is believed; below 0 it speaks more for the null",
         "vote": "what a report adds to the log odds of its answer at any confidence",
         "prior_strength_relative": "evidence for every answer before any report, in units of the total weight",
         "null_base_relative": "evidence, before any report, that no answer is right, likewise",

@@ -68,7 +68,8 @@ def _text(cell: Cell, column: Column) -> Text:
     """Return a cell with its detail below it; the best number has a star, under which others have a blank."""
     text = visible(cell.text)
     if column.holds == "name":
-        text = "\n".join(textwrap.wrap(text, _NAME_WIDTH))
+        lines = textwrap.wrap(text, _NAME_WIDTH, break_long_words=False)
+        text = "\n".join(part for line in lines for part in textwrap.wrap(line, _NAME_WIDTH))
     if column.holds == "number" and "best" in cell.marks:
         text += "*"
     shown = Text(text, " ".join(_STYLES[mark] for mark in cell.marks))

@@ -97,6 +97,10 @@ def fit_command(
         if method == "nuts":
             options.out.print("Do not believe these draws: take more, after more warm-up (--draws, --warmup).")
         raise typer.Exit(1)
+    if labelled.groups is not None and len(labelled.learned_levels) == 1 and not partial:
+        options.out.print(
+            "All reports are runs of one group. If new questions may have fewer runs, fit with --partial."
+        )
     options.out.print(f"What it has learned: direag show {target}", soft_wrap=True)
 
 

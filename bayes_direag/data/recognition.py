@@ -47,7 +47,7 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
     if not names.needs_labels and names.answer not in header and {ours.question, ours.answer} <= header:
         return replace(ours, needs_labels=False, groups=names.groups)  # a fit to another's table, and one of ours
     is_free = names.answer == ours.answer and not {ours.answer, names.level, names.group} & header
-    if is_free and any(name.startswith("answer_") for name in header):
+    if is_free and names.question in header and any(name.startswith("answer_") for name in header):
         return replace(names, **WIDE | {"confidence": names.confidence and WIDE["confidence"]})
     named: dict[Field, str] = {field: vars(names)[field] or "" for field in get_args(Field)}
     fixed = {field: name for field, name in named.items() if name != vars(ours)[field] or name in header}

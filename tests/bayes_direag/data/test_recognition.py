@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Observations
+from bayes_direag import Fit, Observations
 from bayes_direag.data.columns import Columns
-from bayes_direag.errors import ColumnsWarning, ObservationError
+from bayes_direag.errors import ColumnsWarning, LevelError, ObservationError
 from tests.command_line import direag as run
 from tests.command_line import one_line, succeed
 
@@ -78,6 +78,27 @@ def test_a_row_a_report_is_read_as_if_its_columns_were_named(tmp_path: Path) -> 
     for name in ("mine.csv", "mine.parquet", "mine.jsonl"):
         with pytest.warns(ColumnsWarning, match="question ticket, level llm, answer said, confidence sure, gold truth"):
             assert Observations.read(tmp_path / name).fingerprint == expected.fingerprint
+
+
+def test_numbered_answers_under_our_own_name_are_runs_of_one_group(tmp_path: Path) -> None:
+    """A lone run is the trap of such a fit, which says so, as its predictor says what it takes."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"ticket": [f"T{n}" for n in range(N)], "truth": rng.integers(1, 99, N)})
+    for run_number in range(1, 6):
+        table[f"answer_{run_number}"] = table["truth"] + (rng.random(N) < 0.4)
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        said = one_line(succeed("fit", "runs.csv"))
+        assert "runs (5)" in said
+        assert "If new questions may have fewer runs, fit with --partial" in said
+        assert "fewer runs" not in succeed("fit", "runs.csv", "--partial")
+    predictor = Fit.load(tmp_path / "runs.nc").predictor
+    assert predictor.predict([{"level": "3", "answer": 5}, {"level": 4, "answer": 5}])["n_used"] == 2
+    with pytest.raises(LevelError, match=r"saw 'gpt'; expected one of runs, or a run called as \{n\}\."):
+        predictor.predict([{"level": "gpt", "answer": 5}])
+    with pytest.raises(ObservationError, match="with 'group' in place of 'level'"):
+        predictor.predict([{"level": "runs", "answer": 5}] * 2)
 
 
 def test_fractions_no_confidences_and_two_columns_of_a_level_are_told() -> None:
