@@ -193,9 +193,11 @@ def test_every_page_is_in_both_indexes_under_the_same_kind() -> None:
     readme = (ROOT / "docs" / "README.md").read_text()
     site = (ROOT / "docs" / "index.rst").read_text()
     kinds = re.split(r"^\*\*([\w-]+(?: guides)?)\*\*: .+$", readme, flags=re.MULTILINE)[1:]
-    listed = {kind: re.findall(r"\]\(([\w-]+)\.md\)", text) for kind, text in zip(*[iter(kinds)] * 2, strict=True)}
+    listed = {
+        kind: re.findall(r"\]\(([\w-]+)\.(?:md|ipynb)\)", text) for kind, text in zip(*[iter(kinds)] * 2, strict=True)
+    }
     trees = re.findall(r":caption: (.+)\n\n((?:   .+\n)+)", site)
     assert {kind: pages.split() for kind, pages in trees} == listed
     assert sorted(page for pages in listed.values() for page in pages) == [
-        page.stem for page in PAGES if page.name != "README.md"
+        page.stem for page in sorted([*PAGES, *NOTEBOOKS]) if page.name != "README.md"
     ]

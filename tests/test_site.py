@@ -35,3 +35,5 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert {path.stem for path in (site / "reference").glob("*.html")} == modules
     assert "Summarise the parameters" in (site / "reference" / "bayes_direag.fits.fit.html").read_text()
     assert 'href="model.html"' in (site / "index.html").read_text()
+    notebook = (site / "bayesian-workflow.html").read_text()
+    assert ("data:image/png" in notebook or "_images/" in notebook, "<table" in notebook) == (True, True)

@@ -81,7 +81,9 @@ def convergence_summary(fit: Fit) -> SamplerSummary | OptimumSummary:
 
 def convergence_verdict(summary: SamplerSummary | OptimumSummary) -> str:
     """Say whether a fit has converged, and by which figures."""
-    return f"{'Converged' if summary.converged else 'NOT converged'}: {summary}."
+    return (
+        f"Converged: {summary}." if summary.converged else f"NOT converged: {summary}. What now: docs/diagnostics.md."
+    )
 
 
 def convergence(fit: Fit) -> pd.DataFrame:
