@@ -1,6 +1,7 @@
 """The rules of the house: who imports whom, what an import costs, and how large a file may grow."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import bayes_direag
+from tests.elicitation.runs import ENVIRONMENT
 
 ROOT = Path(bayes_direag.__file__).parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -27,7 +29,8 @@ def loaded_by(code: str, *arguments: str) -> set[str]:
     """Run code in a fresh process and return the packages that it has loaded."""
     script = f"import sys\n{code}\nprint('\\n'.join({{name.partition('.')[0] for name in sys.modules}}))"
     command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
+    environment = os.environ | ENVIRONMENT
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
     return set(done.stdout.split())
 
 

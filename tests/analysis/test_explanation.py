@@ -66,7 +66,7 @@ def place_of(found: Explanation) -> int:
     return OBSERVATIONS.problem_id.index(found.prediction["problem_id"])
 
 
-def test_every_figure_is_that_of_the_printed_equations_and_adds_up(found: Explanation) -> None:
+def test_explanation_figures_are_those_of_the_printed_equations_and_add_up(found: Explanation) -> None:
     reports = brute_force.reports_of(OBSERVATIONS, place_of(found))
     parameters = sampled_parameters(found.fit.tree)._asdict()
     given = {site: draws for site, draws in parameters.items() if draws is not None}
@@ -90,7 +90,7 @@ def test_every_figure_is_that_of_the_printed_equations_and_adds_up(found: Explan
     np.testing.assert_allclose(found.reports["evidence"].sum(), to_answers, rtol=1e-12)
 
 
-def test_it_is_the_prediction_and_without_a_report_that_of_a_file_without_it(found: Explanation) -> None:
+def test_explanation_is_the_prediction_and_without_a_report_that_of_a_file_without_it(found: Explanation) -> None:
     row = place_of(found)
     question, fit = OBSERVATIONS.questions[row], found.fit
     expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
@@ -103,7 +103,7 @@ def test_it_is_the_prediction_and_without_a_report_that_of_a_file_without_it(fou
         np.testing.assert_allclose(own.probability_without, without["probability"], rtol=1e-12)
 
 
-def test_it_fits_80_columns_says_what_decided_and_draws_every_part(found: Explanation) -> None:
+def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(found: Explanation) -> None:
     console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
     console.print(shown(found.blocks()))
     text = console.file.getvalue()
@@ -116,7 +116,7 @@ def test_it_fits_80_columns_says_what_decided_and_draws_every_part(found: Explan
     assert len(axes.get_yticklabels()) == len(found.states)
 
 
-def test_what_cannot_be_used_is_listed_with_its_reason_and_the_label_changes_nothing(fits: dict[str, Fit]) -> None:
+def test_explanation_lists_what_cannot_be_used_and_does_not_depend_on_the_label(fits: dict[str, Fit]) -> None:
     found = explain(fits["nuts"], OBSERVATIONS, "hardly")
     reasons = [REASONS[s] for s in (Status.NO_ANSWER, Status.UNPARSABLE, Status.NO_CONFIDENCE, Status.ABSENT)]
     assert found.unusable["reason"].tolist() == reasons
@@ -129,7 +129,7 @@ def test_what_cannot_be_used_is_listed_with_its_reason_and_the_label_changes_not
         pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
 
 
-def test_names_that_cannot_be_explained_and_json_of_an_unanswered_question(fits: dict[str, Fit], tmp_path) -> None:
+def test_explanation_refuses_unknown_names_and_takes_an_unanswered_question(fits: dict[str, Fit], tmp_path) -> None:
     with pytest.raises(DirEAGError, match=r"saw 2 questions 'lone'; expected one"):
         explain(fits["map"], OBSERVATIONS.select(np.array([3, 4, 3])), "lone")
     with pytest.raises(DirEAGError, match=r"saw 0 questions 'slient'; expected one of the 7 there, such as 'silent'"):

@@ -34,7 +34,7 @@ def draws(fit: Fit, name: str, group: str = "posterior") -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["point", "nuts"])
-def test_curves_are_the_equations_in_every_draw_and_one_draw_has_no_interval(kind, request) -> None:
+def test_learned_curves_are_the_equations_in_every_draw_and_one_draw_has_no_interval(kind, request) -> None:
     fit = request.getfixturevalue(kind)
     score = logit(np.clip(GRID, fit.preset.eps, 1 - fit.preset.eps))
     bias, slope = draws(fit, "bias").reshape(-1, 1, 1), draws(fit, "slope").reshape(-1, 1, 1)
@@ -54,7 +54,7 @@ def test_curves_are_the_equations_in_every_draw_and_one_draw_has_no_interval(kin
         np.testing.assert_allclose(table[["low", "high"]].T, ends, rtol=1e-9)
 
 
-def test_the_other_variants_and_no_final_calibration() -> None:
+def test_learned_curves_of_the_other_variants_and_no_final_calibration() -> None:
     found = calibration_curves(made_fit(OBSERVATIONS, natural(variant="level"), variant="level"))
     expected = expit(np.array(natural()["bias"]))
     by_level = found.groupby("level", sort=False)["calibrated"].agg(["min", "max"])
@@ -67,12 +67,12 @@ def test_the_other_variants_and_no_final_calibration() -> None:
     )
 
 
-def test_support_is_that_of_the_prediction_or_one_that_had_not_seen_the_question(point, nuts, labelled) -> None:
+def test_learned_support_is_that_of_the_prediction_or_had_not_seen_the_question(point, nuts, labelled) -> None:
     np.testing.assert_allclose(fitted_support(point), point.predict(labelled)["support"], rtol=1e-12)
     np.testing.assert_array_equal(fitted_support(nuts), nuts.left_out["support"])
 
 
-def test_bins_of_stated_confidences_hold_their_upper_edge() -> None:
+def test_learned_bins_of_stated_confidences_hold_their_upper_edge() -> None:
     rows = [[("1", 0), ("2", 100)], [("2", 5), ("1", 95)], [("1", 5.1), ("1", 15)], [None, ("1", 29)]]
     table = stated_confidences(made_fit(observe(*rows, gold="1", names=("one", "two")), natural(2)))
     counted = table[(table["right"] > 0) | (table["wrong"] > 0)]
@@ -99,13 +99,13 @@ def test_bins_of_stated_confidences_hold_their_upper_edge() -> None:
         ("bayes", (1, 1), "0.500000"),
     ],
 )
-def test_it_says_which_optimum_it_is(name, starts, says) -> None:
+def test_learned_terms_say_which_optimum_it_is(name, starts, says) -> None:
     found = made_fit(OBSERVATIONS, natural(), starts=starts)
     found.tree.attrs["preset"] = PRESETS[name].model_dump_json()
     assert dict(fit_terms(found, "t").items)["method"].endswith(f"; penalised loss {says}")
 
 
-def test_what_a_posterior_is(nuts: Fit) -> None:
+def test_learned_terms_of_a_posterior(nuts: Fit) -> None:
     rows = dict(fit_terms(nuts, "t").items)
     assert rows["method"].endswith("300 draws of each of 2 chains")
     assert rows["recalibration"] == "platt, on leave-one-out support"
@@ -119,14 +119,14 @@ def test_what_a_posterior_is(nuts: Fit) -> None:
     ("gradient", "status", "figure"),
     [(1e-9, "fine", "gradient 1e-09"), (0.1, "failure", "gradient 0.1 (at most 1e-06"), (np.nan, "failure", "nan")],
 )
-def test_convergence_of_a_map(gradient, status, figure) -> None:
+def test_learned_convergence_of_a_map(gradient, status, figure) -> None:
     ((found, text),) = convergence_block(made_fit(OBSERVATIONS, natural(), gradient=gradient)).items
     assert found == status
     assert figure in text
 
 
 @pytest.mark.parametrize(("kind", "value"), [("point", "mode"), ("nuts", "median [90% interval]")])
-def test_what_was_learned(kind, value, request) -> None:
+def test_learned_blocks_are_the_parameters(kind, value, request) -> None:
     fit = request.getfixturevalue(kind)
     identified, scale, agreement = learned_blocks(fit)
     assert [column.header for column in identified.columns][:2] == ["parameter", value]
@@ -143,7 +143,7 @@ def test_what_was_learned(kind, value, request) -> None:
     assert "Only the prior determines weight, bias and null_gain" in first.text
 
 
-def test_levels_in_groups(simulated: Observations) -> None:
+def test_learned_groups_have_a_curve_and_a_row_each(simulated: Observations) -> None:
     """Their reports count together; a curve and a row for each group."""
     from tests.bayes_direag.fits.test_groups import grouped
 

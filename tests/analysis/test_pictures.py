@@ -71,14 +71,14 @@ def pictures(request) -> Pictures:
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_each_stands_alone_with_its_numbers(pictures: Pictures, kind: str) -> None:
+def test_pictures_stand_alone_with_their_numbers(pictures: Pictures, kind: str) -> None:
     for picture in pictures(kind).values():
         assert_stands_alone(picture.figure, *DRAWN[kind][1])
         assert all(isinstance(table, pd.DataFrame) and len(table) for table in picture.tables.values())
     assert pictures(kind)
 
 
-def test_there_are_three_pictures_of_an_evaluation_and_of_nothing_there_are_none(pictures: Pictures) -> None:
+def test_pictures_of_an_evaluation_are_three_and_of_nothing_none(pictures: Pictures) -> None:
     assert [*pictures("evaluation")] == ["reliability", "risk_coverage", "benefit"]
     for said, n in ([(0.9, True), (0.9, True)], 3), ([(None, False)], 0):
         assert len(list(evaluation_pictures(made_evaluation({"direag": said})))) == n
@@ -86,7 +86,7 @@ def test_there_are_three_pictures_of_an_evaluation_and_of_nothing_there_are_none
     assert [picture.name for picture in fit_pictures(count) if isinstance(picture, LeftOut)] == ["calibration_curves"]
 
 
-def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(pictures, evaluated: Evaluation) -> None:
+def test_picture_of_benefit_and_accuracy_is_ordered_by_benefit(pictures, evaluated: Evaluation) -> None:
     figure, table = pictures("evaluation")["benefit"].figure, evaluated.ranked
     for axes, name in zip(figure.axes, ("benefit", "accuracy_of_all"), strict=True):
         np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], table[name])
@@ -94,7 +94,7 @@ def test_benefit_and_accuracy_stand_by_benefit_and_under_their_names(pictures, e
     assert set(names) == {"DirEAG", "majority vote", "mean confidence with Platt scaling", "SteerConf"}
 
 
-def test_reliability_is_that_of_the_bins_before_and_after_side_by_side(pictures, evaluated: Evaluation) -> None:
+def test_picture_of_reliability_is_that_of_the_bins_before_and_after(pictures, evaluated: Evaluation) -> None:
     answered, picture = evaluated.answered, pictures("evaluation")["reliability"]
     results = {
         "before": binned_reliability(answered.confidence**2, answered.correct),
@@ -111,7 +111,7 @@ def test_reliability_is_that_of_the_bins_before_and_after_side_by_side(pictures,
     assert_stands_alone(both, "Some set.")
 
 
-def test_error_curves_are_of_the_method_its_rival_and_the_vote(pictures, evaluated: Evaluation) -> None:
+def test_picture_of_errors_is_of_the_method_its_rival_and_the_vote(pictures, evaluated: Evaluation) -> None:
     picture = pictures("evaluation")["risk_coverage"]
     (axes,) = picture.figure.axes
     marked, *lines = axes.lines
@@ -125,7 +125,7 @@ def test_error_curves_are_of_the_method_its_rival_and_the_vote(pictures, evaluat
         assert line.get_label().endswith(f": {100 * mean:.1f}% on average")
 
 
-def test_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) -> None:
+def test_picture_of_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) -> None:
     """Levels differ under the paper's model; those of bayes share one curve, and its band is the interval of draws."""
     fit = made_fit(OBSERVATIONS, natural())
     table = calibration_curves(fit)
@@ -144,7 +144,7 @@ def test_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) -> None:
         assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
 
 
-def test_of_many_levels_the_highest_lowest_and_some_between_are_named(pictures: Pictures) -> None:
+def test_picture_of_many_levels_names_the_highest_lowest_and_some_between(pictures: Pictures) -> None:
     picture = pictures("many long names")["calibration_curves"]
     above, _ = picture.figure.axes
     mean = picture.tables["calibration_curves"].groupby("level")["calibrated"].mean()
@@ -154,7 +154,9 @@ def test_of_many_levels_the_highest_lowest_and_some_between_are_named(pictures: 
     assert len(above.get_legend().get_texts()) == 6
 
 
-def test_the_forest_has_a_row_for_each_level_and_a_panel_for_each_parameter(pictures, point: Fit, nuts: Fit) -> None:
+def test_picture_of_parameters_has_a_row_for_each_level_and_a_panel_for_each_parameter(
+    pictures, point: Fit, nuts: Fit
+) -> None:
     picture, table = pictures("comparison")["parameters"], compared_parameters({"map": point, "nuts": nuts})
     assert_stands_alone(picture.figure, "Orange diamonds: map, the mode.", "nuts, median and 90% interval")
     for axes in picture.figure.axes:
@@ -166,7 +168,7 @@ def test_the_forest_has_a_row_for_each_level_and_a_panel_for_each_parameter(pict
     assert len(picture.figure.axes) == len([one for one in shown if not one.endswith(("_centre", "_agreement"))])
 
 
-def test_the_recalibration_over_the_support(pictures: Pictures, nuts: Fit) -> None:
+def test_picture_of_the_recalibration_over_the_support(pictures: Pictures, nuts: Fit) -> None:
     figure, curve = pictures("draws")["recalibration"].figure, recalibration_curve(nuts, LEVEL)
     assert_stands_alone(figure, "leave-one-out support of the selected answers, n = 80 fitted questions")
     above, below = figure.axes
@@ -174,7 +176,7 @@ def test_the_recalibration_over_the_support(pictures: Pictures, nuts: Fit) -> No
     assert sum(bar.get_height() for bar in below.containers[0]) == 80
 
 
-def test_the_measure_sees_what_overlaps() -> None:
+def test_picture_that_overlaps_is_seen() -> None:
     with figure_style():
         figure = Figure((4, 1))
         FigureCanvasAgg(figure)

@@ -30,7 +30,7 @@ def out(tmp_path) -> Path:
     return tmp_path / "out"
 
 
-def test_what_is_written(tmp_path, monkeypatch):
+def test_folder_is_written(tmp_path, monkeypatch):
     with figure_style():
         figure = Figure(figsize=(1.0, 1.0))
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def test_what_is_written(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out" / "table.csv"), TABLE, check_dtype=False)
 
 
-def test_an_earlier_one_gives_way_and_a_link_stays_one(out, tmp_path):
+def test_folder_replaces_an_earlier_one_and_keeps_a_link(out, tmp_path):
     (tmp_path / "link").symlink_to(out)
     write(tmp_path / "link", 2.0)
     assert (tmp_path / "link").is_symlink()
@@ -52,7 +52,7 @@ def test_an_earlier_one_gives_way_and_a_link_stays_one(out, tmp_path):
 
 
 @pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_names_the_folder_that_was_given(out, tmp_path):
+def test_folder_on_a_full_disk_is_named_as_given(out, tmp_path):
     before = contents(out)
     for name in ("out", "new"):
         with pytest.raises(OSError, match=f"File too large: '{tmp_path}/{name}'$"):
@@ -62,7 +62,7 @@ def test_a_full_disk_names_the_folder_that_was_given(out, tmp_path):
 
 
 @pytest.mark.parametrize("at", ["before", "out"])
-def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, at):
+def test_folder_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, at):
     before, rename, failed = contents(out), Path.rename, []
 
     def fail_once(self: Path, target: Path) -> Path:
@@ -81,7 +81,7 @@ def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, a
 
 
 @pytest.mark.parametrize("stranger", ["notes.txt", ".hidden", "table.xlsx", "fits/mine.csv", "fits/sub/a.nc"])
-def test_what_no_thing_has_written_is_kept(out, stranger):
+def test_folder_keeps_foreign_files(out, stranger):
     (out / stranger).parent.mkdir(exist_ok=True)
     (out / stranger).write_text("dear to me")
     before = contents(out)
@@ -92,14 +92,14 @@ def test_what_no_thing_has_written_is_kept(out, stranger):
     assert contents(out) == before
 
 
-def test_without_its_record_all_is_somebody_elses_and_three_are_named(tmp_path):
+def test_folder_without_its_record_is_foreign_and_three_files_are_named(tmp_path):
     for name in "abcd":
         (tmp_path / name).touch()
     with pytest.raises(DirEAGError, match=r"saw a, b, c, \.\.\. \(4 in all\); expected"):
         FOLDER.check(tmp_path)
 
 
-def test_places_that_cannot_be_replaced(out, tmp_path, monkeypatch):
+def test_folder_refuses_places_that_cannot_be_replaced(out, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.chdir(out)
     places = {tmp_path / "file": "saw a file", tmp_path / "no" / "out": "there is no folder"}
@@ -111,7 +111,7 @@ def test_places_that_cannot_be_replaced(out, tmp_path, monkeypatch):
         FOLDER.check(folder)
 
 
-def test_files_beside_others_may_lie_anywhere_but_in_a_thing(out, tmp_path):
+def test_folder_apart_may_lie_anywhere_but_in_a_result(out, tmp_path):
     (tmp_path / "file").touch()
     for folder, says in (
         (out, "saw an earlier thing there"),

@@ -47,13 +47,13 @@ def pixels(page: Page) -> np.ndarray:
         ("\x1b[2J gpt\u202e\ud83d", r"\u001b[2J gpt\u202e\ud83d"),
     ],
 )
-def test_texts_are_shown_as_they_are(text, shown):
+def test_page_shows_texts_as_they_are(text, shown):
     page = page_of(Paragraph(text, "note"))
     assert shown in page.sections["only"]
     assert not page.attributes("b")
 
 
-def test_a_table():
+def test_page_has_a_table():
     columns = (Column("name", holds="name"), Column("x", "less is better"), Column("why", holds="prose"))
     rows = (
         (Cell("<i>"), Cell("0.1", "[0.0, 0.2]", ("best",)), Cell("so")),
@@ -71,14 +71,14 @@ def test_a_table():
     assert "A note. As data: x.csv." in page.sections["only"]
 
 
-def test_a_picture_is_packed_without_loss():
+def test_page_packs_a_picture_without_loss():
     page = page_of(picture())
     seen = pixels(page)
     assert seen.shape[0] > 100
     assert {tuple(colour) for colour in seen[:, :, :3].reshape(-1, 3).tolist()} >= {(255, 255, 255), (0, 114, 178)}
 
 
-def test_a_noisy_picture_is_packed_small(monkeypatch):
+def test_page_packs_a_noisy_picture_small(monkeypatch):
     noise = np.random.default_rng(0).random((120, 240))
     whole = page_of(picture(noise)).attributes("img")[0]["src"]
     monkeypatch.setattr(rendering, "_MOST_BYTES", 20_000)
@@ -87,6 +87,6 @@ def test_a_noisy_picture_is_packed_small(monkeypatch):
     assert pixels(packed).std() > 20
 
 
-def test_a_very_tall_picture_keeps_within_the_format(monkeypatch):
+def test_page_keeps_a_very_tall_picture_within_the_format(monkeypatch):
     monkeypatch.setattr(rendering, "_MOST_DOTS", 300)
     assert max(pixels(page_of(picture(height=4.0))).shape) <= 300

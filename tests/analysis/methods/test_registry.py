@@ -124,7 +124,7 @@ class TestEveryMethod:
 
 
 @pytest.mark.parametrize("way", ["map", "nuts"])
-def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_has_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def fit(settings: FitSettings, subset: Observations) -> Fit:
@@ -147,7 +147,7 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
     np.testing.assert_allclose(found.distribution[:, -1], table["null_probability"])
 
 
-def test_the_distribution_of_a_posterior_is_its_mean(nuts: Fit) -> None:
+def test_registry_method_of_a_posterior_has_its_mean_distribution(nuts: Fit) -> None:
     for stage in (direag.before_calibration, direag.after_calibration):
         found = stage(nuts, TESTED)
         own = found.distribution[np.arange(100), np.maximum(found.candidate, 0)]
@@ -156,6 +156,6 @@ def test_the_distribution_of_a_posterior_is_its_mean(nuts: Fit) -> None:
     np.testing.assert_allclose(found.null_probability, nuts.predict(TESTED)["null_probability"])
 
 
-def test_every_name_has_words_in_the_report() -> None:
+def test_registry_has_words_for_every_name() -> None:
     assert [name for name in EVALUATED_METHODS if "not known" in method_words(name)] == []
     assert method_words("majority_platt") == "majority, recalibrated on labelled questions by Platt scaling"

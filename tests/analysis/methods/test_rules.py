@@ -78,7 +78,7 @@ def expected_steerconf(row: list[Report]) -> tuple[str, float]:
     [(majority, expected_majority), (mean_confidence, expected_mean_confidence), (steerconf, expected_steerconf)],
 )
 @given(table=tables)
-def test_agrees_with_the_rule_for_one_question(rule, expected, table):
+def test_rules_agree_with_the_rule_for_one_question(rule, expected, table):
     observations = observe(*table)
     for row, (answer, confidence) in zip(table, selected(observations, rule(observations)), strict=True):
         if usable(row)[0]:
@@ -89,7 +89,7 @@ def test_agrees_with_the_rule_for_one_question(rule, expected, table):
             assert (answer, confidence) == (None, NAN)
 
 
-def test_a_tie_goes_to_the_answer_seen_first_whatever_the_rounding():
+def test_rules_give_a_tie_to_the_answer_seen_first_whatever_the_rounding():
     table = [[("7", 10), ("12", 30), ("7", 20)], [("12", 30), ("7", 10), ("7", 20)]]  # 0.1 + 0.2 > 0.3 in doubles
     observations = observe(*table)
     assert [answer for answer, _ in selected(observations, mean_confidence(observations))] == ["7", "12"]
@@ -101,7 +101,7 @@ def test_a_tie_goes_to_the_answer_seen_first_whatever_the_rounding():
         assert selected(observations, majority(observations)) == [expected]
 
 
-def test_vanilla_is_one_level_clipped_and_the_best_level_the_one_right_most_often():
+def test_rules_vanilla_is_one_level_clipped_and_best_level_the_one_right_most_often():
     observations = observe([("7", 20), ("12", 100)], [("7", 20), ("12", None)], [("7", 20), None])
     assert selected(observations, vanilla(observations, "level 1")) == [("12", 1 - 1e-6), (None, NAN), (None, NAN)]
     with pytest.raises(LevelError, match=r"'vanila'\. Expected one of level 0, level 1"):
@@ -123,7 +123,7 @@ SAMPLES = {
 }
 
 
-def test_the_commonest_sample_with_its_share_and_with_how_far_samples_agree() -> None:
+def test_rules_of_samples_take_the_commonest_with_its_share_or_agreement() -> None:
     asked = observe(*([(answer, None) for answer in row] for row in SAMPLES))
     asked = asked.voting_as(asked.level_names)
     shares, agreements = selected(asked, self_consistency(asked)), selected(asked, answer_entropy(asked))
@@ -138,7 +138,7 @@ def test_the_commonest_sample_with_its_share_and_with_how_far_samples_agree() ->
     assert selected(one, answer_entropy(one)) == [("7", 1.0)]
 
 
-def test_the_likeliest_guess_the_first_listed_of_equals() -> None:
+def test_rules_of_guesses_take_the_likeliest_the_first_listed_of_equals() -> None:
     listed = (
         [("7", 30), ("8", 60), ("9", 10)],
         [("7", 40), ("8", 40), ("9", 20)],

@@ -20,7 +20,7 @@ def judged(stated: np.ndarray, right: np.ndarray, rng: np.random.Generator, **op
 
 
 @pytest.mark.slow
-def test_false_alarms_power_and_coverage():
+def test_calibration_has_its_false_alarms_power_and_coverage():
     """Calibrated probabilities are rarely off; of faults of the smallest size that is said to be found, 80 % are."""
     rng, n = np.random.default_rng(0), 100
     alarms, found, held = [], [], []
@@ -39,7 +39,7 @@ def test_false_alarms_power_and_coverage():
 
 
 @pytest.mark.parametrize(("shift", "direction"), [(0.15, "too high"), (-0.15, "too low")])
-def test_a_large_shift_is_off_by_its_size_and_is_placed(shift, direction):
+def test_calibration_finds_a_large_shift_with_its_size_and_place(shift, direction):
     rng = np.random.default_rng(1)
     stated = np.concatenate([rng.uniform(0.4, 0.5, 400), rng.uniform(0.7, 0.8, 600)])
     found = judged(stated, stated - shift, rng)
@@ -48,13 +48,13 @@ def test_a_large_shift_is_off_by_its_size_and_is_placed(shift, direction):
     assert found.worst[:2] == (0.7, pytest.approx(0.8))
 
 
-def test_too_sure_at_both_ends_is_no_one_direction():
+def test_calibration_too_sure_at_both_ends_has_no_one_direction():
     rng = np.random.default_rng(2)
     stated = rng.choice([0.1, 0.9], 2000)
     assert judged(stated, np.where(stated < 0.5, 0.3, 0.7), rng).direction.startswith("too high in places")
 
 
-def test_few_answers_tell_too_little_and_more_tell_more():
+def test_calibration_of_few_answers_is_not_judged():
     rng = np.random.default_rng(3)
     stated = rng.beta(4, 1.5, 1000)
     by_n = {n: judged(stated[:n], stated[:n], rng) for n in (30, 300, 1000)}
@@ -64,7 +64,7 @@ def test_few_answers_tell_too_little_and_more_tell_more():
     assert by_n[1000].sentence("support").startswith("The support look right: ")
 
 
-def test_clusters_count_for_less_than_their_questions():
+def test_calibration_counts_clusters_for_less_than_their_questions():
     """Eight copies of each answer are known no better than one, and are not off eight times as often."""
     rng = np.random.default_rng(4)
     cluster = np.repeat(np.arange(40), 8)
@@ -80,7 +80,7 @@ def test_clusters_count_for_less_than_their_questions():
     assert off <= 1
 
 
-def test_nothing_what_is_certain_and_luck():
+def test_calibration_of_nothing_of_what_is_certain_and_of_luck():
     nothing = judge_calibration(np.empty(0), np.empty(0, bool), rng=0)
     assert (nothing.n, nothing.verdict, nothing.smallest_found) == (0, "too few", np.inf)
     certain, wrong = np.ones(200), np.arange(200) >= 20

@@ -46,7 +46,7 @@ def counted_questions(draw: st.DrawFn, max_size: int = 40, stated: st.SearchStra
 
 
 @given(counted_questions())
-def test_agrees_with_scikit_learn(questions):
+def test_metrics_agree_with_scikit_learn(questions):
     confidence, correct, weight = questions
     assume(all(0 < row @ correct < row.sum() for row in weight))
     ours, clipped = evaluate_metrics(confidence, correct, weight), clip(confidence)
@@ -65,7 +65,7 @@ def test_agrees_with_scikit_learn(questions):
 
 
 @given(counted_questions(), st.randoms(use_true_random=False))
-def test_a_weight_is_a_number_of_repeats_and_the_order_of_rows_does_not_matter(questions, random):
+def test_metrics_take_a_weight_for_repeats_and_rows_in_any_order(questions, random):
     confidence, correct, weight = questions
     weighted = evaluate_metrics(confidence, correct, weight)
     order = random.sample(range(len(correct)), len(correct))
@@ -79,7 +79,7 @@ def test_a_weight_is_a_number_of_repeats_and_the_order_of_rows_does_not_matter(q
 
 
 @given(counted_questions())
-def test_binned_errors_agree_with_a_loop_over_bins_and_the_gaps_of_the_diagram(questions):
+def test_metrics_by_bins_agree_with_a_loop_and_the_gaps_of_the_diagram(questions):
     confidence, correct, _ = questions
     clipped = clip(confidence)
     residual = correct - clipped
@@ -97,7 +97,7 @@ def test_binned_errors_agree_with_a_loop_over_bins_and_the_gaps_of_the_diagram(q
     assert adaptive_ece(confidence, correct) == pytest.approx(by_rank, abs=1e-12)
 
 
-def test_a_stated_confidence_on_an_edge_belongs_to_the_bin_below():
+def test_metrics_by_bins_put_a_confidence_on_an_edge_into_the_bin_below():
     for percent in range(101):
         own_bin = max(0, math.ceil(percent / 10) - 1)
         confidence = clip(percent / 100)
@@ -113,7 +113,7 @@ def test_a_stated_confidence_on_an_edge_belongs_to_the_bin_below():
 
 
 @pytest.mark.parametrize("k", [0, 3, 12])
-def test_intervals_of_bins_are_the_roots_of_wilsons_equation(k):
+def test_metrics_by_bins_have_intervals_by_wilsons_equation(k):
     row = binned_reliability(np.full(12, 0.55), np.arange(12) < k, level=0.9).iloc[5]
     share, z = k / 12, norm.ppf(0.95)
     # |share - p| = z sqrt(p (1 - p) / n), squared, is a quadratic in p.
@@ -122,7 +122,7 @@ def test_intervals_of_bins_are_the_roots_of_wilsons_equation(k):
 
 
 @pytest.mark.parametrize("outcome", [False, True])
-def test_one_class_leaves_only_the_ranking_undefined_and_no_question_everything(outcome):
+def test_metrics_of_one_class_lack_the_ranking_and_of_no_question_everything(outcome):
     values = evaluate_metrics([0.2, 0.9, 0.9], [outcome] * 3)
     assert {name for name, value in values.items() if np.isnan(value).all()} == set(RANKING)
     assert np.isnan([*evaluate_metrics([], []).values()]).all()
@@ -133,7 +133,7 @@ def test_one_class_leaves_only_the_ranking_undefined_and_no_question_everything(
     assert metrics.auroc([1, 1 - MIN_CONFIDENCE / 2], [True, False]) == 0.5
 
 
-def test_a_metric_is_the_same_alone_among_all_and_in_chunks(monkeypatch):
+def test_metrics_are_the_same_alone_among_all_and_in_chunks(monkeypatch):
     rng = np.random.default_rng(3)
     confidence, correct, weight = rng.random(7), rng.random(7) < 0.6, rng.integers(0, 3, (5, 7))
     whole = evaluate_metrics(confidence, correct, weight)
@@ -158,13 +158,13 @@ def test_a_metric_is_the_same_alone_among_all_and_in_chunks(monkeypatch):
         ([0.5, 0.5], [1, 0], [[1, 0.5]], "weight holds 0.5"),
     ],
 )
-def test_unusable_input_is_named(confidence, correct, weight, message):
+def test_metrics_name_unusable_input(confidence, correct, weight, message):
     with pytest.raises(ValueError, match=message):
         evaluate_metrics(confidence, correct, weight)
 
 
 @pytest.mark.parametrize("name", ["strong", "mid", "weak", "train"])
-def test_reproduces_the_released_figures(name: str, golden: Path) -> None:
+def test_metrics_reproduce_the_released_figures(name: str, golden: Path) -> None:
     predictions = pd.read_parquet(golden / f"{name}.predictions.parquet")
     figures = pd.read_csv(golden / f"{name}.metrics.csv", index_col="method")
     for method, rows in predictions.groupby("method"):

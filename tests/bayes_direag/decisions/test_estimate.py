@@ -43,7 +43,7 @@ def constant(fit: Fit, new: Observations, probability: float, *sizes: tuple[int,
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.72, 1.0])
-def test_equal_probabilities_give_intervals_of_text_books(fit, new, probability):
+def test_estimate_of_equal_probabilities_has_intervals_of_text_books(fit, new, probability):
     """With 100 labels and 300 answers, the inverse of 1/100 + 1/300 is 75."""
     found = constant(fit, new, probability, (100, 100), (300, 300))
     wilson = binomtest(round(75 * probability), 75).proportion_ci(0.9, "wilson")
@@ -66,7 +66,7 @@ def test_estimate_says_what_more_labels_would_bring(fit, new):
     assert many.text().endswith("the 160 labelled ones."), "of 300 questions, 480 cannot be labelled"
 
 
-def test_unequal_probabilities_say_more(fit, new):
+def test_estimate_of_unequal_probabilities_is_worth_more(fit, new):
     found, p = fit.estimate(new), fit.predict(new)["probability"].to_numpy()
     held = p.clip(1 / 102, 101 / 102)
     assert found.accuracy == pytest.approx(p.mean())
@@ -74,7 +74,7 @@ def test_unequal_probabilities_say_more(fit, new):
     assert found.worth == pytest.approx(75 * p.mean() * (1 - p.mean()) / (held * (1 - held)).mean())
 
 
-def test_a_posterior_gives_means_by_draw_with_noise(nuts, questions):
+def test_estimate_of_a_posterior_is_of_means_by_draw_with_noise(nuts, questions):
     new = questions.select(slice(400, 480))
     found, aligned = nuts.estimate(new, interval_level=0.8), nuts.aligned(new)
     support = supports(nuts.evaluation(aligned))
@@ -93,7 +93,7 @@ def test_a_posterior_gives_means_by_draw_with_noise(nuts, questions):
     assert nuts.estimate(new, interval_level=0.8).record() == found.record()
 
 
-def test_questions_of_a_cluster_count_as_one(fit, nuts, new):
+def test_estimate_counts_questions_of_a_cluster_as_one(fit, nuts, new):
     single = constant(fit, new, 0.72, (100, 100), (300, 300))
     clustered = constant(fit, new, 0.72, (400, 100), (300, 300))
     assert (clustered.accuracy_low, clustered.n_labels) == (pytest.approx(single.accuracy_low), 400)
@@ -105,7 +105,7 @@ def test_questions_of_a_cluster_count_as_one(fit, nuts, new):
         assert together.accuracy_high - together.accuracy_low > apart.accuracy_high - apart.accuracy_low
 
 
-def test_seen_and_unanswered_questions_do_not_count(fit, new, questions):
+def test_estimate_counts_no_seen_or_unanswered_questions(fit, new, questions):
     silent = new.without(np.arange(len(new))[:, None] < 20)
     assert fit.estimate(silent).n_answers == silent.answered.sum() == 280
     assert fit.estimate(questions.select(slice(80, 400))).record() == fit.estimate(new).record()
@@ -114,7 +114,7 @@ def test_seen_and_unanswered_questions_do_not_count(fit, new, questions):
             fit.estimate(given)
 
 
-def test_what_cannot_be_estimated_is_refused(questions, fit, new):
+def test_estimate_refuses_what_it_cannot_use(questions, fit, new):
     raw = fit_map(questions.select(slice(60)), preset=presets.preset("bayes", recalibration={"method": "none"}))
     with pytest.raises(DirEAGError, match="no final calibration"):
         raw.estimate(new)
@@ -124,7 +124,7 @@ def test_what_cannot_be_estimated_is_refused(questions, fit, new):
 
 
 @pytest.mark.slow
-def test_intervals_hold_as_often_as_they_say(questions):
+def test_estimate_intervals_hold_as_often_as_they_say(questions):
     """Of 40 fits to 50 of 700 questions; the bounds are three standard errors from 0.9."""
     rng, chosen = np.random.default_rng(2), np.zeros((40, len(questions)), bool)
     for row in chosen:

@@ -247,7 +247,7 @@ class TestFile:
         ({"prices": 0.0}, DirEAGError, "not all of them 0"),
     ],
 )
-def test_what_cannot_be_used(given, error, said, partial):
+def test_policy_refuses_what_cannot_be_used(given, error, said, partial):
     if isinstance(given.get("prices"), float):
         given = {"prices": dict.fromkeys(partial.level_names, given["prices"])}
     with pytest.raises(error, match=said):
@@ -261,12 +261,12 @@ def test_what_cannot_be_used(given, error, said, partial):
         (40, False, r"saw no partial fit, .*; expected a partial MAP.* Fit with partial=True"),
     ],
 )
-def test_fits_that_have_none(n, is_partial, said, panel):
+def test_policy_needs_a_partial_fit_of_enough_questions(n, is_partial, said, panel):
     with pytest.raises(DirEAGError, match=said):
         fit_map(panel.select(slice(n)), partial=is_partial).policy(budget=0.3)
 
 
-def test_the_command_makes_and_tries_it(partial, new, tmp_path, monkeypatch):
+def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     partial.save("fit.nc")
     new.write("new.jsonl")
@@ -298,7 +298,7 @@ def fit(request: pytest.FixtureRequest, panel: Observations) -> Fit:
     return request.getfixturevalue(request.param)
 
 
-def test_the_gain_is_that_of_its_definition(fit: Fit) -> None:
+def test_asking_has_the_gain_of_its_definition(fit: Fit) -> None:
     """By the exported predictor, which is asked about every report that may come."""
     asking, predictor = fit.asking, fit.predictor
     levels = np.array(fit.fitted.slots or range(fit.fitted.n_levels))
@@ -331,7 +331,7 @@ def test_the_gain_is_that_of_its_definition(fit: Fit) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
-def test_one_more_vote_has_the_label_of_the_leader(votes: Fit) -> None:
+def test_asking_gives_one_more_vote_the_label_of_the_leader(votes: Fit) -> None:
     """And a vote alone is for an answer that is no label."""
     asking, predictor, first = votes.asking, votes.predictor, [{"level": "good", "answer": "yes"}]
     read = predictor.read(first)
@@ -345,7 +345,7 @@ def test_one_more_vote_has_the_label_of_the_leader(votes: Fit) -> None:
     assert gains[predictor.levels.index("fair")] == pytest.approx(expected, rel=1e-6)
 
 
-def test_coincidences_are_counted_over_pairs_of_reports_the_first_of_which_is_wrong(partial: Fit) -> None:
+def test_asking_counts_coincidences_over_pairs_whose_first_report_is_wrong(partial: Fit) -> None:
     same = []
     for said, correct in zip(partial.fitted.candidate, partial.fitted.correct, strict=True):
         given = np.flatnonzero(said >= 0)

@@ -47,7 +47,7 @@ def level_means(fit: Fit, name: str) -> pd.Series:
     return table[table["parameter"] == name].set_index("level")["mode" if fit.method == "map" else "median"]
 
 
-def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:
+def test_agreement_gives_levels_more_weight(fit: Fit, few: Observations) -> None:
     agreement = few.with_agreement().agreement
     alone = fit_map(replace(few, agreement=agreement._replace(score=np.zeros_like(agreement.score))))
     for name in ("weight", "vote"):
@@ -58,7 +58,7 @@ def test_levels_that_agree_more_count_more(fit: Fit, few: Observations) -> None:
         assert means.max() - means.min() > 1.5 * (means_alone.max() - means_alone.min())
 
 
-def test_unlabelled_questions_among_the_labelled_ones_count_as_well_whatever_their_labels(fit, whole, few) -> None:
+def test_agreement_counts_unlabelled_questions_whatever_their_labels(fit, whole, few) -> None:
     hidden = replace(whole, labelled=np.arange(len(whole)) < len(few))
     wrong = replace(whole, correct=np.zeros_like(whole.correct))
     expected = fit.predict(whole)["probability"]
@@ -67,7 +67,7 @@ def test_unlabelled_questions_among_the_labelled_ones_count_as_well_whatever_the
     assert np.abs(fit_map(few).predict(whole)["probability"] - expected).max() > 0.01
 
 
-def test_the_fit_keeps_it(fit, few, whole, tmp_path) -> None:
+def test_agreement_is_kept_by_the_fit(fit, few, whole, tmp_path) -> None:
     fit.save(tmp_path / "fit.nc")
     loaded, expected = Fit.load(tmp_path / "fit.nc"), whole.with_agreement().agreement
     for mine, theirs in zip(loaded.fitted.agreement, expected, strict=True):
@@ -78,14 +78,16 @@ def test_the_fit_keeps_it(fit, few, whole, tmp_path) -> None:
     np.testing.assert_allclose(partial.fitted.agreement.score, expected.score)
 
 
-def test_where_levels_are_alike_nothing_is_learned_of_it() -> None:
+def test_agreement_teaches_nothing_where_levels_are_alike() -> None:
     alike = panel(200, dict.fromkeys(SKILL, 0.7), seed=5)
     assert (alike.with_agreement().agreement.score == 0).all()
     mode = fit_map(alike).draws()[["weight_agreement", "vote_agreement"]].to_numpy()
     np.testing.assert_allclose(mode, [[0.4, 0.15]], rtol=1e-6)
 
 
-def test_every_fold_has_that_of_the_whole_file(whole: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agreement_of_every_fold_is_that_of_the_whole_file(
+    whole: Observations, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected, seen = whole.with_agreement().agreement.score, []
     for part in cross_fit(whole, n_folds=3):
         np.testing.assert_allclose(part.fit.fitted.agreement.score, expected)
@@ -97,7 +99,7 @@ def test_every_fold_has_that_of_the_whole_file(whole: Observations, monkeypatch:
 
 
 @pytest.mark.parametrize("function", [fit_map, fit_nuts])
-def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Observations) -> None:
+def test_agreement_refuses_what_cannot_be_used(function, few: Observations, whole: Observations) -> None:
     with pytest.raises(DirEAGError, match="preset paper learns nothing from unlabelled questions"):
         function(few, preset="paper", unlabelled=whole)
     with pytest.raises(ArgumentError, match=r"saw str; expected Observations. Read them"):
@@ -105,7 +107,7 @@ def test_what_cannot_be_used_is_refused(function, few: Observations, whole: Obse
 
 
 @pytest.mark.slow
-def test_the_posterior_has_it_too(few: Observations, whole: Observations) -> None:
+def test_agreement_is_in_the_posterior_too(few: Observations, whole: Observations) -> None:
     sampling = {"num_chains": 2, "num_warmup": 50, "num_samples": 100}
     fit = fit_nuts(few, unlabelled=whole, **sampling, seed=1)
     np.testing.assert_allclose(fit.fitted.agreement.score, whole.with_agreement().agreement.score)

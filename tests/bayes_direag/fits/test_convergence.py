@@ -9,7 +9,7 @@ from bayes_direag.fits.fit import Fit
 from tests.made_fits import replaced
 
 
-def test_the_figures_are_arviz_s_the_final_calibration_included(nuts: Fit) -> None:
+def test_convergence_figures_are_arviz_s_the_final_calibration_included(nuts: Fit) -> None:
     table, slope = convergence(nuts), nuts.tree["posterior"]["slope"]
     assert table.loc["slope", "r_hat"] == pytest.approx(rhat(slope.to_numpy()))
     final = nuts.tree["recalibration"]["slope"]
@@ -28,7 +28,7 @@ def test_the_figures_are_arviz_s_the_final_calibration_included(nuts: Fit) -> No
     ],
     ids=["no number", "a chain that stands still", "slow chains", "a divergence", "energy"],
 )
-def test_each_fault_alone_is_enough(nuts: Fit, group, name, spoil, field) -> None:
+def test_convergence_fails_by_each_fault_alone(nuts: Fit, group, name, spoil, field) -> None:
     draws = nuts.tree[group][name].to_numpy()
     found = sampler_summary(replaced(nuts, group, {name: spoil(draws)}))
     fine = SamplerSummary(4, 1000, 1.0, 1000.0, 1.0, 0)
@@ -38,7 +38,7 @@ def test_each_fault_alone_is_enough(nuts: Fit, group, name, spoil, field) -> Non
 
 
 @pytest.mark.parametrize(("chains", "draws"), [(2, 300), (4, 1000)])
-def test_few_perfect_chains_are_accused(chains, draws):
+def test_convergence_accuses_few_perfect_chains(chains, draws):
     rng, accused = np.random.default_rng(0), 0
     for _ in range(10):
         perfect = rng.standard_normal((chains, draws, 42))
@@ -47,7 +47,7 @@ def test_few_perfect_chains_are_accused(chains, draws):
     assert accused <= 1
 
 
-def test_the_scale_of_all_weights_is_not_judged(nuts: Fit) -> None:
+def test_convergence_does_not_judge_the_scale_of_all_weights(nuts: Fit) -> None:
     """Only ratios of weights, prior strength and null base change predictions."""
     scale = np.exp(np.cumsum(0.1 * np.random.default_rng(1).standard_normal((2, 300)), axis=1))
     posterior = nuts.tree["posterior"]

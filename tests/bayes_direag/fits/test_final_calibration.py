@@ -40,7 +40,7 @@ def assert_optimal(fit: Fit, support: list[float], right: list[bool]) -> None:
     np.testing.assert_allclose((residual * logit).mean() + 0.001 * (b - 1), 0, atol=1e-6)
 
 
-def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simulated: Observations) -> None:
+def test_calibration_out_of_fold_is_by_fits_that_did_not_see_the_question(simulated: Observations) -> None:
     fit = fit_map(simulated, preset=HONEST, seed=11)
     hashed = [sha256(f"11 {name}".encode()).digest() for name in simulated.problem_id]
     fold = np.argsort(np.argsort(np.array(hashed))) % 3
@@ -57,7 +57,7 @@ def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simul
     assert abs(in_sample - fit.recalibration.coefficients["slope"]).item() > 1e-4
 
 
-def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simulated: Observations) -> None:
+def test_calibration_stays_out_of_fold_beside_a_member_of_one_question(simulated: Observations) -> None:
     one = np.arange(len(simulated)) == 5
     fits = fits_by(FitSettings(HONEST, seed=2), simulated, np.stack([~one, one]))
     alone = [fit_map(simulated.select(row), preset=HONEST, seed=2) for row in (~one, one)]
@@ -66,7 +66,7 @@ def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simul
         np.testing.assert_allclose(found.parameters()["mode"], expected.parameters()["mode"], rtol=1e-5)
 
 
-def test_it_is_learned_without_the_cluster(simulated: Observations) -> None:
+def test_calibration_is_learned_without_the_cluster(simulated: Observations) -> None:
     some = simulated.select(slice(0, 60))
     clusters = {"alone": None, "each": some.problem_id, "as one": ("all",) * 60}
     fits = {name: fit_map(replace(some, cluster=own), preset=HONEST) for name, own in clusters.items()}
@@ -77,7 +77,7 @@ def test_it_is_learned_without_the_cluster(simulated: Observations) -> None:
     assert np.abs(found["alone"] - found["as one"]).max() > 1e-4
 
 
-def test_a_split_is_the_part_that_the_evidence_has_not_seen(simulated: Observations) -> None:
+def test_calibration_by_a_split_is_on_what_the_evidence_has_not_seen(simulated: Observations) -> None:
     fit = fit_map(simulated, preset=SPLIT, seed=3)
     learnable = np.flatnonzero(simulated.labelled & simulated.answered)
     apart = learnable[assign_folds(len(learnable), 4, 3) == 0]
@@ -92,7 +92,7 @@ def test_a_split_is_the_part_that_the_evidence_has_not_seen(simulated: Observati
     assert set(fit.calibrated_on) == set(np.array(simulated.problem_id)[apart])
 
 
-def test_nuts_keeps_the_same_questions_apart_as_a_map(simulated: Observations, monkeypatch) -> None:
+def test_calibration_of_nuts_is_on_the_same_questions_as_that_of_a_map(simulated: Observations, monkeypatch) -> None:
     """Its evidence is that of a fit to the others, and its calibration learns from what that predicts of these."""
     handed: list[LikelihoodData] = []
 
@@ -120,7 +120,7 @@ def test_nuts_keeps_the_same_questions_apart_as_a_map(simulated: Observations, m
         np.testing.assert_allclose(fit.recalibration.coefficients[name], values)
 
 
-def test_clusters_are_split_whole(simulated: Observations) -> None:
+def test_calibration_split_keeps_clusters_whole(simulated: Observations) -> None:
     whole = replace(simulated, cluster=tuple(f"c{row // 6}" for row in range(240)))
     names = fit_map(whole, preset=SPLIT).calibrated_on
     clusters = {simulated.problem_id.index(name) // 6 for name in names}
@@ -128,6 +128,6 @@ def test_clusters_are_split_whole(simulated: Observations) -> None:
     assert set(names) == set(np.array(simulated.problem_id)[own])
 
 
-def test_too_few_questions_for_the_parts_are_refused(simulated: Observations) -> None:
+def test_calibration_split_refuses_too_few_questions(simulated: Observations) -> None:
     with pytest.raises(DirEAGError, match="cannot deal 3 usable questions into 4 folds"):
         fit_map(simulated.select(np.flatnonzero(simulated.informative)[:3]), preset=SPLIT)

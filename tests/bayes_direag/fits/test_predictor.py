@@ -33,7 +33,7 @@ def exported(point: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_groups_report_often_but_each_of_their_levels_once(groups: Fit) -> None:
+def test_predictor_takes_many_reports_of_a_group_but_one_of_each_level(groups: Fit) -> None:
     predictor = groups.predictor
     runs = [{"group": "bold", "answer": answer, "confidence": 90} for answer in (3, 3, "3.0", "no number")]
     said = predictor.predict(runs)
@@ -94,7 +94,7 @@ def within(*place: str, **parts: object):
         (lambda stored: [stored] * 3, "TypeError"),
     ],
 )
-def test_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
+def test_predictor_refuses_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(change(json.loads(exported.read_text()))))
     with pytest.raises(FitFileError, match=f"bad.json: not a predictor that this version can read .*{cause}"):
@@ -102,7 +102,7 @@ def test_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_of", [None, b"[" * 100_000, b"", b"\x89HDF\r\n\x1a\n"])
-def test_what_is_no_predictor(made_of: bytes | None, tmp_path: Path) -> None:
+def test_predictor_refuses_what_is_none(made_of: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "fit.nc"
     if made_of is not None:
         path.write_bytes(made_of)
@@ -165,13 +165,13 @@ def test_predictor_and_fit_read_nothing_but_truth_values_where_labels_are_such(t
         ),
     ],
 )
-def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) -> None:
+def test_predictor_refuses_a_report_that_cannot_be_used(report, error, said: str, exported: Path) -> None:
     predictor = Predictor.load(exported)
     with pytest.raises(error, match=said):
         predictor.predict([{"level": "vanilla", "answer": "5", "confidence": 80}, report])
 
 
-def test_what_is_no_list_of_reports(exported: Path) -> None:
+def test_predictor_refuses_what_is_no_list_of_reports(exported: Path) -> None:
     """In a process where nothing checks types but the predictor itself."""
     code = (
         "import sys\nfrom bayes_direag import DirEAGError, Predictor\npredictor = Predictor.load(sys.argv[1])\n"
@@ -188,7 +188,7 @@ def test_what_is_no_list_of_reports(exported: Path) -> None:
     assert "saw 3; expected an object with level, answer and confidence" in lines[4]
 
 
-def test_missing_values_are_missing_and_half_a_character_is_refused(exported: Path) -> None:
+def test_predictor_takes_missing_values_and_refuses_half_a_character(exported: Path) -> None:
     predictor = replace(Predictor.load(exported), answers="text", voting=frozenset())
     one = {"level": "vanilla", "answer": "b", "confidence": 80}
     nothing = {"confidence": None, "confidences": math.nan}
@@ -198,7 +198,7 @@ def test_missing_values_are_missing_and_half_a_character_is_refused(exported: Pa
         predictor.predict([one | {"answer": "\ud83d"}])
 
 
-def test_fractions_are_refused_and_intervals_are_probabilities(exported: Path) -> None:
+def test_predictor_refuses_fractions_and_intervals_that_are_no_probabilities(exported: Path) -> None:
     predictor = Predictor.load(exported)
     for stated in ([0.9], [0.9] * 5, [0.2, 0.7, 0.9, 0.95], [0.9, 1.0]):
         pairs = zip(predictor.levels, stated, strict=False)

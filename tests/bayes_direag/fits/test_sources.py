@@ -41,7 +41,7 @@ def path(theirs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.mark.parametrize("missing", [["truth", "correct"], ["truth"], []], ids=["unlabelled", "flagged", "labelled"])
-def test_a_fit_reads_as_its_questions_were_read(missing, path, theirs, simulated, tmp_path) -> None:
+def test_sources_are_read_as_the_fitted_questions_were(missing, path, theirs, simulated, tmp_path) -> None:
     """Labels of new questions may be missing."""
     fit, new = Fit.load(path), theirs.drop(columns=missing)
     assert fit.columns == Columns(**NAMES, scale="fraction")
@@ -56,7 +56,7 @@ def test_a_fit_reads_as_its_questions_were_read(missing, path, theirs, simulated
             pd.testing.assert_frame_equal(predicted(path, source, *again), expected)
 
 
-def test_what_is_said_again_counts(path: Path, simulated: Observations, tmp_path: Path) -> None:
+def test_sources_are_read_as_is_said_again(path: Path, simulated: Observations, tmp_path: Path) -> None:
     ours, named = tmp_path / "o.csv", ("--column", "confidence=confidence")
     simulated.to_frame().rename(columns={"problem_id": "id", "level_name": "prompt"}).to_csv(ours, index=False)
     for options, said in (((), "no column sure"), (named, "not on the scale fraction")):
@@ -65,7 +65,9 @@ def test_what_is_said_again_counts(path: Path, simulated: Observations, tmp_path
     pd.testing.assert_frame_equal(predicted(path, ours, *named, "--scale", "percent"), expected)
 
 
-def test_a_predictor_takes_fractions(path: Path, simulated: Observations, tmp_path: Path) -> None:
+def test_sources_of_fractions_have_a_predictor_of_fractions(
+    path: Path, simulated: Observations, tmp_path: Path
+) -> None:
     fit = Fit.load(path)
     fit.export(tmp_path / "predictor.json")
     predictor = Predictor.load(tmp_path / "predictor.json")
@@ -79,7 +81,7 @@ def test_a_predictor_takes_fractions(path: Path, simulated: Observations, tmp_pa
         predictor.predict(reports)
 
 
-def test_groups_of_runs_and_a_row_a_question(simulated: Observations, tmp_path: Path) -> None:
+def test_sources_of_groups_of_runs_in_a_row_a_question(simulated: Observations, tmp_path: Path) -> None:
     frame = simulated.to_frame()
     order = dict(zip(simulated.level_names, ("a_run0", "a_run1", "b", "c_run0", "c_run1"), strict=True))
     table = frame.assign(level=frame["level_name"].map(order), confidence=frame["confidence"] / 100)
@@ -105,6 +107,6 @@ def test_groups_of_runs_and_a_row_a_question(simulated: Observations, tmp_path: 
         fit.predictor.predict([reports[0], reports[0]])
 
 
-def test_what_is_no_observations_at_all() -> None:
+def test_sources_that_are_no_observations_are_refused() -> None:
     with pytest.raises(ArgumentError, match="predict: saw int; expected Observations, a path, a DataFrame in long"):
         observations_of(3, "numeric", None)

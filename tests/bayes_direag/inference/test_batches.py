@@ -18,7 +18,7 @@ def all_summed(n: jax.Array, table: jax.Array, weight: jax.Array) -> dict[str, j
 
 
 @pytest.mark.parametrize("n", [1, 5, 32, 33])
-def test_members_are_what_they_are_alone_and_the_rest_is_nothing(n: int) -> None:
+def test_batch_members_are_what_they_are_alone_and_the_rest_is_nothing(n: int) -> None:
     rng = np.random.default_rng(n)
     batch = rng.normal(size=(n, 3, 2)).astype(np.float32), rng.normal(size=(n, 3)).astype(np.float32)
     padded = (np.pad(part, [(0, 64 - n), *[(0, 0)] * (part.ndim - 1)]) for part in batch)

@@ -15,7 +15,7 @@ from tests.bayes_direag.model.test_models import some_unconstrained
 
 
 @pytest.mark.parametrize("signals", [(), ("words",)])
-def test_the_map_keeps_volumes(signals: tuple[str, ...]) -> None:
+def test_coordinates_keep_volumes(signals: tuple[str, ...]) -> None:
     data = LikelihoodData.of(simulate_observations(40, seed=1, signals=signals))
     data = replace(data, agreement=np.linspace(0.8, -0.9, 5))
     place = some_unconstrained(preset("bayes"), data)
@@ -26,7 +26,7 @@ def test_the_map_keeps_volumes(signals: tuple[str, ...]) -> None:
     np.testing.assert_allclose(log_determinant, 0.0, atol=1e-10)
 
 
-def test_doubt_is_compared_with_the_base_and_answers_with_the_null() -> None:
+def test_coordinates_compare_doubt_with_the_base_and_answers_with_the_null() -> None:
     """In questions that all levels answer alike, as sure of it."""
     one = [{"level": level, "answer": "7", "confidence": 60} for level in range(3)]
     questions = [{"problem_id": f"q{n}", "gold_answer": "7", "observations": one} for n in range(4000)]
@@ -41,7 +41,7 @@ def test_doubt_is_compared_with_the_base_and_answers_with_the_null() -> None:
     np.testing.assert_allclose(np.log(total * belief / null), place["weight_centre"], atol=0.01)
 
 
-def test_a_level_without_reports_and_another_model(labelled: Observations) -> None:
+def test_coordinates_of_a_level_without_reports_and_of_another_model(labelled: Observations) -> None:
     data = LikelihoodData.of(labelled)
     nobody = replace(data, candidate=np.where(np.arange(5)[:, None] == 2, -1, data.candidate))
     unconstrained = to_unconstrained(bayes, nobody)(some_unconstrained(preset("bayes"), data))

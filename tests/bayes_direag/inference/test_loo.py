@@ -29,7 +29,7 @@ def relative_size(fit: Fit) -> float:
 
 
 @pytest.mark.parametrize("name", ["nuts", "one_level_nuts"])
-def test_elpd_and_pareto_k_are_those_of_arviz(name: str, request: pytest.FixtureRequest) -> None:
+def test_loo_elpd_and_pareto_k_are_those_of_arviz(name: str, request: pytest.FixtureRequest) -> None:
     fit: Fit = request.getfixturevalue(name)
     ours = fit.tree["loo"].to_dataset()
     with warnings.catch_warnings():
@@ -40,7 +40,7 @@ def test_elpd_and_pareto_k_are_those_of_arviz(name: str, request: pytest.Fixture
     assert ours["problem"].to_numpy().tolist() == theirs.elpd_i["problem"].to_numpy().tolist()
 
 
-def test_against_exact_integration(one_level_nuts: Fit) -> None:
+def test_loo_is_that_of_exact_integration(one_level_nuts: Fit) -> None:
     exact = one_level.posterior()
     found = one_level_nuts.tree["loo"].to_dataset()
     right = one_level.observations().gold_generated
@@ -139,7 +139,7 @@ def support(observations, parameters) -> list[np.ndarray]:
     return rows
 
 
-def test_support_of_every_candidate(found, weight, support) -> None:
+def test_loo_support_of_every_candidate(found, weight, support) -> None:
     np.testing.assert_allclose(weight.sum(axis=0), 1)
     for question, every in enumerate(support):
         n = every.shape[1]
@@ -150,12 +150,12 @@ def test_support_of_every_candidate(found, weight, support) -> None:
     assert (found.support.argmax(axis=1) != found.support_of_all.argmax(axis=1)).any()
 
 
-def test_elpd(found, weight, log_likelihood) -> None:
+def test_loo_elpd_is_that_of_the_smoothed_weights(found, weight, log_likelihood) -> None:
     expected = logsumexp(log_likelihood.reshape(-1, 50), b=weight, axis=0)
     np.testing.assert_allclose(found.elpd, expected, rtol=1e-10)
 
 
-def test_what_the_final_calibration_learns_from(found, observations) -> None:
+def test_loo_outcomes_are_what_the_final_calibration_learns_from(found, observations) -> None:
     """Answers selected without and with a question's own label, by halves."""
     learned = found.outcomes(observations.right_state, np.ones(50))
     question = np.arange(50)
@@ -166,7 +166,7 @@ def test_what_the_final_calibration_learns_from(found, observations) -> None:
     assert learned.weight.tolist() == [[0.5] * 100]
 
 
-def test_the_table_of_questions(found, observations, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loo_table_of_questions(found, observations, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any of several right answers is right."""
     assert (observations.correct_candidate.sum(axis=1) > 1).any()
     a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
@@ -186,7 +186,7 @@ def test_the_table_of_questions(found, observations, monkeypatch: pytest.MonkeyP
     xr.testing.assert_allclose(found.to_dataset(observations, final), table, rtol=1e-12)
 
 
-def test_it_does_not_depend_on_the_pieces(
+def test_loo_does_not_depend_on_the_pieces(
     found, observations, unconstrained, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(equations, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
@@ -195,7 +195,7 @@ def test_it_does_not_depend_on_the_pieces(
         np.testing.assert_allclose(after, before, rtol=1e-12)
 
 
-def test_chains_that_stand_still_are_told_by_pareto_k(observations, unconstrained, parameters, log_likelihood) -> None:
+def test_loo_tells_chains_that_stand_still_by_pareto_k(observations, unconstrained, parameters, log_likelihood) -> None:
     """A fit that has failed is still a fit, for its diagnostics to be read."""
     stuck = log_likelihood.copy()
     stuck[..., 7] = -0.3

@@ -93,7 +93,7 @@ def recorded(row: str, variant: Variant) -> dict[str, jax.Array]:
         for variant in VARIANTS
     ],
 )
-def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant, golden: Path) -> None:
+def test_map_reproduces_and_betters_recorded_losses(name: str, variant: Variant, golden: Path) -> None:
     observations = Observations.read(golden / f"{name}.parquet")
     configs = pd.read_csv(golden / f"{name}.configs.csv").query("variant == @variant")
     fold = assign_folds(len(observations), 5, RECORDED_SEED)
@@ -120,7 +120,7 @@ SETTINGS = [preset("bayes"), *(preset(name, variant) for name in ("paper", "rele
     [pytest.param(own, id=f"{own.name}-{own.variant}", marks=[] if own.name == "bayes" else [pytest.mark.slow])
      for own in SETTINGS],
 )  # fmt: skip
-def test_the_optimum_is_that_of_an_independent_optimiser(settings: Preset, golden: Path) -> None:
+def test_map_is_the_optimum_of_an_independent_optimiser(settings: Preset, golden: Path) -> None:
     agrees_with_an_independent_optimiser(Observations.read(golden / "weak.parquet"), settings)
 
 
@@ -136,7 +136,7 @@ def test_the_optimum_is_that_of_an_independent_optimiser(settings: Preset, golde
         "svamp_llama8b_10runs",
     ],
 )
-def test_on_real_observations_too(name: str, preset_name: str, real_observations: Path) -> None:
+def test_map_is_that_optimum_on_real_observations_too(name: str, preset_name: str, real_observations: Path) -> None:
     """Of the full model of each preset, of which the variants are parts."""
     agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset(preset_name))
 
@@ -144,7 +144,7 @@ def test_on_real_observations_too(name: str, preset_name: str, real_observations
 @pytest.mark.parametrize(
     "name", ["bayes", *(pytest.param(name, marks=pytest.mark.slow) for name in ("paper", "release"))]
 )
-def test_the_mode_is_that_of_ones_own_svi(name: str, simulated_few: Observations) -> None:
+def test_map_is_the_mode_of_ones_own_svi(name: str, simulated_few: Observations) -> None:
     """With the public optimiser, which holds bounds and starts, from wherever the guide begins."""
     settings = preset(name, recalibration={"method": "none", "split": 0, "out_of_fold": 0})
     data, model = LikelihoodData.of(simulated_few, preset=settings), without_bounds(model_of(settings))
@@ -165,7 +165,7 @@ def test_the_mode_is_that_of_ones_own_svi(name: str, simulated_few: Observations
 
 
 @pytest.mark.slow
-def test_the_mode_is_that_of_svi_with_numpyros_own_optimiser(simulated: Observations) -> None:
+def test_map_is_the_mode_of_svi_with_numpyros_own_optimiser(simulated: Observations) -> None:
     """One update of :class:`numpyro.optim.Minimize` can stop on its line search, so it gets several."""
     data = LikelihoodData.of(simulated)
     ours = map_estimates(simulated.with_agreement(), np.asarray(data.weight)[None], preset=PRESETS["bayes"])
@@ -177,7 +177,7 @@ def test_the_mode_is_that_of_svi_with_numpyros_own_optimiser(simulated: Observat
 
 
 @pytest.mark.slow
-def test_the_program_does_not_depend_on_pythons_hashes() -> None:
+def test_map_program_does_not_depend_on_pythons_hashes() -> None:
     """Otherwise no process could use what another has compiled."""
     code = (
         "import hashlib, jax, numpy as np\n"
@@ -195,7 +195,7 @@ def test_the_program_does_not_depend_on_pythons_hashes() -> None:
     assert runs[0].stdout == runs[1].stdout
 
 
-def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
+def test_map_of_a_batch_is_that_of_its_members(simulated: Observations) -> None:
     chosen = np.stack([np.arange(len(simulated)) % 3 != k for k in range(3)])
     weight = likelihood_weights(chosen, simulated, PRESETS["paper"])
     together = map_estimates(simulated, weight, preset=PRESETS["paper"])
@@ -206,7 +206,7 @@ def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
         np.testing.assert_allclose(together.natural["weight"][member], alone.natural["weight"][0], atol=1e-5)
 
 
-def test_a_fit_that_starts_near_another_comes_to_its_own_optimum_sooner(simulated: Observations) -> None:
+def test_map_that_starts_near_another_comes_to_its_own_optimum_sooner(simulated: Observations) -> None:
     settings, everything = PRESETS["bayes"], np.ones((1, len(simulated)))
     most = everything * (np.arange(len(simulated)) % 5 != 0)
     whole = map_estimates(simulated, everything, preset=settings)
@@ -217,7 +217,7 @@ def test_a_fit_that_starts_near_another_comes_to_its_own_optimum_sooner(simulate
     assert sooner.n_steps[0] < alone.n_steps[0]
 
 
-def test_with_few_questions_the_lowest_of_several_optima_is_kept(simulated_few: Observations) -> None:
+def test_map_keeps_the_lowest_of_several_optima(simulated_few: Observations) -> None:
     settings = preset("paper")
     data = LikelihoodData.of(simulated_few, preset=settings)
     found = map_estimates(simulated_few, np.asarray(data.weight)[None], preset=settings)
@@ -237,7 +237,7 @@ def test_with_few_questions_the_lowest_of_several_optima_is_kept(simulated_few: 
     np.testing.assert_allclose(found.loss[0], min(losses), rtol=1e-9)
 
 
-def test_which_optimum_is_kept_does_not_depend_on_the_order_of_questions_or_levels(simulated_few: Observations) -> None:
+def test_map_does_not_depend_on_the_order_of_questions_or_levels(simulated_few: Observations) -> None:
     found = map_estimates(simulated_few, np.ones((1, 60)), preset=PRESETS["paper"])
     turned = simulated_few.select(np.arange(60)[::-1]).align(simulated_few.level_names[::-1])
     same = map_estimates(turned, np.ones((1, 60)), preset=PRESETS["paper"])
@@ -247,7 +247,7 @@ def test_which_optimum_is_kept_does_not_depend_on_the_order_of_questions_or_leve
 
 
 @pytest.mark.slow
-def test_every_fit_of_a_batch_is_searched_from_as_many_starts_as_its_model_asks() -> None:
+def test_map_of_a_batch_is_searched_from_as_many_starts_as_its_model_asks() -> None:
     observations, settings = simulate_observations(600, seed=2), preset("paper", "level")
     weight = np.stack([np.arange(600) < size for size in (600, 60)]).astype(float)
     found = map_estimates(observations, weight, preset=settings)
@@ -267,7 +267,7 @@ def simulated_few() -> Observations:
 COUNT = preset("paper", "count")
 
 
-def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) -> None:
+def test_map_of_a_batch_is_compiled_as_that_of_one(simulated: Observations) -> None:
     rng, n_compiled = np.random.default_rng(0), set()
     for size in (1, 2, 5):
         weight = likelihood_weights(rng.random((size, len(simulated))) < 0.8, simulated, PRESETS["paper"])
@@ -278,7 +278,7 @@ def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) ->
     assert len(n_compiled) == 1
 
 
-def test_double_precision_is_used_whatever_the_global_setting(simulated: Observations) -> None:
+def test_map_is_in_double_precision_whatever_the_global_setting(simulated: Observations) -> None:
     weight = np.ones((1, len(simulated)))
     with jax.enable_x64(False):
         optimum = map_estimates(simulated, weight, preset=COUNT)
@@ -286,7 +286,7 @@ def test_double_precision_is_used_whatever_the_global_setting(simulated: Observa
     assert float(optimum.gradient[0]) <= 1e-8
 
 
-def test_a_run_that_stops_early_is_an_error(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_that_stops_early_is_an_error(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here one that stops where it should, of which more is asked: nothing is compiled anew."""
     monkeypatch.setattr(inference, "GRADIENT_TOLERANCE", 1e-300)
     expected = r"the fit of paper.* after \d+ steps the largest projected gradient is .* expected at most 1e-300"
@@ -316,7 +316,7 @@ def test_map_refuses_more_parameters_than_a_dense_matrix_holds(simulated: Observ
         map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(many))
 
 
-def test_weights(simulated: Observations) -> None:
+def test_likelihood_weights_balance_the_null(simulated: Observations) -> None:
     present = simulated.gold_generated
     everything = np.ones((1, len(simulated)), bool)
     assert likelihood_weights(everything, simulated, PRESETS["paper"]).tolist() == [[1.0] * len(simulated)]
@@ -334,13 +334,13 @@ def test_weights(simulated: Observations) -> None:
     ("answer", "gold", "remedy"),
     [(None, "7", "an answer, and a confidence if its level states any: see whether"), ("7", None, "Label some")],
 )
-def test_what_is_missing_is_named(answer: str | None, gold: str | None, remedy: str) -> None:
+def test_likelihood_weights_name_what_is_missing(answer: str | None, gold: str | None, remedy: str) -> None:
     unfit = Observations.from_questions([question("p", answer, gold_answer=gold)], "numeric")
     with pytest.raises(DirEAGError, match=remedy):
         likelihood_weights(np.ones((1, 1), bool), unfit, PRESETS["paper"])
 
 
-def test_nothing_to_fit_is_said(simulated: Observations) -> None:
+def test_likelihood_weights_refuse_nothing_to_fit(simulated: Observations) -> None:
     nobody = np.zeros((1, len(simulated)), bool)
     with pytest.raises(DirEAGError, match="no labelled, answered question to fit: saw 240 questions"):
         likelihood_weights(nobody, simulated, PRESETS["paper"])

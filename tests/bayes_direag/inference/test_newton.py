@@ -38,14 +38,14 @@ def badly_scaled(x):
         (lambda x: jnp.sum(jnp.logaddexp(x, -2 * x)), [30.0, -30.0], [np.log(2) / 3] * 2),
     ],
 )
-def test_it_finds_known_minima(fn, start, expected) -> None:
+def test_newton_finds_known_minima(fn, start, expected) -> None:
     found = minimise(fn, start)
     np.testing.assert_allclose(found.point, expected, atol=1e-6)
     assert found.projected_gradient <= 1e-10
     assert 0 < found.n_steps < 60
 
 
-def test_it_leaves_a_saddle() -> None:
+def test_newton_leaves_a_saddle() -> None:
     found = minimise(lambda x: (x[0] ** 2 - 1) ** 2 + x[1] ** 2, [1e-3, 0.7])
     np.testing.assert_allclose(np.abs(found.point), [1, 0], atol=1e-8)
 
@@ -59,7 +59,7 @@ VALUE_AND_GRADIENT = jax.jit(jax.value_and_grad(bowl))
 
 @pytest.mark.parametrize("steps_by_hessian", [1, 20])
 @pytest.mark.parametrize("seed", range(8))
-def test_in_a_box_it_agrees_with_a_bounded_solver(seed: int, steps_by_hessian: int) -> None:
+def test_newton_in_a_box_agrees_with_a_bounded_solver(seed: int, steps_by_hessian: int) -> None:
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(6, 6))
     matrix, centre = root @ root.T + 0.1 * np.eye(6), rng.normal(size=6) * 2
@@ -74,24 +74,24 @@ def test_in_a_box_it_agrees_with_a_bounded_solver(seed: int, steps_by_hessian: i
     np.testing.assert_allclose(found.point, theirs.x, atol=1e-5)
 
 
-def test_a_start_outside_the_box_is_moved_into_it() -> None:
+def test_newton_moves_a_start_into_the_box() -> None:
     found = minimise(lambda x: jnp.sum(x), [5.0, 5.0], low=-1.0, high=2.0)
     assert found.point.tolist() == [-1, -1]
     assert found.projected_gradient == 0
 
 
-def test_a_loss_that_is_not_a_number_is_not_called_converged() -> None:
+def test_newton_does_not_converge_where_the_loss_is_not_a_number() -> None:
     found = minimise(lambda x: jnp.sum(jnp.log(x)), [-1.0])
     assert not found.projected_gradient <= 1e-6
 
 
-def test_too_few_steps_show_in_the_gradient() -> None:
+def test_newton_shows_too_few_steps_in_the_gradient() -> None:
     found = minimise(rosenbrock, [-1.2, 1.0, -0.5, 2.0], max_steps=3)
     assert found.n_steps == 3
     assert found.projected_gradient > 1e-3
 
 
-def test_a_curvature_that_is_known_saves_the_hessian() -> None:
+def test_newton_takes_a_known_curvature_for_the_hessian() -> None:
     there = minimise(badly_scaled, [0.0, 0.0, 0.0])
     np.testing.assert_allclose(there.curvature, np.diag([2e-4, 2.0, 2e4]), rtol=1e-6, atol=1e-9)
     wrong = minimise(badly_scaled, [2.0, -1.0, 0.0], curvature=2 * there.curvature, max_steps=1)
@@ -100,7 +100,7 @@ def test_a_curvature_that_is_known_saves_the_hessian() -> None:
     np.testing.assert_allclose(right.point, [3.0, -2.0, 1.0])
 
 
-def test_between_hessians_the_curvature_is_learned() -> None:
+def test_newton_learns_the_curvature_between_hessians() -> None:
     wrong = jnp.eye(4)
     learning = minimise(rosenbrock, [1.2, 1.2, 1.2, 1.2], curvature=wrong, steps_by_hessian=1000)
     assert learning.projected_gradient <= 1e-10

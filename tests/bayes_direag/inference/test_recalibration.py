@@ -46,7 +46,7 @@ def objective(a: float, b: float, support: np.ndarray, correct: np.ndarray, pena
 
 
 @pytest.mark.parametrize("penalty", [0.001, 0.1])
-def test_platt_is_the_optimum_of_the_stated_objective(penalty: float) -> None:
+def test_recalibration_by_platt_is_the_optimum_of_the_stated_objective(penalty: float) -> None:
     support, correct = answers()
     found = fitted(support, correct, penalty=penalty)
     theirs = optimize.minimize(lambda x: objective(*x, support, correct, penalty), [0, 1], method="Nelder-Mead",
@@ -55,7 +55,7 @@ def test_platt_is_the_optimum_of_the_stated_objective(penalty: float) -> None:
     np.testing.assert_allclose(values(found), theirs.x, atol=1e-5)
 
 
-def test_a_prior_scale_does_not_depend_on_the_number_of_questions() -> None:
+def test_recalibration_prior_scale_does_not_depend_on_the_number_of_questions() -> None:
     support, correct = answers()
     for n in (1, 2):
         repeated = np.tile(support, n), np.tile(correct, n)
@@ -64,7 +64,7 @@ def test_a_prior_scale_does_not_depend_on_the_number_of_questions() -> None:
         np.testing.assert_allclose(found, by_penalty.coefficients["slope"], rtol=1e-7)
 
 
-def test_release_takes_its_1200_gradient_steps() -> None:
+def test_recalibration_by_release_takes_its_1200_gradient_steps() -> None:
     support, correct = answers()
     score, a, b = logit(np.clip(support, EPS, 1 - EPS)), 0.0, 1.0
     for _ in range(1200):
@@ -74,20 +74,20 @@ def test_release_takes_its_1200_gradient_steps() -> None:
     np.testing.assert_allclose(values(found), [a, b], rtol=1e-9)
 
 
-def test_none_is_the_support_itself() -> None:
+def test_recalibration_by_none_is_the_support_itself() -> None:
     support, correct = answers()
     assert (after(fitted(support, correct, method="none"), support) == support).all()
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_answers_all_right_or_all_wrong_stay_finite(right: bool) -> None:
+def test_recalibration_stays_finite_where_all_answers_are_right_or_wrong(right: bool) -> None:
     support, _ = answers()
     found = fitted(support, np.full(len(support), right))
     assert np.isfinite(values(found)).all()
     assert (after(found, support).mean() > support.mean()) == right
 
 
-def test_only_the_chosen_questions_count_and_each_row_stands_alone() -> None:
+def test_recalibration_counts_only_the_chosen_questions_of_each_row() -> None:
     support, correct = answers()
     chosen = np.stack([np.arange(300) < 200, np.arange(300) >= 100])
     corrupted = np.where(chosen, correct, ~correct)
@@ -98,7 +98,7 @@ def test_only_the_chosen_questions_count_and_each_row_stands_alone() -> None:
 
 
 @pytest.mark.parametrize("method", ["platt", "release", "none"])
-def test_storing_loses_nothing(method: str) -> None:
+def test_recalibration_stored_loses_nothing(method: str) -> None:
     support, correct = answers()
     found = fitted(support, correct, method=method)
     again = from_dataset(xr.Dataset.from_dict(found.to_dataset().to_dict()))
@@ -113,7 +113,7 @@ def fitted_once(method: str) -> Recalibration:
 
 @pytest.mark.parametrize("method", ["platt", "release", "none"])
 @given(support=st.lists(st.floats(0, 1), min_size=2, max_size=20))
-def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, support: list[float]) -> None:
+def test_recalibration_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, support: list[float]) -> None:
     found = fitted_once(method)
     final = after(found, np.sort(support))
     assert ((final >= 0) & (final <= 1)).all()
@@ -121,7 +121,7 @@ def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, su
     assert np.isnan(found.of_selected(np.array([[np.nan]]))).all()
 
 
-def test_a_weight_stands_for_repetition() -> None:
+def test_recalibration_takes_a_weight_for_repetition() -> None:
     (support, correct), times = answers(40), np.arange(40) % 3
     repeated = fitted(np.repeat(support, times), np.repeat(correct, times))
     weighted = recalibrate(outcomes(support, correct, times), RecalibrationSettings())[0]
@@ -129,7 +129,7 @@ def test_a_weight_stands_for_repetition() -> None:
     np.testing.assert_allclose(after(weighted, at), after(repeated, at), rtol=1e-6)
 
 
-def test_of_several_selections_each_counts_an_equal_part() -> None:
+def test_recalibration_counts_several_selections_by_equal_parts() -> None:
     support = np.array([[[0.5, 0.3, 0.2], [0.1, 0.7, 0.2]]])
     given = support, np.array([[False, True, False], [False, False, True]]), np.array([[1.0, 3.0]])
     selections = np.array([[0, 1]]), np.array([[1, 1]])

@@ -84,7 +84,7 @@ MORE = ["30 mixed", "500 mixed", "30 wrong"]
 
 
 @pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
-def test_it_is_the_tabulated_posterior(name: str) -> None:
+def test_recalibration_posterior_is_the_tabulated_one(name: str) -> None:
     """Mean, spread and dependence of the coefficients; means and quantiles of final probabilities."""
     truth, found = exact(name), drawn(name)
     draws = {name: values.ravel() for name, values in found.coefficients.items()}
@@ -111,7 +111,7 @@ def test_it_is_the_tabulated_posterior(name: str) -> None:
             assert abs(below - level) < 4 * np.sqrt(level * (1 - level) / n) + 0.01
 
 
-def test_a_weak_prior_and_nothing_but_right_answers() -> None:
+def test_recalibration_posterior_of_a_weak_prior_and_nothing_but_right_answers() -> None:
     """The penalty of preset paper on 30 questions is a scale of 5.8: the posterior is far from normal."""
     settings = RecalibrationSettings()
     truth = exact("30 right", settings.prior_scale(30), 401)
@@ -124,7 +124,7 @@ def test_a_weak_prior_and_nothing_but_right_answers() -> None:
         assert abs(drawn.mean() - mean) < 4 * error
 
 
-def test_equal_seeds_give_equal_draws() -> None:
+def test_recalibration_posterior_draws_equally_by_equal_seeds() -> None:
     first, other = drawn("100 mixed"), drawn("100 mixed", seed=1)
     again = drawn.__wrapped__("100 mixed")
     for name, values in first.coefficients.items():
@@ -132,14 +132,14 @@ def test_equal_seeds_give_equal_draws() -> None:
     assert (first.coefficients["intercept"] != other.coefficients["intercept"]).mean() > 0.99
 
 
-def test_memory_is_bounded_without_changing_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recalibration_posterior_does_not_depend_on_the_bound_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     before = drawn("100 mixed")
     monkeypatch.setattr(logistic_regression, "_AT_ONCE", 10)
     again = drawn.__wrapped__("100 mixed")
     np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], rtol=1e-12)
 
 
-def test_support_of_0_and_1_is_clipped() -> None:
+def test_recalibration_posterior_clips_support_of_0_and_1() -> None:
     settings, right = RecalibrationSettings(scale=0.5, eps=0.01), np.array([False, True, True])
     edge, clipped = (
         draw_recalibration(outcomes(np.array(support), right), settings, (2, 10), np.random.default_rng(0))
@@ -148,7 +148,7 @@ def test_support_of_0_and_1_is_clipped() -> None:
     np.testing.assert_allclose(edge.coefficients["slope"], clipped.coefficients["slope"], rtol=1e-12)
 
 
-def test_support_that_is_not_a_number_is_an_error() -> None:
+def test_recalibration_posterior_refuses_support_that_is_not_a_number() -> None:
     unknown = outcomes(np.array([0.5, np.nan]), np.array([True, False]))
     with pytest.raises(ConvergenceError, match="the recalibration did not converge"):
         draw_recalibration(unknown, SETTINGS, (1, 4), np.random.default_rng(0))

@@ -135,7 +135,7 @@ class TestDensity:
 
 
 @pytest.mark.parametrize("variant", ["count", "level", "confidence"])
-def test_the_loss_of_the_release_is_the_printed_one(variant, labelled: Observations) -> None:
+def test_model_release_has_the_printed_loss(variant, labelled: Observations) -> None:
     """The weighted mean of -log P, plus .001 times the mean of unconstrained^2."""
     settings = preset("release", variant)
     data = some_data(labelled, settings)
@@ -150,7 +150,9 @@ def test_the_loss_of_the_release_is_the_printed_one(variant, labelled: Observati
 
 @each_model
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_value_and_gradient_are_finite_however_far_out(settings: Preset, sign: int, labelled: Observations) -> None:
+def test_model_density_and_gradient_are_finite_however_far_out(
+    settings: Preset, sign: int, labelled: Observations
+) -> None:
     """Also where a question has no report, and in rows that only fill up."""
     nothing = question("silent", None, gold_answer="3")
     together = Observations.from_questions([*labelled.questions[:20], nothing], answers="numeric")
@@ -170,7 +172,7 @@ def test_value_and_gradient_are_finite_however_far_out(settings: Preset, sign: i
         assert all(np.isfinite(slope).all() for slope in slopes.values()), name
 
 
-def test_single_precision_changes_the_density_by_little(labelled: Observations) -> None:
+def test_model_density_changes_little_in_single_precision(labelled: Observations) -> None:
     """As NUTS works: with parameters and the work of each question in single precision, and sums in double."""
     from bayes_direag.model.unconstrained import in_single_precision
 
@@ -212,7 +214,7 @@ def draws(nuts: Fit) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_a_chain_goes_to_arviz_and_comes_back_as_a_fit(
+def test_model_chain_goes_to_arviz_and_comes_back_as_a_fit(
     numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
 ) -> None:
     """Log-likelihoods are those of the fit; predictions are those of the project's own sampler, but for noise."""
@@ -226,7 +228,7 @@ def test_a_chain_goes_to_arviz_and_comes_back_as_a_fit(
     assert (apart.max() < 0.08, apart.mean() < 0.02) == (True, True)
 
 
-def test_prior_and_posterior_prediction(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
+def test_model_predicts_from_prior_and_posterior(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
     prior = Predictive(bayes, num_samples=20)(jax.random.key(1), data.unlabelled)
     after = Predictive(bayes, draws)(jax.random.key(1), data.unlabelled)
     for drawn in (np.asarray(prior["target"]), np.asarray(after["target"])):
@@ -234,7 +236,7 @@ def test_prior_and_posterior_prediction(draws: dict[str, np.ndarray], data: Like
     assert after["target"].shape == numpyro.infer.log_likelihood(bayes, draws, data)["target"].shape == (20, 80)
 
 
-def test_a_weight_is_no_part_of_the_log_likelihood(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
+def test_model_log_likelihood_has_no_weights(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
     heavy = data.with_weight(3 * data.weight)
     found, same = (numpyro.infer.log_likelihood(bayes, draws, own)["target"] for own in (heavy, data))
     np.testing.assert_array_equal(found, same)
@@ -242,13 +244,13 @@ def test_a_weight_is_no_part_of_the_log_likelihood(draws: dict[str, np.ndarray],
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation])
-def test_any_guide_and_optimiser(guide: type, data: LikelihoodData) -> None:
+def test_model_takes_any_guide_and_optimiser(guide: type, data: LikelihoodData) -> None:
     svi = SVI(bayes, guide(bayes), Adam(0.05), Trace_ELBO())
     losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
     assert losses[-10:].mean() < losses[:10].mean()
 
 
-def test_a_drawing_names_its_plates_and_sites(data: LikelihoodData) -> None:
+def test_model_drawing_names_its_plates_and_sites(data: LikelihoodData) -> None:
     with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
         relations = numpyro.infer.inspect.get_model_relations(bayes, (data,))
     assert {"weight_base_decentered", "vote_decentered"} <= set(relations["plate_sample"]["level"])
@@ -256,7 +258,7 @@ def test_a_drawing_names_its_plates_and_sites(data: LikelihoodData) -> None:
 
 
 @each_model
-def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> None:
+def test_model_draws_targets_from_the_support_without_labels(settings: Preset) -> None:
     n, said = 4000, (("a", 80), ("b", 80), ("a", 80))
     one = Observations.from_questions([question("q", *said, gold_answer="a")], answers="text")
     data = some_data(one, settings)
@@ -272,7 +274,7 @@ def test_without_labels_targets_are_drawn_from_the_support(settings: Preset) -> 
         assert abs(count - n * p) < 4.5 * np.sqrt(n * p * (1 - p)) + 1
 
 
-def test_sites_of_any_support_are_put_on_the_real_line(labelled: Observations) -> None:
+def test_unconstrained_sites_of_any_support_keep_the_density(labelled: Observations) -> None:
     """The mode there is that of the density with its Jacobian: log Gamma(3, 2) has it at log(3 / 2)."""
 
     @unconstrained()
@@ -292,6 +294,6 @@ def test_sites_of_any_support_are_put_on_the_real_line(labelled: Observations) -
     assert abs(float(jax.grad(density)(math.log(1.5)))) < 1e-6
 
 
-def test_a_model_called_with_a_frame_says_what_to_give(labelled: Observations) -> None:
+def test_model_called_with_a_frame_says_what_to_give(labelled: Observations) -> None:
     with pytest.raises(DirEAGError, match=r"bayes: saw DataFrame; expected LikelihoodData, as LikelihoodData\.of"):
         bayes(labelled.to_frame())

@@ -49,7 +49,9 @@ def as_dict(values: Parameters) -> dict[str, object]:
 
 
 @given(given_reports=reports(), seed=st.integers(0, 99))
-def test_questions_candidates_and_levels_have_no_order(given_reports: Reports, seed: int) -> None:
+def test_support_does_not_depend_on_the_order_of_questions_candidates_and_levels(
+    given_reports: Reports, seed: int
+) -> None:
     values, rng = natural_parameters(given_reports.candidate.shape[1]), np.random.default_rng(seed)
     before = support(given_reports, values)
     order = rng.permutation(len(given_reports.n_candidates))
@@ -68,7 +70,7 @@ def test_questions_candidates_and_levels_have_no_order(given_reports: Reports, s
     np.testing.assert_allclose(support(given_reports._replace(candidate=candidate), values), expected, rtol=1e-12)
 
 
-def test_reversing_levels_alone_does_change_support() -> None:
+def test_support_changes_where_levels_alone_are_reversed() -> None:
     one = Reports(
         clipped_logit(np.array([[0.9, 0.9, 0.2]]), EPS), np.array([[0, 0, 1]]), np.array([2]), np.full((1, 3), -1)
     )
@@ -82,7 +84,7 @@ def test_reversing_levels_alone_does_change_support() -> None:
 
 
 @given(given_reports=reports(), higher=st.floats(0, 1), place=st.tuples(st.integers(0, 5), st.integers(0, 3)))
-def test_a_higher_confidence_never_lowers_its_candidate(
+def test_support_is_never_lowered_by_a_higher_confidence(
     given_reports: Reports, higher: float, place: tuple[int, int]
 ) -> None:
     i, level = place[0] % given_reports.candidate.shape[0], place[1] % given_reports.candidate.shape[1]
@@ -99,7 +101,7 @@ def test_a_higher_confidence_never_lowers_its_candidate(
 
 
 @given(given_reports=reports(), factor=st.floats(0.01, 100))
-def test_the_common_scale_is_not_identified(given_reports: Reports, factor: float) -> None:
+def test_support_does_not_depend_on_the_common_scale(given_reports: Reports, factor: float) -> None:
     values = natural_parameters(given_reports.candidate.shape[1])
     common = ("weight", "prior_strength", "null_base")
     scaled = values._replace(**{name: factor * getattr(values, name) for name in common})
@@ -107,7 +109,7 @@ def test_the_common_scale_is_not_identified(given_reports: Reports, factor: floa
     np.testing.assert_allclose(theirs, ours, rtol=1e-10)
 
 
-def test_a_question_without_reports_has_only_the_null() -> None:
+def test_support_of_a_question_without_reports_is_the_null_s() -> None:
     nothing = Reports(np.zeros((1, 3)), np.full((1, 3), -1), np.array([0]), np.full((1, 3), -1))
     assert support(nothing, natural_parameters(3)).tolist() == [[0, 1]]
 
@@ -138,7 +140,7 @@ def some_reports(n: int, n_levels: int = 4, *, all_differ: bool = False) -> Repo
 
 
 @pytest.mark.parametrize("pieces", [9, 50, 1])
-def test_pieces_of_any_size_give_the_same(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_support_is_the_same_by_pieces_of_any_size(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given_reports, parameters = some_reports(80), spread_parameters(5)
     expected = supports(given_reports, parameters)
     monkeypatch.setattr(equations, "_PIECE_CELLS", pieces)
@@ -175,7 +177,7 @@ REPORTS = Reports(
 
 
 @pytest.mark.parametrize("largest", [0.0, 40.0, 640.0])
-def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: float) -> None:
+def test_selection_keeps_the_digits_of_the_null_beside_a_weight_that_dwarfs_the_others(largest: float) -> None:
     """What its reports lack of certainty is far below the rounding of the weight itself, and above the rest."""
     own = Parameters(
         weight=np.exp([largest, 0.0, 0.5]),
@@ -245,12 +247,12 @@ def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: P
 
 @pytest.mark.parametrize("left_out", FAMILY, ids=lambda names: f"without {' '.join(names)}")
 @pytest.mark.parametrize("all_differ", [False, True], ids=["few confidences", "all different"])
-def test_a_prediction_is_what_the_equations_say(left_out: tuple[str, ...], all_differ: bool) -> None:
+def test_prediction_is_what_the_equations_say(left_out: tuple[str, ...], all_differ: bool) -> None:
     parameters = without(spread_parameters(5), *left_out)
     assert_predicted_as_by_plain_equations(some_reports(100, all_differ=all_differ), parameters)
 
 
-def test_an_answer_that_is_a_label_has_its_prior_once() -> None:
+def test_support_of_an_answer_that_is_a_label_has_its_prior_once() -> None:
     """However many reports give it; any other answer, here candidate 2, has none."""
     parameters, given_reports = spread_parameters(3), some_reports(60)
     effects = np.random.default_rng(4).normal(size=(3, 2))
@@ -274,12 +276,12 @@ def test_parameters_are_read_by_the_names_of_their_axes() -> None:
     assert found.sharpness is found.vote is found.vote_slope is found.label is None
 
 
-def test_a_map_has_no_intervals() -> None:
+def test_prediction_of_a_map_has_no_intervals() -> None:
     columns = predict(Equations(some_reports(10), spread_parameters(1)), recalibration(1), 0.8)
     assert set(columns) == {"candidate", "probability", "support", "null_probability"}
 
 
-def test_between_equals_string_order_decides() -> None:
+def test_selection_between_equals_is_by_string_order() -> None:
     """Two levels that count alike, each with its own answer: whichever comes first, answer 0 is selected."""
     every = spread_parameters(5, n_levels=2)
     alike = Parameters(*(v if v is None or v.ndim == 1 else v[:, :1].repeat(2, axis=1) for v in every))
@@ -289,7 +291,7 @@ def test_between_equals_string_order_decides() -> None:
     assert columns["candidate"].tolist() == [0, 0, 0]
 
 
-def test_string_order_decides_within_a_sample_too() -> None:
+def test_selection_between_equals_within_a_sample_is_by_string_order_too() -> None:
     """Reports of no weight in one sample leave both answers with what every state has."""
     parameters = without(spread_parameters(5, n_levels=2), "vote", "vote_slope")
     parameters.weight[1] = 1e-30
@@ -299,7 +301,7 @@ def test_string_order_decides_within_a_sample_too() -> None:
     assert columns["change_probability"][0] != columns["change_probability"][1]
 
 
-def test_without_questions_every_column_is_empty() -> None:
+def test_prediction_of_no_question_has_empty_columns() -> None:
     nothing = some_reports(5).select(np.arange(0))
     assert all(
         len(values) == 0 for values in predict(Equations(nothing, spread_parameters(5)), recalibration(5), 0.8).values()
