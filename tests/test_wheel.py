@@ -12,6 +12,7 @@ import pytest
 
 from tests.test_architecture import PACKAGES, ROOT
 
+pytestmark = pytest.mark.xdist_group("wheel")
 CLASH = "import bayes_direag\nfrom analysis.evaluation import evaluate"
 
 

@@ -12,6 +12,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.folds import assign_folds
+from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.settings import FitSettings
@@ -96,10 +97,11 @@ def test_calibration_of_nuts_is_on_the_same_questions_as_that_of_a_map(simulated
     """Its evidence is that of a fit to the others, and its calibration learns from what that predicts of these."""
     handed: list[LikelihoodData] = []
 
-    def drawn(model: Model, data: LikelihoodData, **_: object) -> dict[str, np.ndarray]:
+    def drawn(model: Model, data: LikelihoodData, **_: object) -> Draws:
         handed.append(data)
         sites, rng = parameter_sites(model, data), np.random.default_rng(0)
-        return {name: rng.normal(size=(2, 25, *site.shape)) for name, site in sites.items() if site.is_unconstrained}
+        shapes = {name: site.shape for name, site in sites.items() if site.is_unconstrained}
+        return Draws.of({name: rng.normal(size=(2, 25, *shape)) for name, shape in shapes.items()}, shapes)
 
     monkeypatch.setattr(fitting, "nuts_draws", drawn)
     some, split = simulated.select(slice(0, 120)), {"method": "platt", "split": 4}

@@ -21,7 +21,10 @@ PRESETS = {
     "release": preset("release", "level"),
     "own": preset(two_slopes),
 }
-MAPS = ["point", "partial", *PRESETS, "groups", "votes", "signals"]
+MAPS = [
+    *("point", "partial", "paper", "own", "groups", "votes", "signals"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("count", "release")),
+]
 _NAMES = ("intercept", "slope", "share")
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")

@@ -220,6 +220,7 @@ def killed_once(predict_batch: Batch, marker: str) -> Batch:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:os.fork:RuntimeWarning")
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.xdist_group("ray")
 class TestTheClusterOfTwo:
     @pytest.mark.parametrize("kind", ["point", "nuts"])
     def test_predictions_survive_a_killed_worker(self, tmp_path, request, kind, folder, panel):
