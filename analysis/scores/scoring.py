@@ -1,6 +1,5 @@
 """Every metric of every method, with its interval."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -162,6 +161,8 @@ SELECTION_SCORES: Mapping[str, Callable[[Scored], Problems]] = MappingProxyType(
 )
 
 METRIC_NAMES = (*SELECTION_SCORES, *METRICS)
+#: Methods that are scored at once, each with resamples of its own.
+_AT_ONCE = 4
 
 
 def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
@@ -175,9 +176,9 @@ def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
 def scores_of(
     predictions: Iterable[pd.DataFrame], *, seed: int, n_resamples: int, interval_level: float
 ) -> pd.DataFrame:
-    """Score methods, each from its rows of the predictions: a row for each, in order, computed on all cores."""
+    """Score methods, each from its rows of the predictions: a row for each, in order."""
     one = partial(_scores, seed=seed, n_resamples=n_resamples, level=interval_level)
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
         return pd.DataFrame(list(threads.map(one, predictions)))
 
 
