@@ -163,7 +163,6 @@ class Evaluation(Result):
         return replace(evaluation, observations=read)
 
     def _check(self) -> None:
-        """Raise DirEAGError unless the tables in the folder belong together."""
         folder, methods, n = self.folder or Path(), self.settings.methods, self.of.questions
         seen = ", ".join(self.metrics["method"]) or "no method"
         if seen != ", ".join(methods):

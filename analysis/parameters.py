@@ -91,21 +91,18 @@ def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
 
 
 def _meaning(parameter: str) -> str:
-    """Return nothing for a parameter of a user's own model."""
     name = parameter.partition("[")[0]
     return PARAMETERS.get(name) or PARAMETERS.get(name.rpartition("_")[2], "")
 
 
 def _estimate(model: str, row: Record) -> str:
-    of_fit = row.get(model)
-    return (
-        "" if of_fit is None else f"{number(of_fit['value'], 2)} {interval(of_fit['low'], of_fit['high'], 2)}".rstrip()
-    )
+    fit = row.get(model)
+    return "" if fit is None else f"{number(fit['value'], 2)} {interval(fit['low'], fit['high'], 2)}".rstrip()
 
 
 def _below(model: str, row: Record) -> str:
-    of_fit = row.get(model)
-    return "" if of_fit is None or np.isnan(of_fit["below"]) else percent(of_fit["below"], 0)
+    fit = row.get(model)
+    return "" if fit is None or np.isnan(fit["below"]) else percent(fit["below"], 0)
 
 
 def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:

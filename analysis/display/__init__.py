@@ -1,1 +1,1 @@
-"""Pictures of evaluations and fits, in one style."""
+"""Results as documents of text, tables and pictures, in one style, and what prints them."""

@@ -113,7 +113,6 @@ class ResultFolder:
             )
 
     def _strangers(self, folder: Path) -> list[str]:
-        """Return the names of files in a folder that do not belong to a result of this kind."""
         entries = sorted(folder.iterdir())
         if not (folder / self.record).is_file():
             return [entry.name for entry in entries]

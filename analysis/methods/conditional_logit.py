@@ -65,7 +65,6 @@ def _features(observations: Observations) -> Float[np.ndarray, "problem state fe
 
 
 def _states(observations: Observations) -> Bool[np.ndarray, "problem state"]:
-    """Return which states each question has: its candidates and the null."""
     candidate = np.arange(observations.n_candidates.max(initial=0))
     return np.pad(candidate < observations.n_candidates[:, None], ((0, 0), (0, 1)), constant_values=True)
 

@@ -129,7 +129,6 @@ def _boosting(seed: int) -> Any:
 
 
 def _votes(observations: Observations) -> _Features:
-    """Return the vote features, 0 for a missing one."""
     return np.asarray(np.nan_to_num(vote_features(observations)))
 
 

@@ -49,7 +49,6 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
 
 
 def _blocks(rows: pd.DataFrame) -> list[str]:
-    """Return a table setting by setting, in the width of a terminal."""
     headers = {"n": "n"} | {name: short for name, (short, _) in PRINTED_METRICS.items()}
     shown = rows.set_index(["model", "dataset", "method", "source"])[list(headers)].rename(columns=headers)
     return [
@@ -134,7 +133,6 @@ def _null_support(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
 
 
 def _of_method(runs: Sequence[Evaluation], method: str) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """Yield where each run belongs, and the predictions of a method there, if it has any."""
     for run in runs:
         predictions = run.predictions[run.predictions["method"] == method]
         if len(predictions):

@@ -435,7 +435,6 @@ class Fit:
 
     @cached_property
     def _replay(self) -> Replay:
-        """The fitted questions in five parts, each with what a fit to the others decides by."""
         if not self.partial or self.n_samples > 1:
             raise DirEAGError(
                 f"saw {'a' if self.partial else 'no'} partial fit, {self.predictor!r}; expected a partial MAP, as "

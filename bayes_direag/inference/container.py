@@ -329,7 +329,6 @@ def _with_share(natural: dict[str, np.ndarray], sites: Mapping[str, Site]) -> di
 def _columns(
     observations: Observations, weight: Float[np.ndarray, " problem"], labels: Sequence[str]
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Return what is known of questions, but for what is right, as the arrays of a group."""
     columns = {
         "confidence": observations.confidence,
         **{signal_column(name): observations.signals[name] for name in observations.signal_names[1:]},
