@@ -540,17 +540,15 @@ def _of_elicitation(method: Method, elicited: Observations, evaluated: Observati
     answered = _answer_table(method.answer(method.learn(asked, 0), asked), asked)
     answered["answer_as_given"] = as_given(asked, answered["answer"])
     table = answered.set_axis(asked.problem_id, axis=0).reindex(evaluated.problem_id).reset_index(drop=True)
-    golds = [question.gold_answer for question in evaluated.questions]
-    pairs = zip(table["answer"].astype(object).where(table["answer"].notna(), None), golds, strict=True)
-    is_right = [same_answer(answer, gold, evaluated.kind) for answer, gold in pairs]
-    if (same := evaluated.same) is not None:
-        spelled = zip(is_right, golds, table["answer_as_given"], strict=True)
-        is_right = [
-            is_one or (isinstance(gold, str) and isinstance(text, str) and same(gold, text))
-            for is_one, gold, text in spelled
-        ]
-    right = pd.Series(is_right, dtype="boolean")
-    return table.assign(right=right.where(np.array([gold is not None for gold in golds])))
+    golds, same = [question.gold_answer for question in evaluated.questions], evaluated.same
+
+    def is_right(answer: object, text: Any, gold: str | None) -> bool | None:
+        if gold is None or not isinstance(answer, str):
+            return None if gold is None else False
+        return same_answer(answer, gold, evaluated.kind) or (same is not None and same(gold, text))
+
+    right = list(map(is_right, table["answer"], table["answer_as_given"], golds))
+    return table.assign(right=pd.Series(right, dtype="boolean"))
 
 
 def _completed(table: pd.DataFrame, evaluated: Observations) -> pd.DataFrame:
