@@ -87,14 +87,10 @@ def predict_file(
 
 
 def _has_a_row_a_question(source: Path) -> bool:
-    if source.is_dir():
-        return True
     if not source.is_file():
-        return False
-    with source.open("rb") as file:
-        is_parquet = file.read(4) == b"PAR1"
+        return source.is_dir()
     try:
-        return is_parquet and "observations" in parquet.read_schema(source).names
+        return "observations" in parquet.read_schema(source).names
     except pyarrow.ArrowInvalid:
         return False  # which the reader explains
 
