@@ -27,7 +27,7 @@ _SYMBOLS = (  # no K, B or M, which are thousands, billions and millions as well
 _WORDS = (
     "percent pct degree celsius fahrenheit kelvin dollar euro pound cent penny pence yen yuan rupee franc peso USD "
     "EUR GBP JPY CNY INR CHF second minute hour day week month year yr millimeter millimetre centimeter centimetre "
-    "meter metre kilometer kilometre inch inche foot feet yard mile milligram gram kilogram ton tonne ounce "
+    "meter metre kilometer kilometre inch foot feet yard mile milligram gram kilogram ton tonne ounce "
     "milliliter millilitre liter litre gallon quart pint cup teaspoon tablespoon acre hectare joule watt volt ampere "
     "amp ohm hertz newton pascal mole calorie byte megabyte gigabyte radian knot unit item piece point person people "
     "child children man men woman women boy girl kid student fish sheep goose geese mouse mice tooth teeth leaf leaves "
@@ -35,7 +35,8 @@ _WORDS = (
     "page pen pencil plate row slice ticket toy tree word"
 )
 _UNIT = (
-    rf"(?:(?i:square|cubic) )?(?:(?i:(?:{'|'.join(_WORDS.split())})s?)|{'|'.join(_SYMBOLS.split())})(?:\^?[23]|[²³])?"
+    rf"(?:(?i:square|cubic) )?(?:(?i:(?:{'|'.join(_WORDS.split())})(?:e?s)?)|{'|'.join(_SYMBOLS.split())})"
+    r"(?:\^?[23]|[²³])?"
 )
 _DECIMAL = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 _CURRENCY = r"\\?[$£¥₠-⃀]"

@@ -113,7 +113,7 @@ def test_a_text_of_the_grammar_is_its_number(number, sign, unit, frame):
 
 LISTED = {*f"{amounts._WORDS} {amounts._SYMBOLS}".lower().split()}
 words = st.from_regex(r"[a-zA-Zа-яα-ωéüñ]{1,12}", fullmatch=True).filter(  # noqa: RUF001
-    lambda word: not {word.lower(), word.lower().removesuffix("s")} & LISTED
+    lambda word: not {word.lower(), word.lower().removesuffix("s"), word.lower().removesuffix("es")} & LISTED
 )
 signs = st.text(alphabet="<>≤≥≠~≈±…;:,!?|&@^()[]/÷√", min_size=1, max_size=3)
 
