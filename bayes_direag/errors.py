@@ -91,7 +91,7 @@ class FitFileError(DirEAGError):
 
 
 class ColumnsWarning(UserWarning):
-    """The columns of a table, or the scale of its confidences, were told by what is in it."""
+    """The columns of a table, or the scale of its confidences, were told by what is in it, or columns are left out."""
 
 
 class FewReportsWarning(UserWarning):

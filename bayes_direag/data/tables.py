@@ -7,6 +7,7 @@ All readers raise ObservationError if a table cannot be read. What its columns m
 import csv
 import io
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -22,7 +23,7 @@ from pyarrow import parquet, types
 from bayes_direag.data.json_lines import columns_by_name, table_of_records
 from bayes_direag.data.records import OF_OBSERVATION, OF_QUESTION, number_column, signal_column
 from bayes_direag.data.source_table import DictionaryColumn, QuestionTable, RowTable, SourceTable, whole
-from bayes_direag.errors import ObservationError
+from bayes_direag.errors import ColumnsWarning, ObservationError
 
 if TYPE_CHECKING:
     import pandas
@@ -139,9 +140,11 @@ def parquet_table(path: Path) -> SourceTable:
             raise pyarrow.ArrowInvalid(f"it claims to hold {claimed:,} values in {path.stat().st_size:,} bytes")
         header = file.schema_arrow.names
         if "observations" in header:
-            return table_of_arrow(
-                file.read([name for name in header if name in ("observations", "numbers", *_ABOUT)]), path
-            )
+            known = [name for name in header if name in ("observations", "numbers", *_ABOUT)]
+            if left_out := [name for name in header if name not in known]:
+                remark = f"{path}: not read, and not written again: {', '.join(left_out)}. JSON Lines keep all fields."
+                warnings.warn(remark, ColumnsWarning, stacklevel=2)
+            return table_of_arrow(file.read(known), path)
 
     @cache
     def column(name: str) -> DictionaryColumn:

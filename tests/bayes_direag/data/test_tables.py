@@ -82,6 +82,15 @@ def test_headers_of_spreadsheets_are_read(tmp_path: Path, text: str) -> None:
     assert (found.problem_id, found.level_names, found.correct.tolist()) == (("q",), ("a",), [[True]])
 
 
+def test_columns_that_parquet_of_questions_has_beside_ours_are_named(tmp_path: Path) -> None:
+    Observations.from_frame(rows(3)).write(tmp_path / "o.parquet")
+    table = parquet.read_table(tmp_path / "o.parquet")
+    parquet.write_table(table.append_column("topic", table["gold_answer"]), tmp_path / "more.parquet")
+    with pytest.warns(ColumnsWarning, match=r"more.parquet: not read, and not written again: topic. JSON Lines keep"):
+        more = Observations.read(tmp_path / "more.parquet")
+    assert more.fingerprint == Observations.read(tmp_path / "o.parquet").fingerprint
+
+
 def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text(",level,answer,confidence\nq,a,5,90\nr,a,5,90\n")
     for columns in ({"question": "column 1"}, {}):
