@@ -179,11 +179,11 @@ class Explanation:
 
         is_for = (self.reports["answer"] == self.answer).to_numpy()
         ranks = np.where(is_for, is_for.cumsum(), (~is_for).cumsum()) - 1
-        for own, rank in zip(is_for.tolist(), ranks.tolist(), strict=True):
-            steps = max((is_for == own).sum() - 1, 1)
+        for agrees, rank in zip(is_for.tolist(), ranks.tolist(), strict=True):
+            steps = max((is_for == agrees).sum() - 1, 1)
             yield (
                 colormaps["Blues"](0.9 - 0.5 * rank / steps)
-                if own
+                if agrees
                 else colormaps["Oranges"](0.75 - 0.45 * rank / steps)
             )
         yield from ("0.85", "0.6")
@@ -274,14 +274,14 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     >>> float(explanation.parts.to_numpy().sum().round(12))
     1.0
     """
-    places = [place for place, name in enumerate(observations.problem_id) if name == problem_id]
-    if len(places) != 1:
+    rows = [row for row, name in enumerate(observations.problem_id) if name == problem_id]
+    if len(rows) != 1:
         near = get_close_matches(problem_id, observations.problem_id, n=3) or observations.problem_id[:3]
         raise DirEAGError(
-            f"{observations.table.path or 'the observations'}: saw {len(places)} questions {problem_id!r}; expected "
+            f"{observations.table.path or 'the observations'}: saw {len(rows)} questions {problem_id!r}; expected "
             f"one of the {len(observations)} there, such as {', '.join(map(repr, near))}."
         )
-    question = fit.aligned(observations.select(np.array(places)))
+    question = fit.aligned(observations.select(np.array(rows)))
     predicted = fit.predict(with_and_without_each(question), interval_level=interval_level, warn=False)
     question, selected = question.of_signals(fit.fitted.signal_names), predicted.iloc[0]
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
@@ -289,12 +289,12 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     parameters, reports = sampled_parameters(fit.tree).of_slots(question.slots), fit.reports(question)
     stated = reports.logit_confidence[0, level]
     calibrated = 1 / (1 + odds_against(stated, level, parameters).T)
-    given, doubt, vote = contribution(stated, level, parameters)
-    factor = np.ones_like(given.T) if vote is None else np.exp(vote.T)  # (draw, report)
+    evidence, doubt, vote = contribution(stated, level, parameters)
+    factor = np.ones_like(evidence.T) if vote is None else np.exp(vote.T)  # (draw, report)
     sharpness = np.ones(len(factor)) if parameters.sharpness is None else np.asarray(parameters.sharpness)
 
     by_source = np.zeros((len(factor), n + 2, null + 1))  # (draw, source, state)
-    by_source[:, np.arange(n), candidate] = given.T
+    by_source[:, np.arange(n), candidate] = evidence.T
     by_source[:, :n, null] += doubt.T
     by_source[:, -2] = parameters.prior_strength[:, None] / (null + 1)
     by_source[:, -1, null] = parameters.null_base
@@ -329,7 +329,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
                 **{f"stated_{name}": question.signals[name][0, level] for name in question.signal_names[1:]},
                 **estimated("calibrated", calibrated),
                 "weight": parameters.weight[:, level].mean(axis=0),
-                **estimated("evidence", given.T),
+                **estimated("evidence", evidence.T),
                 **estimated("null_evidence", doubt.T),
                 "vote_factor": factor.mean(axis=0),
                 "answer_without": predicted["answer"].to_numpy()[1:],

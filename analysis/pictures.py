@@ -73,7 +73,7 @@ def risk_coverage_picture(evaluation: Evaluation) -> Picture:
     by_method = dict(list(evaluation.predictions.groupby("method")))
     names = [evaluation.method, evaluation.rival, *(["majority"] if "majority" not in evaluation.rival else [])]
     answered = {name: scored_rows(by_method[name]).answered for name in dict.fromkeys(names) if name in by_method}
-    curves = {name: risk_coverage(own.confidence, own.correct) for name, own in answered.items()}
+    curves = {name: risk_coverage(rows.confidence, rows.correct) for name, rows in answered.items()}
     worst = max(curve.loc[curve["coverage"] >= _LEAST_SHARE, "risk"].max() for curve in curves.values())
     with figure_style():
         figure = headed_figure("Errors among the surest answers", "", 3.2)

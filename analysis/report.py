@@ -145,10 +145,10 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     if row is None:
         yield "No other method was evaluated on the same questions."
         return
-    found = difference_in_words(name, row["difference"], row["low"], row["high"], n=row["n"], level=level)
+    verdict = difference_in_words(name, row["difference"], row["low"], row["high"], n=row["n"], level=level)
     yield (
         f"Benefit (accuracy minus Brier score; 1 is perfect, 0 is never answering): {number(row['second'])}, and "
-        f"{number(row['first'])} of the strongest rival, {spoken(evaluation.rival)}. {found}"
+        f"{number(row['first'])} of the strongest rival, {spoken(evaluation.rival)}. {verdict}"
     )
     vote = rows.get(("majority", "accuracy_of_all"))
     if vote and vote["high"] < 0:
@@ -280,8 +280,8 @@ def _gain_note(evaluation: Evaluation) -> str:
 
 def _first_methods(evaluation: Evaluation) -> Table:
     """Tabulate the report's method, the best calibrated simple one, votes, and the best others, by benefit."""
-    ranked, own, gains = evaluation.ranked, evaluation.method, _gains(evaluation)
-    always = ranked["method"].isin([own, evaluation.rival, *_ALWAYS])
+    ranked, method, gains = evaluation.ranked, evaluation.method, _gains(evaluation)
+    always = ranked["method"].isin([method, evaluation.rival, *_ALWAYS])
     kept = ranked[always | ~ranked["method"].isin(FITTED_METHODS)].assign(always=always)
     first = kept.sort_values("always", ascending=False, kind="stable").head(_FIRST_METHODS).sort_index()
 
@@ -292,7 +292,7 @@ def _first_methods(evaluation: Evaluation) -> Table:
         Column("accuracy"): lambda row: number(row["accuracy_of_all"]),
     }
     records, note = first.to_dict("records"), _gain_note(evaluation)
-    return Table.of("Is it better than a simpler method?", records, columns, note, focus=own)
+    return Table.of("Is it better than a simpler method?", records, columns, note, focus=method)
 
 
 def _method_blocks(evaluation: Evaluation) -> Iterator[Block]:
@@ -453,10 +453,10 @@ def _setting_blocks(evaluation: Evaluation) -> Iterator[Block]:
         "versions": ", ".join(f"{name} {one}" for name, one in record.versions.items()),
     }
     yield Terms("Settings and versions", tuple(rows.items()))
-    given = {"OBSERVATIONS": record.observations, "TEST": record.test, "SAMPLES": record.samples, "TOPK": record.topk}
+    origins = {"OBSERVATIONS": record.observations, "TEST": record.test, "SAMPLES": record.samples, "TOPK": record.topk}
     yield Table.of(
         "Data",
-        [(file, origin) for file, origin in given.items() if origin is not None],
+        [(file, origin) for file, origin in origins.items() if origin is not None],
         {
             Column("observations", holds="name"): lambda row: row[0],
             Column("questions"): lambda row: f"{row[1].questions:,}",

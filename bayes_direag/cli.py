@@ -71,8 +71,8 @@ class FrontDoor(TyperGroup):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the command line, whatever characters standard output takes; without a word, print the help."""
-        given = settings.pop("args", args[0] if args else None)
-        typed, alone = sys.argv[1:] if given is None else list(given), settings.pop("standalone_mode", True)
+        words = settings.pop("args", args[0] if args else None)
+        typed, alone = sys.argv[1:] if words is None else list(words), settings.pop("standalone_mode", True)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")

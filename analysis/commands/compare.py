@@ -44,17 +44,17 @@ def compare_command(
         COMPARISON_FOLDER.check(target)
         options.may_replace(target)
     paths = _named(compared)
-    given: Any = {
+    things: Any = {
         name: Evaluation.read(path) if path.is_dir() else options.load_fit(path, preset) for name, path in paths.items()
     }
     questions = None
     if observations is not None:
-        first = next(iter(given.values()))
+        first = next(iter(things.values()))
         kind, known = (first.answers, first.columns) if isinstance(first, Fit) else (None, None)
         columns = options.chosen_columns(column, scale, groups, known)
         questions = Observations.read(observations, kind, columns, same=options.chosen_same(same))
     with options.progress() as step:
-        comparison = compare(given, questions, on_step=step)
+        comparison = compare(things, questions, on_step=step)
         comparison.record["paths"] = {name: str(paths[name]) for name in comparison.described}
         if target is not None:
             step("drawing")

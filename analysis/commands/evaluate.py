@@ -75,10 +75,10 @@ def evaluate_command(
     columns, equal = options.chosen_columns(column, scale, groups), options.chosen_same(same)
 
     def read(path: Path, answers: AnswerKind | None, labels: Path | None = None) -> Observations:
-        found = Observations.read(path, answers, columns, labels, equal)
+        questions = Observations.read(path, answers, columns, labels, equal)
         if not as_json:
-            show_quality(found, path, inferred=answers is None, by_level=everything)
-        return found
+            show_quality(questions, path, inferred=answers is None, by_level=everything)
+        return questions
 
     labelled = read(observations, answers, labels)
     tested = None if test is None else read(test, answers or labelled.kind)

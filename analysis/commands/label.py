@@ -64,8 +64,8 @@ def label_command(
             "is left to label."
         )
     also = {"--answers": answers, "--scale": scale, "--groups": groups, "--same": same}
-    given = [*also.items(), *(("--column", pair) for pair in column or ())]
-    same_reading = [str(word) for name, value in given if value for word in (name, value)]
+    reading = [*also.items(), *(("--column", pair) for pair in column or ())]
+    same_reading = [str(word) for name, value in reading if value for word in (name, value)]
     then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading])
     if page is not None:
         from analysis.display.labelling_page import write_labelling_page

@@ -72,8 +72,8 @@ def policy_command(
         forecast = policy.forecast
         tried = f"{target}: tried on the {policy.n_labels} labelled questions, each by a fit that has not seen it."
     if as_json:
-        found = {"advice": policy.advice(forecast), "forecast": forecast.to_dict("records")}
-        options.out.print_json(data={"policy": str(source if labelled else target), **found})
+        record = {"advice": policy.advice(forecast), "forecast": forecast.to_dict("records")}
+        options.out.print_json(data={"policy": str(source if labelled else target), **record})
     else:
         options.out.print(f"{tried}\n{policy.text(forecast)}")
 

@@ -85,26 +85,26 @@ def screens(labels: Labels, observations: Observations) -> list[Screen]:
     candidates = dict(zip(observations.problem_id, observations.candidates, strict=True))
     source, standing = observations.table.path, observations.standing
     known = labels.known(candidates, observations.kind, source, standing) if labels.filled else {}
-    place = {name: number for number, name in enumerate(observations.problem_id)}
+    row_of = {name: row for row, name in enumerate(observations.problem_id)}
     rows: dict[str, list[int]] = {}
     for number, row in enumerate(labels.rows):
         rows.setdefault(row.problem_id, []).append(number)
-    found = []
+    made = []
     for name, numbers in rows.items():
         answers = [labels.rows[number].answer or "" for number in numbers]
         if labels.column == "gold_answer":
-            answers = list(map(inert, answers_as_given(observations, place[name])))
+            answers = list(map(inert, answers_as_given(observations, row_of[name])))
         keys = [*map(str, range(1, 10)), *[""] * len(answers)][: len(answers)]
         if observations.kind == "choice":
             keys = [canonical(answer, "choice") or "" for answer in answers]
             order = np.argsort(keys)
-            keys, answers = ([given[k] for k in order] for given in (keys, answers))
+            keys, answers = ([texts[k] for k in order] for texts in (keys, answers))
             numbers = [numbers[k] for k in order] if labels.column == "correct" else numbers
         right = None
         if name in known:
             right = [text for text in answers if observations.standing(name, text) in known[name].right]
             right = right or [text for text in [known[name].gold_answer] if text]
-        text = observations.table.record(int(observations.row[place[name]])).question or ""
+        text = observations.table.record(int(observations.row[row_of[name]])).question or ""
         shown = [visible(answer).strip() for answer in answers]
-        found.append(Screen(name, visible(name), visible(text), answers, shown, keys, numbers, right))
-    return found
+        made.append(Screen(name, visible(name), visible(text), answers, shown, keys, numbers, right))
+    return made

@@ -69,7 +69,7 @@ def fit_command(
         further = unlabelled and Observations.read(unlabelled, labelled.kind, columns, same=equal)
     show_quality(labelled, observations, inferred=answers is None)
     show_remarks(labelled)
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "preset": options.chosen_preset(preset),
         "unlabelled": further,
         "partial": partial,
@@ -80,20 +80,20 @@ def fit_command(
             step(f"fitting {preset} to {labelled.labelled.sum():,} questions")
             from bayes_direag.fits.fitting import fit_map
 
-            fitted = fit_map(labelled, **given)
+            fitted = fit_map(labelled, **settings)
     else:
         options.device_for_each_chain(chains)
         from bayes_direag.fits.fitting import fit_nuts
 
-        given |= {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
+        settings |= {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
         terminal = options.err.is_terminal
-        fitted = fit_nuts(labelled, **given, target_accept_prob=target_accept, progress=terminal)
+        fitted = fit_nuts(labelled, **settings, target_accept_prob=target_accept, progress=terminal)
     fitted.save(target)
     from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
 
-    found = convergence_summary(fitted)
-    options.out.print(f"{target}: {fitted}\n{convergence_verdict(found)}", soft_wrap=True)
-    if not found.converged:
+    summary = convergence_summary(fitted)
+    options.out.print(f"{target}: {fitted}\n{convergence_verdict(summary)}", soft_wrap=True)
+    if not summary.converged:
         if method == "nuts":
             options.out.print("Do not believe these draws: take more, after more warm-up (--draws, --warmup).")
         raise typer.Exit(1)
@@ -110,13 +110,13 @@ def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
     from bayes_direag.fits.convergence import convergence_summary
     from bayes_direag.model.presets import label
 
-    attributes, found = fit.tree.attrs, convergence_summary(fit)
+    attributes, summary = fit.tree.attrs, convergence_summary(fit)
     agreement = {}
     if fit.fitted.agreement is not None:
         shares = fit.fitted.agreement._asdict()
-        agreement = {"agreement": {name: [_defined(one) for one in own.tolist()] for name, own in shares.items()}}
+        agreement = {"agreement": {name: [*map(_defined, values.tolist())] for name, values in shares.items()}}
     figures = {"draws": fit.tree["posterior"].sizes["draw"]} if fit.method == "nuts" else {}
-    figures |= found._asdict()
+    figures |= summary._asdict()
     return {
         "fit": str(path),
         "method": fit.method,
@@ -128,7 +128,7 @@ def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
         "recalibration": fit.recalibration.method,
         "weighted": fit.preset.is_weighted,
         "partial": fit.partial,
-        "converged": found.converged,
+        "converged": summary.converged,
         **{name: _defined(value) for name, value in figures.items()},
         "seed": int(attributes["seed"]),
         "observations_sha256": attributes["observations_sha256"],

@@ -149,19 +149,19 @@ def chosen_columns(
     )
 
 
-def chosen_preset(given: str) -> "PresetLike":
+def chosen_preset(name: str) -> "PresetLike":
     """Return a preset by name, or the function that FILE.py:FUNCTION names."""
-    if given in (known := get_args(PresetName)):
-        return given
-    if ".py:" not in given:
+    if name in (known := get_args(PresetName)):
+        return name
+    if ".py:" not in name:
         names = f"{', '.join(known)}, or FILE.py:FUNCTION"
-        raise DirEAGError(f"--preset: saw {given!r}; expected {names}.{did_you_mean(given, known)}")
-    return function_of(given)
+        raise DirEAGError(f"--preset: saw {name!r}; expected {names}.{did_you_mean(name, known)}")
+    return function_of(name)
 
 
-def chosen_same(given: str | None) -> Same | None:
+def chosen_same(name: str | None) -> Same | None:
     """Return the function of answers that FILE.py:FUNCTION names."""
-    return None if given is None else Same(function_of(given))
+    return None if name is None else Same(function_of(name))
 
 
 def load_fit(path: Path, program: str | None, same: Same | None = None) -> "Fit":
@@ -222,8 +222,8 @@ def may_replace(target: Path) -> None:
 
 
 def _identity(target: Path) -> tuple[int, int]:
-    found = target.stat()
-    return found.st_ino, found.st_mtime_ns
+    status = target.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def check_file(target: Path, *inputs: Path, option: str = "--out", goes_on: bool = False) -> None:
