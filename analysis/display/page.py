@@ -39,6 +39,13 @@ def render(document: Document) -> str:
     return filled_page("template.html.j2", "report.css", report=document)
 
 
+def styled(html: str) -> str:
+    """Return a bare page of one table in the style of a report: light or dark, on a desk or a phone."""
+    css = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("base.css", "table.css"))
+    head = f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>\n{css}</style>\n</head>'
+    return html.replace("</head>", head, 1)
+
+
 def filled_page(template: str, css: str, script: str = "", **content: object) -> str:
     """Return a page that needs nothing else: a template, with the base and its style, and its only script.
 

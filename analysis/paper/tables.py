@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from analysis.display.page import styled
 from analysis.evaluation import Evaluation
 from analysis.paper.printed import (
     DECIMALS,
@@ -98,6 +99,6 @@ def typeset(rows: pd.DataFrame, caption: str, *, as_html: bool) -> str:
     style = style.apply(lambda _: marks, axis=None, subset=list(headers.values()))
     style = style.format(precision=DECIMALS, na_rep="--")
     if as_html:
-        return str(style.format_index(escape="html", axis="index").to_html(doctype_html=True))
+        return styled(str(style.format_index(escape="html", axis="index").to_html(doctype_html=True)))
     style = style.format_index(escape="latex", axis="index")
     return str(style.to_latex(environment="longtable", hrules=True, multirow_align="naive", convert_css=True))

@@ -259,6 +259,7 @@ def test_write_results_replaces_earlier_ones(tmp_path: Path) -> None:
     assert "Table 1. Prompts: my own. Bold: the paper's method." in (target / "table1.tex").read_text()
     page = (target / "table1.html").read_text()
     assert all(words in page for words in ("Gemma-2-9B-it</th>", "50% &amp; more</th>", "Prompts: my own."))
+    assert all(words in page for words in ("width=device-width", "prefers-color-scheme: dark", "overflow-x: auto"))
     assert "50% & more, sums\n" in shown
     assert max(map(len, shown.splitlines())) <= 80
     before = {path.name: path.read_bytes() for path in target.iterdir()}
