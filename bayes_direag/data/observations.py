@@ -551,7 +551,8 @@ class Observations:
         order = np.array([k for k, _ in columns], int)
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
-            return np.where(order >= 0, array[:, order], np.asarray(absent, array.dtype))
+            wider = np.append(array, np.full((len(array), 1), absent, array.dtype), axis=1)
+            return np.asarray(wider[:, order])  # of -1: the last, absent
 
         arrays: dict[str, Any] = {name: aligned(getattr(self, name), absent) for name, absent in _ABSENT.items()}
         return replace(
