@@ -133,7 +133,7 @@ def read_questions(path: str | Path) -> tuple[Question, ...]:
 
 def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     """Write questions as JSON Lines, Parquet or CSV, by suffix; see :func:`write_observations`."""
-    from bayes_direag.data.long_table import table_of_questions
+    from bayes_direag.data.json_lines import table_of_questions
 
     write_observations(table_of_questions(questions), path)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import from_json
 
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
@@ -85,6 +86,11 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) 
         path,
         file_records,
     )
+
+
+def table_of_questions(questions: Sequence[Question]) -> LongTable:
+    """Take records of questions."""
+    return LongTable.of(table_of_records([(0, question) for question in questions], None))
 
 
 def _under_our_names(record: object) -> FileRecord:

@@ -19,7 +19,6 @@ from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from bayes_direag.data.columns import LEVEL, RUN, WIDE, Columns
-from bayes_direag.data.json_lines import table_of_records
 from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, percentage, plain
 from bayes_direag.data.recognition import recognised
 from bayes_direag.data.records import (
@@ -549,8 +548,3 @@ def names_of_levels(columns: Mapping[str, DictionaryColumn]) -> DictionaryColumn
     called = columns["level"].changed(lambda level: f"level_{level}")
     named = columns.get("level_name", missing).changed(str)
     return DictionaryColumn.of(np.where(named.given, named.objects(), called.objects()))
-
-
-def table_of_questions(questions: Sequence[Question]) -> LongTable:
-    """Take records of questions."""
-    return LongTable.of(table_of_records([(0, question) for question in questions], None))

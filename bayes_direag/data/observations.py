@@ -29,8 +29,8 @@ from bayes_direag.data.arrays import (
 )
 from bayes_direag.data.columns import NAMED, WIDE, Columns
 from bayes_direag.data.equality import Same, Sameness, require_same
-from bayes_direag.data.json_lines import table_of_records
-from bayes_direag.data.long_table import LongTable, table_of_questions
+from bayes_direag.data.json_lines import table_of_questions, table_of_records
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.records import Question, Status
 from bayes_direag.data.runs import group_of
 from bayes_direag.data.source_table import DictionaryColumn

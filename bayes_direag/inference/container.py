@@ -42,7 +42,7 @@ from numpyro.infer import Predictive
 from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import Same
-from bayes_direag.data.long_table import table_of_questions
+from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question, Status, signal_column
 from bayes_direag.inference.map import Optimum
