@@ -119,7 +119,8 @@ def read_reply(
     if not stated and len(pairs) == 1:
         stated = [field for field in fields if field.end <= last.start]
     reading = _read(last, stated, kind)
-    if last.label == "line" and (reading.confidence is None or _NO_LINE.search(last.text)):
+    is_bare = last.label == "line" or (last.label == "box" and "%" in last.text)  # a box may hold the confidence
+    if is_bare and (reading.confidence is None or _NO_LINE.search(last.text)):
         return Reading(None, None, ParseStatus.NO_ANSWER)
     if not confident:
         return Reading(reading.answer, None, reading.status if reading.answer is None else ParseStatus.OK)
@@ -236,7 +237,8 @@ def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, fl
     has_percent = re.search("%|percent", stated) is not None
     is_torn = kind == "text" and both is not None and both[3] is not None  # brackets may belong to the answer
     is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
-    if not has_percent and (is_torn or is_one or "%" in answer or "$" in stated):
+    is_unclosed = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
+    if is_unclosed or (not has_percent and (is_torn or is_one or "%" in answer or "$" in stated)):
         return None, None, ParseStatus.AMBIGUOUS
     if confidence is not None or (status is ParseStatus.OUT_OF_RANGE and has_percent):
         keeps = kind != "text" or "," not in answer or not _is_hedge(answer.rpartition(",")[2])
