@@ -5,6 +5,7 @@ held-out question has weight 0. So one compiled computation serves them all. Fit
 JAX's global setting.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from numpyro.infer.autoguide import AutoDelta
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
-from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, each_in_turn, require_searchable
+from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, dense_size, each_in_turn
 from bayes_direag.model.contract import require_program
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
@@ -61,7 +62,7 @@ class Optimum(NamedTuple):
     loss: Float[Array | np.ndarray, "*batch"]
     #: Largest coordinate of its projected gradient.
     gradient: Float[Array | np.ndarray, "*batch"]
-    #: An approximation to the Hessian of the loss, in the order of the sites' names.
+    #: An approximation to the Hessian of the loss, in the order of the sites' names; empty for many parameters.
     curvature: Float[Array | np.ndarray, "*batch parameter parameter"]
     #: Steps of the search.
     n_steps: Int[Array | np.ndarray, "*batch"]
@@ -91,12 +92,12 @@ def map_estimates(
     if initial is None:
         require_program(preset, data)
     sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
-    n_parameters = require_searchable(preset.name, sites)
+    n_parameters = sum(math.prod(site.shape) for site in sites.values())
     least_batch = 1 if n_parameters > _FEW_PARAMETERS else _LEAST_BATCH
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=least_batch)
     start: _Start | None = None if initial is None else (initial.unconstrained, initial.curvature)
     if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
-        start = _unknown(sites, n_fits, n_parameters)
+        start = _unknown(sites, n_fits, dense_size(n_parameters))
     batch = jax.tree.map(
         lambda array: np.pad(array, [(0, n_members - n_fits), *[(0, 0)] * (array.ndim - 1)]),
         (np.pad(weight, ((0, 0), (0, size - n))), start),
@@ -108,10 +109,10 @@ def map_estimates(
     return optimum._replace(probability=optimum.probability[..., :n])
 
 
-def _unknown(sites: Mapping[str, Site], n_fits: int, n_parameters: int) -> _Start:
+def _unknown(sites: Mapping[str, Site], n_fits: int, size: int) -> _Start:
     """Return NaN in place of initial optima: searches begin at the model's own start."""
     unconstrained = {name: np.full((n_fits, *site.shape), np.nan) for name, site in sites.items()}
-    return unconstrained, np.full((n_fits, n_parameters, n_parameters), np.nan)
+    return unconstrained, np.full((n_fits, size, size), np.nan)
 
 
 def penalised_loss(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:

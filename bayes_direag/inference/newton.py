@@ -8,13 +8,13 @@ curvature, and, under some presets, active bounds. A projected Newton method (Be
 few steps, but a Hessian costs as much as a dozen gradients. So the Hessian is computed only once in several steps, made
 positive definite by the absolute values of its eigenvalues, and updated in between from the gradients (BFGS, damped as
 in Powell 1978, doi:10.1007/BFb0067703). In each step the active coordinates, which the gradient holds at a bound, are
-fixed, and the step is halved along the projected arc until the loss falls (Armijo).
+fixed, and the step is halved along the projected arc until the loss falls (Armijo). A model of many parameters has no
+matrix: each of its steps solves for the Newton step by conjugate gradients.
 
 The search has converged when every coordinate of the projected gradient, ``x - clip(x - gradient, low, high)``, is
 below the tolerance. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -24,13 +24,13 @@ import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_factor, cho_solve
+from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import Minimize
 
-from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.unconstrained import Model, Site, n_searches, start_and_bounds
+from bayes_direag.model.unconstrained import Model, n_searches, start_and_bounds
 
 #: The search ends when no coordinate of the projected gradient exceeds this.
 TOLERANCE = 1e-9
@@ -46,8 +46,8 @@ type Params = dict[str, Array]
 Point = Float[Array, " parameter"]
 Square = Float[Array, "parameter parameter"]
 
-#: Most parameters, since the search holds dense matrices of them: 1,000 take it half a minute, 2,000 some minutes.
-MOST_PARAMETERS = 2000
+#: Most parameters of which matrices are held: 1,000 take half a minute. And products with the Hessian of one step.
+MOST_DENSE, _PRODUCTS = 500, 100
 
 #: A search has converged if no coordinate of the projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
@@ -122,8 +122,8 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
     def init(self, params: Params) -> tuple[Array, tuple[Params, "Found"]]:
         """Return the state before the first update, in which nothing has been found."""
         point, none = ravel_pytree(params)[0], jnp.zeros((), jnp.int32)
-        unknown, square = jnp.full((), jnp.nan, point.dtype), jnp.zeros((len(point), len(point)), point.dtype)
-        initial = Minimum(point, unknown, jnp.zeros_like(point), unknown, square, none)
+        unknown, size = jnp.full((), jnp.nan, point.dtype), dense_size(len(point))
+        initial = Minimum(point, unknown, jnp.zeros_like(point), unknown, jnp.zeros((size, size), point.dtype), none)
         return none, (params, Found(initial, none, none))
 
     def get_params(self, state: tuple[Array, tuple[Params, "Found"]]) -> Params:
@@ -168,15 +168,9 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         return (found.minimum.value * self._scale, None), (state[0] + 1, (unravel(found.minimum.point), found))
 
 
-def require_searchable(name: str, sites: Mapping[str, Site]) -> int:
-    """Return how many unconstrained parameters a model has; raise DirEAGError if these are too many to search."""
-    n = sum(math.prod(site.shape) for site in sites.values() if site.is_unconstrained)
-    if n > MOST_PARAMETERS:
-        raise DirEAGError(
-            f"model {name} has {n:,} parameters; expected at most {MOST_PARAMETERS:,}, since the search for the mode "
-            "holds the curvature of all pairs. Pool them, or sample with NumPyro's own NUTS and take Fit.from_draws."
-        )
-    return n
+def dense_size(n_parameters: int) -> int:
+    """Return the size of the matrices of so many parameters; 0 where they are so many that none is held."""
+    return n_parameters if n_parameters <= MOST_DENSE else 0
 
 
 class Found(NamedTuple):
@@ -226,7 +220,7 @@ class Minimum(NamedTuple):
     gradient: Point
     #: Largest absolute coordinate of the projected gradient; 0 at an exact optimum of the box.
     projected_gradient: Float[Array, ""]
-    #: A positive definite approximation to the Hessian.
+    #: A positive definite approximation to the Hessian; empty for many parameters.
     curvature: Square
     n_steps: Int[Array, ""]
 
@@ -238,18 +232,20 @@ def minimise_in_box(
     high: Point,
     *,
     tolerance: float,
-    curvature: Square | None = None,
+    curvature: Float[Array, "dense dense"] | None = None,
     steps_by_hessian: int | Int[Array, ""] = 20,
     max_steps: int = 500,
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
-    The start is moved into the box first. Its Hessian is computed unless an approximate ``curvature`` without NaN is
+    The start is moved into the box first. Of more than :data:`MOST_DENSE` parameters no matrix is held, and the
+    ``curvature`` is empty. Otherwise the start's Hessian is computed unless an approximate ``curvature`` without NaN is
     given, and again after every ``steps_by_hessian`` steps; 1 is Newton's method. If the loss is not finite at the
     start, or no longer falls, the search ends with a projected gradient above the tolerance (or NaN), which the caller
     has to check.
     """
     value_and_gradient = jax.jit(jax.value_and_grad(fn))  # so that the derivative is traced once
+    is_dense = dense_size(len(start)) > 0
 
     def gradient_at(point: Point) -> Point:
         return jnp.asarray(value_and_gradient(point)[1])
@@ -261,7 +257,8 @@ def minimise_in_box(
         moved = point - current.point
         noise = 8 * float(np.finfo(point.dtype).eps) * jnp.abs(current.value)
         falls = value <= current.value + _SUFFICIENT_DECREASE * current.gradient @ moved + noise
-        learned = _updated(current.curvature, moved, gradient - current.gradient)
+        turned = gradient - current.gradient
+        learned = _updated(current.curvature, moved, turned) if is_dense else current.curvature
         distance = jnp.max(jnp.abs(point - jnp.clip(point - gradient, low, high)))
         trial = Minimum(point, value, gradient, distance, learned, current.n_steps + 1)
         current = jax.tree.map(lambda new, old: jnp.where(falls, new, old), trial, current)
@@ -274,21 +271,26 @@ def minimise_in_box(
         def recomputed() -> Square:
             return convex(_free(hessian(gradient_at, current.point), active))
 
-        matrix = lax.cond(refresh, recomputed, lambda: current.curvature)
-        step = jnp.where(falls | refresh, _newton_step(_free(matrix, active), current.gradient), state.step)
+        if is_dense:
+            matrix = lax.cond(refresh, recomputed, lambda: current.curvature)
+            step = jnp.where(falls | refresh, _newton_step(_free(matrix, active), current.gradient), state.step)
+        else:
+            refresh, matrix = jnp.zeros((), bool), current.curvature
+            step = lax.cond(falls, lambda: _truncated_step(gradient_at, current, active), lambda: state.step)
         done = ~(current.projected_gradient > tolerance) | (stuck & ~refresh) | (current.n_steps >= max_steps)
         halvings, age = jnp.where(refresh, 0, halvings), jnp.where(refresh, 0, age)
         return _Progress(current._replace(curvature=matrix), step, halvings, age, done)
 
     zero, count, unknown = jnp.zeros_like(start), jnp.zeros((), jnp.int32), jnp.full((), jnp.nan, start.dtype)
-    given = jnp.diag(zero + jnp.nan) if curvature is None else curvature
+    size = dense_size(len(start))
+    given = jnp.full((size, size), jnp.nan, start.dtype) if curvature is None else curvature
     known = jnp.all(jnp.isfinite(given))
     initial = Minimum(
         point=jnp.clip(start, low, high),
         value=jnp.full_like(unknown, jnp.inf),
         gradient=zero,
         projected_gradient=unknown,
-        curvature=jnp.where(known, given, jnp.eye(len(start), dtype=start.dtype)),
+        curvature=jnp.where(known, given, jnp.eye(size, dtype=start.dtype)),
         n_steps=count - 1,
     )
     first = _Progress(initial, zero, count, jnp.where(known, count, steps_by_hessian), jnp.zeros((), bool))
@@ -347,5 +349,23 @@ def _free(curvature: Square, active: Bool[Array, " parameter"]) -> Square:
 
 def _newton_step(curvature: Square, gradient: Point) -> Point:
     """Return the Newton step, shortened so that no coordinate moves by more than ``_LARGEST_STEP``."""
-    step = -cho_solve(cho_factor(curvature), gradient)
+    return _shortened(-cho_solve(cho_factor(curvature), gradient))
+
+
+def _truncated_step(
+    gradient_at: Callable[[Point], Point], current: Minimum, active: Bool[Array, " parameter"]
+) -> Point:
+    """Return the Newton step by conjugate gradients, shortened likewise; minus the gradient if that leads uphill."""
+    _, pulled_back = jax.vjp(gradient_at, current.point)
+    gradient = current.gradient
+
+    def product(move: Point) -> Point:
+        return jnp.where(active, move, pulled_back(jnp.where(active, 0.0, move))[0])
+
+    accuracy = jnp.minimum(0.1, jnp.max(jnp.abs(gradient)))
+    step, _ = cg(product, -gradient, tol=accuracy, maxiter=_PRODUCTS)  # type: ignore[no-untyped-call]
+    return _shortened(jnp.where(step @ gradient < 0, step, -gradient))
+
+
+def _shortened(step: Point) -> Point:
     return jnp.asarray(step * jnp.minimum(1.0, _LARGEST_STEP / jnp.max(jnp.abs(step))))

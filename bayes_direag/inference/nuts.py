@@ -14,6 +14,7 @@ Parameters, and sums over questions, are in double precision, whatever JAX's glo
 is in single precision, which is twice as fast: it changes the log density by less than 1e-4.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.coordinates import to_unconstrained
-from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box, require_searchable
+from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import (
@@ -45,6 +46,9 @@ from bayes_direag.model.unconstrained import (
     n_searches,
     parameter_sites,
 )
+
+#: Most parameters, since the mass matrix is dense.
+MOST_PARAMETERS = 2000
 
 #: Steps of each chain in one call of the compiled computation. Progress is shown, and Ctrl-C obeyed, between two.
 BLOCK = 50
@@ -147,7 +151,12 @@ def nuts_draws(
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n_chains} chains: compiling", total=n_steps)
         sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
-        require_searchable(getattr(model, "__name__", "of one's own"), sites)
+        if (n_parameters := sum(math.prod(site.shape) for site in sites.values())) > MOST_PARAMETERS:
+            raise DirEAGError(
+                f"model {model.__name__} has {n_parameters:,} parameters; NUTS expects at most {MOST_PARAMETERS:,}, as "
+                "its mass matrix has all pairs. Pool them, fit by MAP, or sample with NumPyro's own NUTS and take "
+                "Fit.from_draws."
+            )
         starts, single = _laplace(model, data, n_chains, np.random.default_rng(seed)), data.in_single_precision()
         states, blocks = _started(*starts, single, seed, run=run), []
         for step in range(0, n_steps, BLOCK):

@@ -23,11 +23,12 @@ from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference import map as inference
 from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.newton import Found, ProjectedNewton
+from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model.evidence import draw_states
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import PRESETS, preset
-from bayes_direag.model.settings import VARIANTS, Preset, Variant
+from bayes_direag.model.settings import VARIANTS, Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 from bayes_direag.model.unconstrained import parameter_sites, start_and_bounds, without_bounds
 from tests.bayes_direag.data.questions import question
@@ -306,14 +307,24 @@ def test_map_counts_a_factor(simulated: Observations) -> None:
     np.testing.assert_allclose(optimum.natural["rate"], [3.0], atol=1e-6)
 
 
-def test_map_refuses_more_parameters_than_a_dense_matrix_holds(simulated: Observations) -> None:
+def test_map_of_thousands_of_parameters_holds_no_matrix(simulated: Observations) -> None:
+    """Each effect is the log odds of one question's null, with a mode that follows from that question alone."""
+
     def many(data: LikelihoodData) -> None:
         with numpyro.plate("family", 3000):
             effects = numpyro.sample("effects", dist.Normal(0, 1))
         draw_states(data, jnp.zeros(data.candidate.shape), effects[: len(data.weight)])
 
-    with pytest.raises(DirEAGError, match=r"many has 3,000 parameters; expected at most 2,000, .*Fit\.from_draws"):
-        map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(many))
+    found = map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(many))
+    assert found.curvature.size == 0
+    effects = found.natural["effects"][0]
+    odds = np.exp(effects[: len(simulated)])
+    slope = ~simulated.gold_generated - odds / (simulated.n_candidates + odds) - effects[: len(simulated)]
+    np.testing.assert_allclose(slope, 0.0, atol=1e-6)
+    np.testing.assert_array_equal(effects[len(simulated) :], 0.0)
+    data = LikelihoodData.of(simulated, preset=many)
+    with pytest.raises(DirEAGError, match=r"many has 3,000 parameters; NUTS expects at most 2,000, .*Fit\.from_draws"):
+        nuts_draws(many, data, sampling=SamplingSettings(), seed=0)
 
 
 def test_likelihood_weights_balance_the_null(simulated: Observations) -> None:
