@@ -236,9 +236,10 @@ def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, fl
     confidence, status = read_confidence(stated, scale)
     has_percent = re.search("%|percent", stated) is not None
     is_torn = kind == "text" and both is not None and both[3] is not None  # brackets may belong to the answer
+    is_hedged = kind == "text" and re.match(r"\D*\(", stated) is not None and _is_hedge(answer)  # of two hedges
     is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
     is_unclosed = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
-    if is_unclosed or (not has_percent and (is_torn or is_one or "%" in answer or "$" in stated)):
+    if is_unclosed or is_hedged or (not has_percent and (is_torn or is_one or "%" in answer or "$" in stated)):
         return None, None, ParseStatus.AMBIGUOUS
     if confidence is not None or (status is ParseStatus.OUT_OF_RANGE and has_percent):
         keeps = kind != "text" or "," not in answer or not _is_hedge(answer.rpartition(",")[2])

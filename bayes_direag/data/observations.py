@@ -313,8 +313,7 @@ class Observations:
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
             groups = None if self.table.names is None else self.table.names.groups
             names = Columns(self.question_column, scale="percent", groups=groups)
-            table = replace(self.table.take(self.row), names=names)
-            return self.of_table(table, self.kind, voting, self.same)
+            return self.of_table(replace(self.table.take(self.row), names=names), self.kind, voting, self.same)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
