@@ -193,8 +193,8 @@ class Predictor:
         -------
         dict
             The columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, from ``answer`` on. Without a usable
-            report, undefined values are None. With too few of them there is a
-            :class:`~bayes_direag.errors.FewReportsWarning`, unless the fit is partial.
+            report, undefined values are None. With too few of them, unless the fit is partial, and where no usable
+            report states a signal of the fit, there is a :class:`~bayes_direag.errors.FewReportsWarning`.
 
         Raises
         ------
@@ -219,6 +219,11 @@ class Predictor:
             about["few_reports"] = bool(self.enough_reports.few(n_reports)[0])
             if remark := self.enough_reports.remark(n_reports):
                 warnings.warn(remark, FewReportsWarning, stacklevel=2)
+        if read.unstated:
+            remark = (
+                f"No report states {', '.join(read.unstated)}, from which the fit has learned. Fit to reports without."
+            )
+            warnings.warn(remark, FewReportsWarning, stacklevel=2)
         return {"answer": answer, "answer_as_given": spelled[0][0] if spelled else None, **defined, **about}
 
     def read(self, reports: Sequence[Mapping[str, object]]) -> "Read":
@@ -247,7 +252,12 @@ class Predictor:
             np.array([label], int),
         )
         texts = [(report.text, report.as_given) for report in read if report.text is not None]
-        return Read(arrays, [report.level for report in used], candidates, texts, [report.level for report in read])
+        is_unstated = np.isnan(percent).all(axis=0)
+        unstated = [
+            signal for signal, lacks in zip(self.signals, is_unstated & ~is_unstated.all(), strict=True) if lacks
+        ]
+        levels, asked = [report.level for report in used], [report.level for report in read]
+        return Read(arrays, levels, candidates, texts, asked, unstated)
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], read: Sequence["_Report"]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
@@ -336,6 +346,8 @@ class Read(NamedTuple):
     texts: list[tuple[str, str]]
     #: The level of every report, usable or not.
     asked: list[int]
+    #: The signals that no usable report states, though some state another.
+    unstated: list[str]
 
 
 def require_usable(

@@ -61,7 +61,6 @@ def serve_command(
             f"serve: there is no module {error.name!r}; expected FastAPI and uvicorn. Install them: "
             "pip install '.[serve]' in the checkout of bayes-direag"
         ) from error
-    warnings.simplefilter("ignore", FewReportsWarning)  # every answer has few_reports
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         name = f"[{host}]" if ":" in host else host
         options.out.print(f"{fit}: http://{name}:{listening.getsockname()[1]} answers. Ctrl-C ends it.", soft_wrap=True)
@@ -91,12 +90,14 @@ def service(predictor: "Predictor", largest_body: int = LARGEST_BODY) -> "FastAP
     page, policy = _page(predictor)
 
     @app.post("/answer")
-    async def answer(reports: Annotated[Any, Body()]) -> dict[str, str | float | int | bool | None]:
+    async def answer(reports: Annotated[Any, Body()]) -> dict[str, Any]:
         if not isinstance(reports, list):
             seen = str(reports)[:60]
             raise HTTPException(422, f"reports: saw {seen!r}; expected a list of reports. Make a list of them.")
         try:
-            return predictor.predict(reports)
+            with warnings.catch_warnings(action="always", category=FewReportsWarning, record=True) as remarks:
+                found = predictor.predict(reports)
+            return found | {"remarks": [str(remark.message) for remark in remarks]}
         except DirEAGError as error:
             raise HTTPException(422, str(error)) from error
 

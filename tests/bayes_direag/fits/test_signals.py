@@ -130,6 +130,11 @@ def test_columns_of_signals_are_named_and_kept_by_the_fit(signals, observations,
     with pytest.warns(FewReportsWarning, match=said):
         lacking = fit.predict(theirs.drop(columns="wording"))
     pd.testing.assert_frame_equal(lacking, expected)
+    reports = [
+        {"level": level, "answer": "7", "confidences": {"number": 80, "logprob": 70}} for level in fit.level_names
+    ]
+    with pytest.warns(FewReportsWarning, match="No report states words, from which"):
+        fit.predictor.predict(reports)
     with pytest.raises(ObservationError, match=r"no column wrding; .*--column answer=NAME"):
         Observations.read(path, columns=Columns(signals={"words": "wrding"}))
     with pytest.raises(DirEAGError, match="saw the signal 'a b'; expected letters"):
