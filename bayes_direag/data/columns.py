@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_direag.data.plain import SCALES, ConfidenceScale
-from bayes_direag.data.records import (
-    COLUMNS,
-    NUMBER,
-    OF_OBSERVATION,
-    OF_QUESTION,
-    SIGNAL_NAME,
-    is_number,
-    is_signal,
-    number_column,
-    signal_column,
-)
+from bayes_direag.data.records import COLUMNS, NUMBER, NUMBERS, OF_OBSERVATION, OF_QUESTION, SIGNAL_NAME, SIGNALS
 from bayes_direag.data.runs import group_of, is_word_for_runs
 from bayes_direag.errors import DirEAGError, ObservationError, abridged, did_you_mean
 
@@ -148,11 +138,11 @@ class Columns:
         fields = {
             _our_name(field): name for field, name in columns.items() if field in _REQUIRED or field not in hidden
         }
-        return fields | self._of_signals | {number_column(name): name for name in self.numbers}
+        return fields | self._of_signals | {NUMBERS.column(name): name for name in self.numbers}
 
     @property
     def _of_signals(self) -> dict[str, str]:
-        return {signal_column(signal): name for signal, name in self.signals.items()}
+        return {SIGNALS.column(signal): name for signal, name in self.signals.items()}
 
     @property
     def of_nested(self) -> "Columns":
@@ -184,7 +174,7 @@ class Columns:
 
     def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
         known = self.known(header).items()
-        of_question = {our: (name,) for our, name in known if our in ("problem_id", *OF_QUESTION) or is_number(our)}
+        of_question = {our: (name,) for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
         before, _, after = self.answer.partition(LEVEL)
         others = {name for (name,) in of_question.values()}
         matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
@@ -229,7 +219,7 @@ class Columns:
         """Return which columns of a table are read: their names by ours. One of theirs may hide one of our names."""
         ours = dict.fromkeys(map(_our_name, NAMED)) | {their: our for our, their in self.spelling.items()}
         named = {ours.get(name, name) or "": name for name in header}
-        return {our: name for our, name in named.items() if our in COLUMNS or is_signal(our) or is_number(our)}
+        return {our: name for our, name in named.items() if our in COLUMNS or SIGNALS.holds(our) or NUMBERS.holds(our)}
 
 
 def _our_name(field: str) -> str:

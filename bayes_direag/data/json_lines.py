@@ -3,7 +3,7 @@
 A file of reports is a table in long form.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -15,13 +15,14 @@ from pydantic_core import from_json
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
+    NUMBERS,
     OF_OBSERVATION,
     OF_QUESTION,
+    SIGNALS,
+    ByName,
     Fields,
     Question,
-    number_column,
     reports_of,
-    signal_column,
 )
 from bayes_direag.data.source_table import DictionaryColumn, FileRecord, QuestionTable, RowTable, SourceTable
 from bayes_direag.errors import ObservationError
@@ -60,8 +61,8 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) 
     line = np.array([line for line, _ in numbered], int)
     records: list[Any] = [record for _, record in numbered]
     if records and all(isinstance(record, Mapping) and not _WITH_REPORTS & record.keys() for record in records):
-        named = columns_by_name(records, "confidences", signal_column)
-        named |= columns_by_name(records, "numbers", number_column)
+        named = columns_by_name(records, SIGNALS)
+        named |= columns_by_name(records, NUMBERS)
         header = [*dict.fromkeys([*(str(name) for row in records for name in row), *named])]
 
         @cache
@@ -78,9 +79,9 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) 
     reports = [*chain.from_iterable(filter(None, reports_of_each))]
     return QuestionTable(
         {name: DictionaryColumn.of([fields.get(name) for fields in about]) for name in ("problem_id", *OF_QUESTION)}
-        | columns_by_name(about, "numbers", number_column),
+        | columns_by_name(about, NUMBERS),
         {name: DictionaryColumn.of([report.get(name) for report in reports]) for name in OF_OBSERVATION}
-        | columns_by_name(reports, "confidences", signal_column),
+        | columns_by_name(reports, SIGNALS),
         np.array([-1 if each is None else len(each) for each in reports_of_each], int),
         line,
         path,
@@ -134,13 +135,11 @@ def _renamed_item(item: object, form: str, number: int) -> object:
     return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}
 
 
-def columns_by_name(
-    records: Sequence[Mapping[str, object]], field: str, column: Callable[[str], str]
-) -> dict[str, DictionaryColumn]:
+def columns_by_name(records: Sequence[Mapping[str, object]], of: ByName) -> dict[str, DictionaryColumn]:
     """Return the columns of values that records have by name in one field; what is no such field has the name ""."""
-    if not any(field in record for record in records):
+    if not any(of.field in record for record in records):
         return {}
-    stated = [plain(record.get(field, {})) for record in records]
+    stated = [plain(record.get(of.field, {})) for record in records]
     named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in stated]
     names = dict.fromkeys(chain.from_iterable(named))
-    return {column(name): DictionaryColumn.of([values.get(name) for values in named]) for name in names}
+    return {of.column(name): DictionaryColumn.of([values.get(name) for values in named]) for name in names}

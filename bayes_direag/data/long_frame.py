@@ -11,17 +11,7 @@ from jaxtyping import Shaped
 from pyarrow import parquet
 
 from bayes_direag.data.long_table import LongTable
-from bayes_direag.data.records import (
-    COLUMNS,
-    NUMBER,
-    OF_OBSERVATION,
-    OF_QUESTION,
-    is_number,
-    number_name,
-    signal_column,
-    signal_of,
-    type_of,
-)
+from bayes_direag.data.records import COLUMNS, NUMBER, NUMBERS, OF_OBSERVATION, OF_QUESTION, SIGNALS, type_of
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +30,12 @@ def long_frame(table: LongTable) -> "pandas.DataFrame":
     is_written = table.is_report.copy()
     is_written[table.start[table.n_reports == 0]] = True
     columns: dict[str, object] = {}
-    for name in (*COLUMNS[:n_before], *_further_signals(table), *COLUMNS[n_before:], *filter(is_number, table.columns)):
+    for name in (
+        *COLUMNS[:n_before],
+        *_further_signals(table),
+        *COLUMNS[n_before:],
+        *filter(NUMBERS.holds, table.columns),
+    ):
         of_question = name in ("problem_id", *table.of_question)
         values = table.texts_of_questions(name).objects()[table.question] if of_question else _of_rows(table, name)
         columns[name] = pd.array(values[is_written], dtypes[type_of(name)])
@@ -57,23 +52,23 @@ def write_parquet(table: LongTable, path: Path) -> None:
     reports = {name: of_reports(name) for name in OF_OBSERVATION}
     if further := _further_signals(table):
         arrays = [of_reports(name) for name in further]
-        reports["confidences"] = pyarrow.StructArray.from_arrays(arrays, [signal_of(name) for name in further])
+        reports["confidences"] = pyarrow.StructArray.from_arrays(arrays, [SIGNALS.name(name) for name in further])
     ends = np.concatenate([[0], np.cumsum(table.n_reports)]).astype(np.int32)
     of_questions = {
         name: pyarrow.array(table.texts_of_questions(name).objects(), dtypes[type_of(name)])
         for name in ("problem_id", *table.of_question)
     }
     columns = {name: of_questions[name] for name in ("problem_id", *OF_QUESTION)}
-    if numbers := [*filter(is_number, of_questions)]:
+    if numbers := [*filter(NUMBERS.holds, of_questions)]:
         arrays = [of_questions[name] for name in numbers]
-        columns["numbers"] = pyarrow.StructArray.from_arrays(arrays, [*map(number_name, numbers)])
+        columns["numbers"] = pyarrow.StructArray.from_arrays(arrays, [*map(NUMBERS.name, numbers)])
     structs = pyarrow.StructArray.from_arrays([*reports.values()], [*reports])
     columns["observations"] = pyarrow.ListArray.from_arrays(ends, structs)
     parquet.write_table(pyarrow.table(columns), path, row_group_size=1 << 16)
 
 
 def _further_signals(table: LongTable) -> list[str]:
-    return [signal_column(name) for name in table.percents if name != NUMBER]
+    return [SIGNALS.column(name) for name in table.percents if name != NUMBER]
 
 
 def write_parquet_parts(tables: Iterable["pandas.DataFrame"], path: Path) -> None:

@@ -23,20 +23,16 @@ from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scal
 from bayes_direag.data.recognition import recognised
 from bayes_direag.data.records import (
     NUMBER,
+    NUMBERS,
     OF_OBSERVATION,
     OF_QUESTION,
     SIGNAL_NAME,
+    SIGNALS,
     Fields,
     Question,
     field_of,
-    is_number,
-    is_signal,
-    number_column,
-    number_name,
     question_from_record,
     reports_of,
-    signal_column,
-    signal_of,
     type_of,
 )
 from bayes_direag.data.runs import NO_GROUPS, form_of_runs, group_of
@@ -124,7 +120,7 @@ class LongTable:
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
         if (run := ours.pop(RUN, None)) is not None:
             ours |= _runs_told(ours, run, question)
-        reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or is_signal(name)]
+        reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or SIGNALS.holds(name)]
         order = np.argsort(question, kind="stable")
         table = cls(
             columns={name: column.take(order) for name, column in ours.items()},
@@ -145,7 +141,7 @@ class LongTable:
         report = np.where(is_report, np.cumsum(is_report) - 1, -1)
         columns = {name: column.take(question) for name, column in questions.about.items() if name not in hidden}
         columns |= {name: column.take(report) for name, column in questions.reports.items() if name not in hidden}
-        missing = [name for name in (names.numbers if names else ()) if number_column(name) not in columns]
+        missing = [name for name in (names.numbers if names else ()) if NUMBERS.column(name) not in columns]
         if missing:
             raise ObservationError(
                 f"questions have no number {missing[0]}",
@@ -197,14 +193,14 @@ class LongTable:
     @property
     def of_question(self) -> tuple[str, ...]:
         """The columns, beside its name, that have one value for each question."""
-        return *OF_QUESTION, *filter(is_number, self.columns)
+        return *OF_QUESTION, *filter(NUMBERS.holds, self.columns)
 
     @property
     def numbers_of_questions(self) -> dict[str, Float[np.ndarray, " problem"]]:
         """The numbers of the questions by name; NaN if missing."""
-        columns = {name: self.texts_of_questions(name) for name in sorted(filter(is_number, self.columns))}
+        columns = {name: self.texts_of_questions(name) for name in sorted(filter(NUMBERS.holds, self.columns))}
         return {
-            number_name(name): np.array([*column.values, np.nan], float)[column.code]
+            NUMBERS.name(name): np.array([*column.values, np.nan], float)[column.code]
             for name, column in columns.items()
         }
 
@@ -216,7 +212,7 @@ class LongTable:
     @cached_property
     def percents(self) -> dict[str, Float[np.ndarray, " row"]]:
         """The stated confidence, ``number``, and the further signals by name, in percent; NaN if missing."""
-        signals = {signal_of(name): self.numbers(name) for name in sorted(self.columns) if is_signal(name)}
+        signals = {SIGNALS.name(name): self.numbers(name) for name in sorted(self.columns) if SIGNALS.holds(name)}
         confidence = self.numbers("confidence")
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
 
@@ -246,7 +242,7 @@ class LongTable:
         if names.groups is not None:
             columns |= {"group": _grouped(columns, names, self.path)}
         low, high = SCALES[names.scale or "percent"]
-        for name in [name for name in columns if high != 100 and (name == "confidence" or is_signal(name))]:
+        for name in [name for name in columns if high != 100 and (name == "confidence" or SIGNALS.holds(name))]:
             percents = [on_percent_scale(value, names.scale) for value in columns[name].values]
             for code, percent in enumerate(percents):
                 if isinstance(percent, int | float) and not 0 <= percent <= 100:
@@ -276,12 +272,12 @@ class LongTable:
             return self
         unusable = [is_bad for _, is_bad in self._columns.values()]
         unusable += [~self.texts("problem_id").given, self.is_report & ~self.texts("level").given]
-        for name in filter(is_signal, self.columns):
-            if not re.fullmatch(SIGNAL_NAME, signal_of(name)):
+        for name in filter(SIGNALS.holds, self.columns):
+            if not re.fullmatch(SIGNAL_NAME, SIGNALS.name(name)):
                 unusable.append(self.columns[name].given)
-        if (nameless := number_column("")) in self.columns:
+        if (nameless := NUMBERS.column("")) in self.columns:
             unusable.append(self.columns[nameless].given)
-        if (number := signal_column(NUMBER)) in self.columns:
+        if (number := SIGNALS.column(NUMBER)) in self.columns:
             twice = self.columns[number].given & self.texts("confidence").given
             unusable.append(twice & (self.numbers(number) != self.numbers("confidence")))
         wrong = np.logical_or.reduceat(np.logical_or.reduce(unusable), self.start) | is_wrong
@@ -343,7 +339,7 @@ class LongTable:
                         expected="one value in all rows of a question",
                         remedy="Make the rows agree, or give the questions different ids.",
                     )
-        numbers = {number_name(name): about.pop(name) for name in [*about] if is_number(name)}
+        numbers = {NUMBERS.name(name): about.pop(name) for name in [*about] if NUMBERS.holds(name)}
         about |= {"numbers": numbers.get("", numbers)} if numbers else {}
         reports = [row for row in rows if self.is_report[row]]
         observations = [self._report(row) for row in reports]
@@ -364,7 +360,7 @@ class LongTable:
     def _report(self, row: int) -> Fields:
         values = {name: column.value(row) for name, column in self.columns.items() if column.code[row] >= 0}
         report = {name: values[name] for name in OF_OBSERVATION if name in values}
-        signals = {signal_of(name): value for name, value in values.items() if is_signal(name)}
+        signals = {SIGNALS.name(name): value for name, value in values.items() if SIGNALS.holds(name)}
         return report | ({"confidences": signals.get("", signals)} if signals else {})
 
     def line_of(self, question: int) -> int | None:
@@ -476,7 +472,7 @@ def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
     """Return the names with the scale of fractions, if no other is given and all confidences are fractions."""
     if names.scale is not None or not names.needs_labels:
         return names
-    stated = [column for name, column in columns.items() if name == "confidence" or is_signal(name)]
+    stated = [column for name, column in columns.items() if name == "confidence" or SIGNALS.holds(name)]
     values = [value for column in stated for value in column.values]
     numbers: list[Any] = [2 if is_percentage(value) else percentage(value) for value in values]
     are_fractions = all(type(number) in (int, float) and number <= 1 for number in numbers)

@@ -17,7 +17,7 @@ import numpy as np
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.columns import LEVEL, WIDE, Columns
 from bayes_direag.data.plain import percentage
-from bayes_direag.data.records import is_number, is_signal
+from bayes_direag.data.records import NUMBERS, SIGNALS
 from bayes_direag.data.runs import is_word_for_runs
 from bayes_direag.data.source_table import RowTable, number_of
 from bayes_direag.errors import ObservationError
@@ -60,7 +60,7 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
     taken |= verdicts | {names.cluster, names.weight, names.group, *names.signals.values(), *names.numbers}
     ends = [form.split(LEVEL) for form in names.signals.values() if LEVEL in form]
     taken |= {name for name in header for before, after in ends if name.startswith(before) and name.endswith(after)}
-    left = [name for name in rows.header if name not in taken and not is_signal(name) and not is_number(name)]
+    left = [name for name in rows.header if name not in taken and not SIGNALS.holds(name) and not NUMBERS.holds(name)]
     told = _Table(rows, fixed, left, is_labelled=is_labelled).columns()
     return replace(names, **{field: name or None for field, name in told.items() if field not in fixed})  # type: ignore[arg-type]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, NamedTuple, get_args
 
 from pydantic import (
     AfterValidator,
@@ -228,42 +228,34 @@ FIELDS = Question.model_fields | Observation.model_fields | {"number": FieldInfo
 OF_OBSERVATION = tuple(name for name in Observation.model_fields if name != "confidences")
 OF_QUESTION = ("gold_answer", "cluster", "weight", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
-_SIGNAL, _NUMBER = "confidence_", "numbers."
 
 
-def signal_column(name: str) -> str:
-    """Return the name of the column of a signal other than the stated confidence."""
-    return f"{_SIGNAL}{name}"
+class ByName(NamedTuple):
+    """Values that records have by name in one field, and tables in a column for each name."""
+
+    field: str
+    prefix: str
+
+    def column(self, name: str) -> str:
+        """Return the column of a name."""
+        return f"{self.prefix}{name}"
+
+    def name(self, column: str) -> str:
+        """Return the name of what is in a column."""
+        return column.removeprefix(self.prefix)
+
+    def holds(self, column: str) -> bool:
+        """Tell whether a column holds such values."""
+        return column.startswith(self.prefix)
 
 
-def signal_of(column: str) -> str:
-    """Return the name of the signal in a column."""
-    return column.removeprefix(_SIGNAL)
-
-
-def is_signal(column: str) -> bool:
-    """Tell whether a column holds a signal other than the stated confidence."""
-    return column.startswith(_SIGNAL)
-
-
-def number_column(name: str) -> str:
-    """Return the name of the column of a number of questions."""
-    return f"{_NUMBER}{name}"
-
-
-def number_name(column: str) -> str:
-    """Return the name of the number in a column."""
-    return column.removeprefix(_NUMBER)
-
-
-def is_number(column: str) -> bool:
-    """Tell whether a column holds a number of questions."""
-    return column.startswith(_NUMBER)
+#: The signals of a report other than the stated confidence, and the numbers of a question.
+SIGNALS, NUMBERS = ByName("confidences", "confidence_"), ByName("numbers", "numbers.")
 
 
 def field_of(column: str) -> FieldInfo:
     """Return the field whose rules hold for the values of a column."""
-    return FIELDS["confidence" if is_signal(column) else "number" if is_number(column) else column]
+    return FIELDS["confidence" if SIGNALS.holds(column) else "number" if NUMBERS.holds(column) else column]
 
 
 def type_of(column: str) -> type:
@@ -346,11 +338,11 @@ def _record_error(
     if "confidences" in steps:
         name = "confidences" if steps[-1] == "[key]" else "confidence"
     if steps[:1] == ["numbers"] and len(steps) > 1:
-        name, steps = "numbers" if steps[-1] == "[key]" else "number", [number_column(str(steps[1]))]
+        name, steps = "numbers" if steps[-1] == "[key]" else "number", [NUMBERS.column(str(steps[1]))]
     if rows and len(steps) > 1 and isinstance(steps[1], int):
         line, steps = rows[steps[1]], steps[2:]
         if steps[0] == "confidences" and len(steps) > 1:
-            steps = [signal_column(str(steps[1]))]
+            steps = [SIGNALS.column(str(steps[1]))]
     spelled = (f"[{step}]" if isinstance(step, int) else f".{spelling.get(step, step)}" for step in steps)
     metadata = [_OF_RECORDS] if name is None else FIELDS[name].metadata
     if first["type"] == "duplicate_level":

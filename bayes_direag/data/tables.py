@@ -8,7 +8,7 @@ import csv
 import io
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet, types
 
 from bayes_direag.data.json_lines import columns_by_name, table_of_records
-from bayes_direag.data.records import OF_OBSERVATION, OF_QUESTION, number_column, signal_column
+from bayes_direag.data.records import NUMBERS, OF_OBSERVATION, OF_QUESTION, SIGNALS, ByName
 from bayes_direag.data.source_table import DictionaryColumn, QuestionTable, RowTable, SourceTable, whole
 from bayes_direag.errors import ColumnsWarning, ObservationError
 
@@ -104,25 +104,23 @@ def table_of_arrow(table: pyarrow.Table, path: Path | None = None) -> SourceTabl
         if name in OF_OBSERVATION
     }
     if "confidences" in fields:
-        reports |= _columns_by_name(fields["confidences"], "confidences", signal_column, path)
+        reports |= _columns_by_name(fields["confidences"], SIGNALS, path)
     if "level" in reports:
         reports["level"] = reports["level"].changed(whole)
     about = {name: _arrow_column(table[name], path) for name in _ABOUT if name in table.column_names}
     if "numbers" in table.column_names:
-        about |= _columns_by_name(table["numbers"].combine_chunks(), "numbers", number_column, path)
+        about |= _columns_by_name(table["numbers"].combine_chunks(), NUMBERS, path)
     n_reports = pc.list_value_length(lists).fill_null(0).to_numpy().astype(int)
     return QuestionTable(about, reports, n_reports, line, path)
 
 
-def _columns_by_name(
-    values: pyarrow.Array, field: str, column: Callable[[str], str], path: Path | None
-) -> dict[str, DictionaryColumn]:
+def _columns_by_name(values: pyarrow.Array, of: ByName, path: Path | None) -> dict[str, DictionaryColumn]:
     """Return the columns of values by name, which rows have as a struct or a map in one field."""
     if types.is_struct(values.type):
         named = zip(values.type.names, values.flatten(), strict=True)
-        return {column(name): _arrow_column(pyarrow.chunked_array([each]), path) for name, each in named}
+        return {of.column(name): _arrow_column(pyarrow.chunked_array([each]), path) for name, each in named}
     maps = values.to_pylist() if types.is_map(values.type) else []
-    return columns_by_name([{field: dict(pairs or ())} for pairs in maps], field, column)
+    return columns_by_name([{of.field: dict(pairs or ())} for pairs in maps], of)
 
 
 #: No more values a column are read than these, in all and for each byte of a file: its claims may be false.

@@ -44,7 +44,7 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import Same
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Question, Status, signal_column
+from bayes_direag.data.records import SIGNALS, Question, Status
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.equations import Parameters
@@ -211,7 +211,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         kind=tree.attrs["answers"],
         same=Same(None, name) if (name := tree.attrs.get("same")) else None,
         signals={first: data["confidence"].to_numpy()}
-        | {name: data[signal_column(name)].to_numpy() for name in further},
+        | {name: data[SIGNALS.column(name)].to_numpy() for name in further},
         candidate=candidate,
         candidates=candidates,
         correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
@@ -331,7 +331,7 @@ def _columns(
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
     columns = {
         "confidence": observations.confidence,
-        **{signal_column(name): observations.signals[name] for name in observations.signal_names[1:]},
+        **{SIGNALS.column(name): observations.signals[name] for name in observations.signal_names[1:]},
         "candidate": observations.candidate,
         "n_candidates": observations.n_candidates,
         "weight_in_likelihood": weight,
@@ -365,7 +365,7 @@ def _datasets(
         "problem": np.array(observations.problem_id, dtype=object),
     }
     column = "level" if observations.groups is None else "report"
-    of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "label_code")
+    of_reports = ("confidence", *map(SIGNALS.column, observations.signal_names[1:]), "candidate", "label_code")
     of_questions = _DIMS | dict.fromkeys(of_reports, ("problem", column))
     of_draws = {"share": ("level",)} | {name: site.dims for name, site in sites.items()} | {"target": ("problem",)}
     datasets = {}
