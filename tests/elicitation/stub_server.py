@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
+from collections.abc import Coroutine
 from typing import Any
 
 #: Responses instead of a reply: status and content.
@@ -98,7 +99,7 @@ class Stub:
         self._thread.join(10)
 
     async def listen(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", port)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def kill(self) -> None:
@@ -122,14 +123,21 @@ class Stub:
         asyncio.set_event_loop(self._loop)
         self._loop.create_task(start())
         self._loop.run_forever()
-        self._close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.01))
+        for end in (self._close, self._cancel):  # each after a moment in which connections, or their ends, are taken
+            self._loop.run_until_complete(asyncio.sleep(0.01))
+            end()
+        self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
+    def _cancel(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[None, None, None]:
+        self._writers.add(writer)  # at once, as a task may be cancelled before it begins
+        return self._connection(reader, writer)
+
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode().split("\r\n")
