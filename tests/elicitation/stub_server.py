@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -55,8 +56,10 @@ class Stub:
     ``faults`` holds what happens to the next chat requests instead of a reply: a status, a name in :data:`FAULTS`,
     ``drop`` (the connection closes), ``cut`` (in the middle of the body), ``trickle`` (byte by byte) or ``redirect``
     (to ``location``). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that were in
-    flight together. ``refused`` are parameters that it does not take. ``models`` and ``version`` are what the server
-    says of itself; ``further`` is merged into each completion, and ``choice`` into its choice.
+    flight together; until ``most`` is ``hold``, all of them wait. With the reply number ``dies_with`` the server
+    dies, and revives after ``revives_after`` seconds, if these are given. ``refused`` are parameters that it does not
+    take. ``models`` and ``version`` are what the server says of itself; ``further`` is merged into each completion,
+    and ``choice`` into its choice.
     """
 
     def __init__(
@@ -72,68 +75,70 @@ class Stub:
         self.always: int | str | None = None
         self.answered: Counter[int] = Counter()
         self.requests: list[dict[str, Any]] = []
-        self.in_flight = self.most = 0
+        self.in_flight = self.most = self.hold = 0
+        self.port = 0
+        self.dies_with: int | None = None
+        self.revives_after: float | None = None
         self.models: object = None
         self.version: object = {"version": "0.0.stub"}
         self.further: dict[str, Any] = {}
         self.choice: dict[str, Any] = {}
         self.location = ""
-        self.port = 0
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
+        self._is_dead = True
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> "Stub":
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, args=(ready,), daemon=True)
+        self._port_holder = socket.socket()  # while nobody listens no other process is given the port
+        self._port_holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._port_holder.bind(("127.0.0.1", 0))
+        self.port = self._port_holder.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        assert ready.wait(10)
+        asyncio.run_coroutine_threadsafe(self.listen(self.port), self._loop).result()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join()
+        self._port_holder.close()
 
-    async def listen(self, port: int = 0) -> None:
+    async def listen(self, port: int) -> None:
+        self._is_dead = False
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     def kill(self) -> None:
         """Close the port and all connections, as a server that dies."""
-        self._loop.call_soon_threadsafe(self._close)
+        asyncio.run_coroutine_threadsafe(self._die(), self._loop).result()
 
-    def revive(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.listen(self.port), self._loop).result(10)
-
-    def _close(self) -> None:
+    async def _die(self) -> None:
         assert self._server is not None
+        self._is_dead = True
         self._server.close()
         for writer in self._writers:
             writer.transport.abort()
 
-    def _serve(self, ready: threading.Event) -> None:
-        async def start() -> None:
-            await self.listen()
-            ready.set()
-
-        asyncio.set_event_loop(self._loop)
-        self._loop.create_task(start())
+    def _serve(self) -> None:
         self._loop.run_forever()
-        for end in (self._close, self._cancel):  # each after a moment in which connections, or their ends, are taken
-            self._loop.run_until_complete(asyncio.sleep(0.01))
-            end()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(self._die())
+        for _ in range(2):  # connections that were being accepted end themselves, and those that answer are cancelled
+            for _ in range(10):
+                self._loop.run_until_complete(asyncio.sleep(0))
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
         self._loop.close()
 
-    def _cancel(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[None, None, None]:
+    def _connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Coroutine[None, None, None] | None:
+        if self._is_dead:
+            writer.transport.abort()
+            return None
         self._writers.add(writer)  # at once, as a task may be cancelled before it begins
         return self._connection(reader, writer)
 
@@ -175,9 +180,17 @@ class Stub:
                 message = f"Unsupported parameter: '{name}' is not supported with this model."
                 error = {"message": message, "type": "invalid_request_error", "param": name}
                 return await self._send(writer, 400, {"error": error | {"code": "unsupported_parameter"}})
+            while self.most < self.hold:
+                await asyncio.sleep(0.001)
             await asyncio.sleep(self.delay * (0.5 + request.get("seed", 0) % 100 / 100))
             self.answered[request.get("seed", 0)] += 1
             self.requests.append(request)
+            if self.answered.total() == self.dies_with:
+                await self._die()
+                if self.revives_after is not None:
+                    await asyncio.sleep(self.revives_after)
+                    await self.listen(self.port)
+                return False
             return await self._send(writer, 200, self._completion(request))
         if fault == "drop":
             return False

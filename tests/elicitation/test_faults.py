@@ -2,7 +2,6 @@
 
 import random
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -31,25 +30,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return runs.observations(folder)
 
 
-def killed_in_the_middle(stub: Stub, after: int = 10) -> threading.Thread:
-    """Kill a server once it has answered a few requests, however long that takes."""
-
-    def kill() -> None:
-        while stub.answered.total() < after:
-            time.sleep(0.005)
-        stub.kill()
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    return thread
-
-
 def test_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(delay=0.01, garbage=0.2) as stub:
-        stop = killed_in_the_middle(stub)
+        stub.dies_with = 10
         with pytest.raises(EngineError, match=r"expected a reply within 0.3 s"):
             runs.ask(N, runs.chat(stub.url, patience=0.3), tmp_path / "run", concurrency=2)
-        stop.join()
     kept = runs.seeds(tmp_path / "run")
     assert kept
     with Stub(garbage=0.2) as stub:
@@ -61,17 +46,8 @@ def test_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: bytes
 
 def test_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(delay=0.01, garbage=0.2) as stub:
-        killed = killed_in_the_middle(stub)
-
-        def revive() -> None:
-            killed.join()
-            time.sleep(0.3)
-            stub.revive()
-
-        reviver = threading.Thread(target=revive)
-        reviver.start()
+        stub.dies_with, stub.revives_after = 10, 0.3
         runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=2)
-        reviver.join()
     assert runs.observations(tmp_path / "run") == undisturbed
 
 
@@ -111,7 +87,7 @@ def test_client_killed_loses_and_duplicates_nothing(tmp_path: Path, n: int, kill
     folder = tmp_path / "run"
     draw, kept = random.Random(kills), set[int]()
     settings: dict[str, Any] = {"policy": runs.policy(), "sampling": runs.ONCE} if by_policy else {}
-    with Stub(delay=0.02, garbage=0.2) as stub:
+    with Stub(delay=0.02 if kills > 1 else 0.1, garbage=0.2) as stub:
         for kill in range(kills + 1):
             stub.answered.clear()
             if kill < kills:

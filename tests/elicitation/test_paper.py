@@ -142,7 +142,7 @@ def test_rehearsal_makes_the_tables_and_figures_of_the_paper(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("questions")
 def test_rehearsal_that_is_killed_goes_on_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_vllm(tmp_path / "bin", "--delay", "0.01")
+    write_vllm(tmp_path / "bin", "--delay", "0.5")  # that much must be left to ask after Ctrl-C
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     for model in MODELS:
         (tmp_path / "models" / model).mkdir(parents=True)
