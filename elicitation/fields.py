@@ -26,7 +26,7 @@ class Field(NamedTuple):
     text: str
     scale: Scale = "percent"  # of a confidence without a unit
     rank: int | None = None  # the number of a guess
-    is_open: bool = False  # whether the next line may belong to it
+    following: str = ""  # what may belong to it: the next line, or what touches a box
 
 
 _PLACEHOLDER = re.compile(
@@ -39,6 +39,7 @@ _QUOTATION = re.compile(
     r"(?<!\w)(?:([\"'])(?=\S)(?:(?!\1)[\s\S]){1,600}\1|\u201c[^\u201c\u201d]{1,600}\u201d|\u00ab[^\u00ab\u00bb]{1,600}\u00bb)(?!\w)"
 )
 _OBJECT = re.compile(r"""(?:\[\s*)?\{\s*(?:"[^"\n]{1,40}"|'[^'\n]{1,40}')\s*:""")
+_AROUND = ("arguments", "function", "guesses", "input", "output", "parameters", "response", "result")  # of an object
 _DICTIONARY = re.compile(r"\{[^{}]*\}")  # as Python writes it
 _ESCAPE = re.compile(r'\\(?:["\\/]|u[0-9a-fA-F]{4}|[nrt](?![a-zA-Z]{1,20}\{))|\\')
 _BACKSLASH = "\ue000"  # stands for one that is no escape in JSON
@@ -46,6 +47,11 @@ _TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]{0,20})>(?P<text>[^<]*)</(?P=name)>")
 _BRACKETED = re.compile(r"(?m)^\[\[ ## (?:\w+_)?([a-z]+) ## \]\]")  # fields of DSPy
 _LATEX = re.compile(r"(?m)\\[()\[\]]|(?<!\\)\\++(?=[%$#])|^[^\S\n]*(?:```|~~~)\w*")  # and fences
 _BOX = re.compile(r"(?m)\\f?boxed\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}|^####\s*(-?\$?\d[\d.,]*)$")
+# A box that is a part of more: what ends so before it, or begins so behind it.
+_BEFORE_BOX = re.compile(
+    r"(?:-(?! )|\S *(?:[-+/\u2212\u00d7^<\u2260]|(?<![=-])>|(?<!\*)\*(?!\*))|\d|\\(?:times|cdot|neq?)|\bnot|n't)[ $]*\Z"
+)
+_BEHIND_BOX = re.compile(r"[ $*_`)\]}%]*+(?!-(?! ?\d)|[.,:](?!\d)|[;!?(|\u2013\u2014]).{1,40}")
 _BARE_CONFIDENCE = re.compile(r"\s*(?:\d{1,3}(?:\.\d+)?\s*%|[01]?\.\d+)\s*")
 _S, _D = r"[^\S\n]", r"(?:[^\S\n]|[*_`])*+"  # a space; decoration
 _M = r"""(?:[^\w\n<>|"'{\0\u2018-\u201f\u00ab\u00bb]|_)*+"""  # marks at the beginning of a line
@@ -66,7 +72,7 @@ _LABEL = re.compile(
     (?: {_D}(?:is{_D})?: | {_S}*\*\*{_S}*$ | (?(heading){_D}$|(?!)) )
     """
 )
-_OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}:")
+_OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}[:=]")
 
 
 def find_fields(reply: str, scale: Scale = "percent") -> tuple[list[Field], str]:
@@ -78,12 +84,16 @@ def find_fields(reply: str, scale: Scale = "percent") -> tuple[list[Field], str]
     marked: list[str] = []
 
     def take(tag: re.Match[str]) -> str:
-        return ("" if _LABEL.search(tag["text"]) else _as_lines(tag["text"], marked, tag["name"])) or tag[0]
+        if _LABEL.search(tag["text"]):  # a draft, or the whole reply
+            return tag[0] if tag.end() > last_word else ""
+        return _as_lines(tag["text"], marked, tag["name"]) or tag[0]
 
     def keep(quoted: re.Match[str]) -> str:
         return "" if _LABEL.search(quoted[0][1:-1]) or _BOX.search(quoted[0]) else quoted[0]
 
-    text = _QUOTATION.sub(keep, _TAG.sub(take, _without_objects(reply, marked)))
+    text = _without_objects(reply, marked)
+    last_word = max((word.end() for word in re.finditer(r"[\w/-]++(?!>)", text)), default=0)
+    text = _QUOTATION.sub(keep, _TAG.sub(take, text))
     text = _LATEX.sub("", _BRACKETED.sub(r"\1:", text))
     fields = [*_labelled(text, marked, scale)]
     text = text[: next_question(text, next((field.end for field in fields if field.what != "confidence"), len(text)))]
@@ -140,8 +150,11 @@ def _as_lines(value: object, marked: list[str], name: str = "", rank: str = "") 
             direct = "".join(_as_lines(item, marked, names[key], rank) for key, item in members.items())
             if len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", direct)) > 1:  # two answers
                 return ""
-            called = members.get("arguments")
-            inner = [_literal(called)] if isinstance(called, str) else members.values()
+            inner = [
+                _literal(item) if key == "arguments" and isinstance(item, str) else item
+                for key, item in members.items()
+                if key in _AROUND
+            ]
             nested = [] if direct or name else [lines for item in inner if (lines := _as_lines(item, marked, "", rank))]
             return nested[0] if len(nested) == 1 else direct
         case str() | int() | float() if is_field:
@@ -163,14 +176,16 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
         while not content.strip("*_` \t") and lines:
             content, is_below = lines.pop(0), True
             end += 1 + len(content)
-        is_open = bool(lines) and bool(lines[0].strip()) and (is_below or not _OTHER_LABEL.match(lines[0]))
-        content += f" {lines[0]}" if is_below and is_open else ""
+        next_line = lines[0].strip() if lines else ""
+        if _BARE_CONFIDENCE.fullmatch(next_line) or (_OTHER_LABEL.match(next_line) and not is_below):
+            next_line = ""
         letter = label["name"][0].lower()
         measure = (label["second"] or (label["name"] if letter in "cpl" else "")).lower()
         if in_mark := re.fullmatch(r"\s*\0(\d+)\0", content):
-            content, letter, is_open = marked[int(in_mark[1])], "", False
+            content, letter, next_line = marked[int(in_mark[1])], "", ""
         if not content.strip("*_` \t") or _PLACEHOLDER.search(content) or (measure and label["remark"]):
             continue
+        letter = "g" if label["remark"] else letter  # one of several answers
         own_scale: Scale = "fraction" if label["fraction"] else scale
         if label["percent"] or "percent" in measure:
             own_scale = "percent"
@@ -179,12 +194,15 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
         number = re.search(r"\d+", label["name"])
         rank = None if number is None else int(number[0])
         what = "both" if label["second"] else "confidence" if measure else "answer"
-        yield Field(label.start(), end, what, letter, content, own_scale, rank, is_open)
+        yield Field(label.start(), end, what, letter, content, own_scale, rank, next_line)
 
 
 def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
     """Return the answers that have no label, and the confidence of a reply of two bare lines."""
-    boxes = [Field(*box.span(), "answer", "box", box[1] or box[2] or "") for box in _BOX.finditer(text)]
+    boxes = [
+        Field(*box.span(), "answer", "box", box[1] or box[2] or "", following=_touching(text, *box.span()))
+        for box in _BOX.finditer(text)
+    ]
     if boxes := [box for box in boxes if not any(other.start <= box.start < other.end for other in confidences)]:
         return boxes
     before = text[: confidences[0].start if confidences else None].rstrip()
@@ -193,3 +211,9 @@ def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
         return []
     answer, end = Field(0, len(first), "answer", "line", first), len(before)
     return [answer] if confidences else [answer, Field(end, end, "confidence", "line", rest, "probability")]
+
+
+def _touching(text: str, start: int, end: int) -> str:
+    """Return what a box in a text is only a part of."""
+    parts = _BEFORE_BOX.search(text[max(start - 40, 0) : start]), _BEHIND_BOX.match(text, end)
+    return "".join(part[0] for part in parts if part)

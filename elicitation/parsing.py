@@ -60,7 +60,7 @@ _CORRECTED = re.compile(
     r"(?i)\b(?:correction|actually|wait|oops|sorry|hmm+|scratch that|apologies|mistake|i (?:was wrong|mis\w+)"
     r"|on (?:second thoughts?|reflection)|let me (?:correct|fix|re\w+)|(?:it|that|answer) should (?:be|have been)"
     r"|(?:correct|right|real|actual|true) answer (?:is|was)|(?:is|was|'s) (?:wrong|incorrect|not (?:right|correct)))\b"
-    r"|(?<![\w,;] )\bno[,.!:]"
+    r"|(?<![\w,;] )\bno[,.!:]|\b(?:edit|update):|\bmake (?:that|it)\b|\bi mean\b|\b(?:it|that) must be\b"
 )
 _HEDGE = re.compile(
     r"(?is)\b(?:about|around|roughly|approximately|approx|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty"
@@ -111,7 +111,7 @@ def read_reply(
     if not pairs:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     last, stated = pairs[-1]
-    alternatives = {canonical(field.text, kind) for field, _ in pairs if field.label in ("g", "box")}
+    alternatives = {canonical(field.text, kind) for field, _ in pairs}
     if _CORRECTED.search(said, last.end) or (last.label in ("g", "box") and len(alternatives) > 1):
         return Reading(None, None, ParseStatus.AMBIGUOUS)
     if stated and stated[0].label in ("p", "l") and re.search(r"\w", said[last.end : stated[0].start]):
@@ -219,10 +219,13 @@ def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     answer: str | None = _bare(field.text)
     if not values and (field.what == "both" or field.rank is not None):
         answer, confidence, defect = _split(_bare(field.text), field.scale, kind)
-    is_doubtful = kind == "text" and field.label and (field.is_open or _DOUBTFUL.search(answer or ""))
+    spelling, following = canonical(answer, kind), field.following
+    if kind != "text" and field.label != "box" and canonical(_bare(following), kind) in (None, spelling):
+        following = ""
+    is_doubtful = following or (kind == "text" and field.label and _DOUBTFUL.search(answer or ""))
     if answer is None or is_doubtful:
         return Reading(None, confidence, ParseStatus.AMBIGUOUS)
-    if canonical(answer, kind) is None:
+    if spelling is None:
         several = re.search(r"\d" if kind == "numeric" else r"\w", answer)
         return Reading(None, confidence, ParseStatus.AMBIGUOUS if several else ParseStatus.NO_ANSWER)
     return Reading(answer, confidence, defect)
@@ -238,7 +241,9 @@ def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, fl
     is_torn = kind == "text" and both is not None and both[3] is not None  # brackets may belong to the answer
     is_hedged = kind == "text" and re.match(r"\D*\(", stated) is not None and _is_hedge(answer)  # of two hedges
     is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
-    is_unclosed = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
+    is_unclosed = (
+        any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}")) or answer.count('"') == 1
+    )
     if is_unclosed or is_hedged or (not has_percent and (is_torn or is_one or "%" in answer or "$" in stated)):
         return None, None, ParseStatus.AMBIGUOUS
     if confidence is not None or (status is ParseStatus.OUT_OF_RANGE and has_percent):
@@ -280,5 +285,6 @@ def read_confidence(text: str, scale: Scale) -> tuple[float | None, ParseStatus]
 
 def _bare(text: str) -> str:
     """Return a text in one line, without marks around it."""
-    text = re.sub(r"[ \t\r\n]+", " ", text).strip(" ,;|").removeprefix("**").removesuffix("**")
-    return re.sub(r"^([*_])([^*_]+)\1$", r"\2", text.strip(" ,;|`"))
+    text = re.sub(r"[ \t\r\n]+", " ", text).strip(" ,;|")
+    text = re.sub(r"^(?:\*\*)?([^*]*)(?:\*\*)?$", r"\1", text).strip(" ,;|`")
+    return re.sub(r"^([*_])([^*_]+)\1$", r"\2", text)

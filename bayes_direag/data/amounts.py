@@ -2,7 +2,7 @@ r"""The number that a text is, by this grammar; any other text is none.
 
 ::
 
-    text     = {formula "="} amount             formulas that are numbers equal the amount
+    text     = {formula "="} amount             a name or numbers; one number equals the amount
     amount   = [sign] number ["°" | " " units] | [sign] decimal "%" | [sign] currency [sign] number
     number   = decimal ["e" exponent] | decimal "/" decimal | "\frac{" decimal "}{" decimal "}"
     units    = unit [("/" | " per ") unit], each perhaps with a power or after "square" or "cubic"
@@ -46,8 +46,8 @@ _AMOUNT = re.compile(
     rf"|(?P<decimal>{_DECIMAL})(?:[eE](?P<exponent>[+-]?\d+)| ?/ ?(?P<bottom>{_DECIMAL}))?)"
     rf"(?(currency)|(?:(?(bottom)(?!)| ?\\?%)|°[CF]?| {_UNIT}(?:(?:/| per ){_UNIT})?)?)"
 )
-# A name, or numbers and single letters with signs between them.
-_FORMULA = re.compile(r"[^\W\d]\w*(?:\(\w\))?|(?:[^\W\d_](?![^\W\d_])|,(?=\d{3})|[\d .(){}+*/^%°$\u00d7\u00f7-])+")
+# A name, or numbers with signs between them; a letter in one would be unknown.
+_FORMULA = re.compile(r"[^\W\d]\w*(?:\(\w\))?|(?:(?<=\d)(?: x |x)(?=\d)|,(?=\d{3})|[\d .(){}+*/^%°$\u00d7\u00f7-])+")
 
 
 def number(text: str) -> str | None:

@@ -80,7 +80,8 @@ _ARTICLE = re.compile(r"\A(?:(?:the|an) (?=\S)|a (?=[^\W\d_]{2}))(?!(?:the|an?|a
 _LETTER = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]"  # of any script in which options are lettered
 _OPTION = re.compile(
     rf"(?:(?:the )?(?:option|choice|answer) )?\$?[(\[{{\u3010]?(?P<letter>{_LETTER})"
-    rf"(?:[)\]}}\u3011]?[.:]?|(?:[)\]}}\u3011\u3001][.:]? ?|[.:] )(?P<text>\S.*))",
+    r"(?:[)\]}\u3011]?[.:]?|(?:[)\]}\u3011\u3001][.:]? ?|[.:] )"
+    r"(?P<text>(?!is(?:n't| not| wrong| incorrect| false)\b)\S.*))",
     re.IGNORECASE,
 )
 # A second label in the text of an option: before a text, in brackets, or at the end of a list.
