@@ -90,7 +90,7 @@ class TestTheFaceOfThePackage:
             exec("from bayes_direag import Observation5")  # noqa: S102 - the statement is the test's own
 
 
-def test_a_file_has_a_name_that_says_what_it_is_a_docstring_and_no_more_than_600_lines():
+def test_file_has_a_name_that_says_what_it_is_a_docstring_and_no_more_than_600_lines():
     vague = {"utils", "util", "helpers", "helper", "common", "misc"}
     texts = {path: path.read_text() for path in FILES}
     assert [path for path in FILES if path.stem in vague] == []

@@ -14,7 +14,7 @@ PACKAGES = ("bayes_direag", "elicitation", "analysis")
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("pages")  # which are dealt out first, since it takes a minute
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+def test_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for name in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(name, reason="the site needs the extra docs: pip install --editable '.[docs]'")
     source, site = tmp_path / "docs", tmp_path / "site"

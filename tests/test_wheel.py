@@ -67,7 +67,7 @@ def test_commands_are_ours_beside_packages_of_the_same_names(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_package_ships_its_types_and_its_data(wheel):
+def test_wheel_ships_types_and_data_of_every_package(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert names >= {f"{package.name}/py.typed" for package in PACKAGES}
     tracked = succeed("git", "ls-files", *PACKAGES, at=ROOT).split()
@@ -76,7 +76,7 @@ def test_every_package_ships_its_types_and_its_data(wheel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["{}/__init__.py", "{}.py"])
-def test_an_installed_wheel_in_a_folder_of_the_user_s(tmp_path, bin_folder, form):
+def test_wheel_works_in_a_folder_of_the_user_s(tmp_path, bin_folder, form):
     project = with_own(tmp_path, form)
     python = bin_folder / "python"
     assert str(bin_folder.parent) in succeed(

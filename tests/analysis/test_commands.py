@@ -90,7 +90,7 @@ DIAGNOSED = {"diagnosis.json", "parameters.csv", "ranks.png", "pareto_k.png", "l
         ("report {f}/home --out {o}.html --plot {o}", 0, FIGURES, "open it in a browser."),
     ],
 )
-def test_a_command(files: Path, tmp_path: Path, monkeypatch, command, code, written, says) -> None:
+def test_command_succeeds(files: Path, tmp_path: Path, monkeypatch, command, code, written, says) -> None:
     monkeypatch.setattr(*UNRENDERED)
     out = tmp_path / "out"
     result = direag(*(word.format(f=files, o=out) for word in command.split()))
@@ -148,7 +148,7 @@ def test_a_command(files: Path, tmp_path: Path, monkeypatch, command, code, writ
         ("report {f}/plain --obs {f}/map.nc", "map.nc"),
     ],
 )
-def test_a_refusal(files: Path, tmp_path: Path, monkeypatch, command: str, says: str) -> None:
+def test_command_refuses(files: Path, tmp_path: Path, monkeypatch, command: str, says: str) -> None:
     monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
     before = sorted(path.name for path in files.rglob("*"))
     assert says in refuse(*(word.format(f=files, o=tmp_path / "out") for word in command.split()))
@@ -156,7 +156,7 @@ def test_a_refusal(files: Path, tmp_path: Path, monkeypatch, command: str, says:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_comparison_is_that_of_the_library(files: Path, tmp_path: Path) -> None:
+def test_compare_command_is_the_library(files: Path, tmp_path: Path) -> None:
     paths, out = [files / f"{name}.nc" for name in ("map", "nuts")], tmp_path / "out"
     record = json.loads(succeed("compare", *paths, "--obs", files / "new.jsonl", "--out", out, "--json"))
     assert {path.name for path in out.iterdir()} == PREDICTED | MOVED
@@ -191,7 +191,7 @@ def test_tables_under_other_names_are_read_as_one_s_own(files: Path, tmp_path: P
     assert explained[0] == explained[1]
 
 
-def test_a_report_lies_in_the_folder_and_its_answer_is_printed(home: Path, tmp_path: Path, monkeypatch) -> None:
+def test_report_lies_in_the_folder_and_its_answer_is_printed(home: Path, tmp_path: Path, monkeypatch) -> None:
     draw_nothing(monkeypatch)
     folder = Path(shutil.copytree(home, tmp_path / "quickstart"))
     output = one_line(succeed("report", folder))

@@ -54,7 +54,7 @@ def warnings_of(diagnosis: Diagnosis) -> str:
     return "\n".join(text for status, text in diagnosis.verdict if status != "fine")
 
 
-def test_a_good_fit(good: Diagnosis) -> None:
+def test_diagnosis_of_a_good_fit(good: Diagnosis) -> None:
     assert good.believable
     severity, said = good.verdict[0]
     assert severity == "fine"
@@ -77,7 +77,7 @@ def test_shares_are_judged_and_not_weights_and_prior_or_labels_is_arviz_s(good: 
     pd.testing.assert_frame_equal(found, expected.astype(float), check_names=False)
 
 
-def test_each_fault_is_told_with_its_remedy(nuts: Fit, good: Diagnosis) -> None:
+def test_diagnosis_tells_each_fault_with_its_remedy(nuts: Fit, good: Diagnosis) -> None:
     found = diagnose(spoilt(nuts))
     assert not found.believable
     for words in ("NOT converged: R-hat at most", "1 divergences", "--target-accept"):
@@ -95,7 +95,9 @@ def test_each_fault_is_told_with_its_remedy(nuts: Fit, good: Diagnosis) -> None:
     assert set(re.search(r"The prior alone decides (\w+), (\w+): only", weak).groups()) == {"slope", "sharpness"}
 
 
-def test_a_weighted_likelihood_has_no_calibration_to_judge_and_a_map_nothing(heavy: Diagnosis, point: Fit) -> None:
+def test_diagnosis_judges_no_calibration_of_a_weighted_likelihood_and_nothing_of_a_map(
+    heavy: Diagnosis, point: Fit
+) -> None:
     assert "Intervals mean little: the fit weighs questions unequally" in warnings_of(heavy)
     assert "Leave-one-out" not in warnings_of(heavy)
     assert list(heavy.calibration) == ["support"]
@@ -115,7 +117,7 @@ def test_ranks_are_those_of_nearly_independent_draws(good: Diagnosis) -> None:
     assert max(lengths) == -(-300 // step)
 
 
-def test_what_is_shown_and_what_is_not_drawn_of_a_weighted_likelihood(heavy: Diagnosis, good: Diagnosis) -> None:
+def test_diagnosis_draws_no_calibration_of_a_weighted_likelihood(heavy: Diagnosis, good: Diagnosis) -> None:
     verdict, parameters = good.blocks()
     assert verdict.items == good.verdict
     assert [row[0].text for row in parameters.rows] == [*map(str, good.parameters.index)]

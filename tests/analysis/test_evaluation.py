@@ -132,7 +132,7 @@ def test_answers_stand_beside_their_spelling_in_the_reports(few: Observations) -
 
 
 @pytest.mark.slow
-def test_a_fit_by_sampling(tmp_path: Path) -> None:
+def test_evaluation_of_a_fit_by_sampling(tmp_path: Path) -> None:
     sampling = SamplingSettings(num_chains=2, num_warmup=50, num_samples=40)
     labelled, test = simulate_observations(40, seed=3), simulate_observations(15, seed=4)
     options = {"methods": ["count", "count_calibrated"], "preset": "paper", "fit_method": "nuts", "sampling": sampling}
@@ -164,7 +164,7 @@ def test_methods_that_the_observations_do_not_allow_are_left_out(few: Observatio
     assert {"mean_confidence", "steerconf", "topk"}.isdisjoint(votes)
 
 
-def test_a_test_set_may_have_its_levels_in_another_order(few: Observations) -> None:
+def test_evaluation_on_a_test_set_with_its_levels_in_another_order(few: Observations) -> None:
     labelled, test = few.select(slice(0, 60)), few.select(slice(60, 80))
     turned = test.align(test.level_names[::-1])
     assert turned.level_names == test.level_names[::-1]
@@ -305,7 +305,7 @@ class TestReading:
 @pytest.mark.parametrize(
     ("gradient", "n_converged", "reached"), [(1e-9, 2, "1e-09"), (1.5e-6, 1, "2e-06"), (np.nan, 1, "nan")]
 )
-def test_a_map_is_judged_by_its_gradient(gradient, n_converged, reached) -> None:
+def test_evaluation_judges_a_map_by_its_gradient(gradient, n_converged, reached) -> None:
     parameters = pd.DataFrame(
         {"variant": "level", "fold": ["0", "0", "1"], "projected_gradient": [1e-12, 1e-12, gradient]}
     )
@@ -327,7 +327,7 @@ def test_nuts_is_judged_by_its_chains(nuts: Fit) -> None:
     assert found.worst.endswith("0 divergences (none)")
 
 
-def test_a_copy_of_a_folder_is_a_folder(home: Path, tmp_path: Path) -> None:
+def test_evaluation_is_read_from_a_copy_of_its_folder(home: Path, tmp_path: Path) -> None:
     """Fits are read when they are asked for, from where the folder is."""
     again = Evaluation.read(shutil.copytree(home / "evaluation", tmp_path / "moved"))
     assert sum(fit.n_questions for fit in again.fits.values()) == 70

@@ -241,7 +241,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Page:
         return reported(tmp_path_factory.mktemp("attacked") / "report.html", found, fit, ATTACK)
 
 
-def test_an_attack_stays_text(attacked: Page) -> None:
+def test_report_shows_an_attack_as_text(attacked: Page) -> None:
     assert set(SECTIONS) == set(attacked.sections)
     assert ATTACK in attacked.title
     _, *rows = attacked.tables["Least sure"]
@@ -265,7 +265,7 @@ def test_nothing_is_loaded_linked_or_run(request, which) -> None:
     assert not page.attributes("script")
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_report_says_what_is_missing(tmp_path: Path) -> None:
     unlabelled = made_evaluation({"majority": [(0.5, None)] * 4, "direag": [(0.7, None)] * 4})
     page = reported(tmp_path / "a.html", unlabelled)
     assert "has answered none of the labelled questions" in page.text
@@ -278,7 +278,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "fitted to 7 others" in alone.text
 
 
-def test_what_is_not_to_be_believed_is_said(evaluation: Evaluation, nuts: Fit, tmp_path: Path) -> None:
+def test_report_says_what_is_not_to_be_believed(evaluation: Evaluation, nuts: Fit, tmp_path: Path) -> None:
     first = evaluation.parameters["fold"] == "0"
     stuck = evaluation.parameters["projected_gradient"].mask(first, 1e-3)
     run = replace(evaluation, parameters=evaluation.parameters.assign(projected_gradient=stuck))
@@ -295,7 +295,7 @@ def test_what_is_not_to_be_believed_is_said(evaluation: Evaluation, nuts: Fit, t
 
 
 @pytest.mark.slow
-def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(evaluation, nuts, tmp_path, monkeypatch) -> None:
+def test_report_leaves_out_what_means_nothing_of_a_weighted_likelihood(evaluation, nuts, tmp_path, monkeypatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(*UNRENDERED)
     heavy = presets.preset("bayes", null_target_weight="balanced").model_dump_json()

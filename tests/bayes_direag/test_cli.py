@@ -18,7 +18,7 @@ from tests.command_line import direag, one_line, refuse, succeed, without_gold
 COMMANDS = typer.main.get_command(app).list_commands(None)
 
 
-def test_the_commands():
+def test_cli_has_the_commands():
     shown = direag().output
     assert all(command in shown for command in COMMANDS)
     assert succeed("--version").split() == [version("bayes-direag")]
@@ -68,7 +68,7 @@ def test_help_is_in_the_order_of_the_work():
         ),
     ],
 )
-def test_what_is_typed_wrong_is_one_line_with_what_may_have_been_meant(typed, says):
+def test_cli_tells_what_may_have_been_meant_in_one_line(typed, says):
     assert refuse(*typed).startswith(f"direag: {says}")
 
 
@@ -86,7 +86,7 @@ def test_tab_completes(words, completed):
     assert CliRunner().invoke(app, env=asked).stdout.split() == [completed]
 
 
-def test_a_file_is_no_folder_a_folder_no_file_and_nothing_neither(tmp_path, fitted, observations):
+def test_cli_tells_files_and_folders_apart(tmp_path, fitted, observations):
     for command in ("fit", "evaluate"):
         assert "none.jsonl: there is no such file" in refuse(command, "none.jsonl", "--out", tmp_path / "out")
     assert "saw a file" in refuse("evaluate", observations, "--out", fitted[0], "--methods", "majority")
@@ -96,7 +96,7 @@ def test_a_file_is_no_folder_a_folder_no_file_and_nothing_neither(tmp_path, fitt
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "simulate", "quickstart"])
-def test_a_missing_output_folder_is_named(tmp_path, fitted, observations, command):
+def test_cli_names_a_missing_output_folder(tmp_path, fitted, observations, command):
     inputs = {"fit": [observations], "predict": [fitted[0], observations], "evaluate": [observations]}
     target = tmp_path / "nowhere" / "out.csv"
     assert f"there is no folder {target.parent}" in refuse(command, *inputs.get(command, []), "--out", target)
@@ -116,7 +116,7 @@ def test_outputs_are_named_by_the_input_and_said_to_be_replaced(tmp_path, observ
     assert [direag(*table).stderr for _ in range(2)] == ["", ""], "it goes on with its table"
 
 
-def test_an_input_is_never_overwritten(tmp_path, fitted, observations):
+def test_cli_never_overwrites_an_input(tmp_path, fitted, observations):
     before = observations.read_bytes(), fitted[0].read_bytes()
     (tmp_path / "link.jsonl").symlink_to(observations)
     for target in (observations, tmp_path / "link.jsonl"):
@@ -147,7 +147,7 @@ def test_ctrl_c_exits_130_and_leaves_no_file(tmp_path, fitted, observations, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_last_line_that_is_cut_off(tmp_path, observations):
+def test_cli_names_a_last_line_that_is_cut_off(tmp_path, observations):
     path = tmp_path / "cut.jsonl"
     path.write_text(observations.read_text()[:-30])
     line = refuse("evaluate", path, "--out", tmp_path / "r")
@@ -156,7 +156,7 @@ def test_a_last_line_that_is_cut_off(tmp_path, observations):
     assert not (tmp_path / "r").exists()
 
 
-def test_a_crash_is_told_apart_from_a_result_that_must_not_be_used(tmp_path, observations, monkeypatch):
+def test_cli_tells_a_crash_from_a_result_that_must_not_be_used(tmp_path, observations, monkeypatch):
     def crash(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of ours " + "x" * 10**6)
 
@@ -202,7 +202,7 @@ def test_sigterm_is_heard_like_ctrl_c(tmp_path, in_a_callback):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_platform_that_jax_has_not_is_one_line(tmp_path, observations):
+def test_cli_names_a_platform_that_jax_has_not_in_one_line(tmp_path, observations):
     done = process("fit", observations, "--out", tmp_path / "fit.nc", JAX_PLATFORMS="cdua")
     error = done.communicate(timeout=60)[1]
     assert error.startswith("direag: JAX_PLATFORMS=cdua: JAX has no such device here; expected")
@@ -221,7 +221,7 @@ def test_standard_output_may_take_few_characters(tmp_path, observations, encodin
     assert "zögernd ░" in json.loads(result.stdout)["levels"]
 
 
-def test_names_do_not_control_the_terminal(tmp_path, fitted, observations):
+def test_cli_lets_no_name_control_the_terminal(tmp_path, fitted, observations):
     hostile = "\x1b[2Jgpt\x9b31m\u202e"
     shown = r"\u001b[2Jgpt\u009b31m\u202e"
     source = tmp_path / f"{hostile}.jsonl"
@@ -237,13 +237,13 @@ def test_names_do_not_control_the_terminal(tmp_path, fitted, observations):
 
 
 @pytest.mark.slow
-def test_a_refusal_exits_with_2_on_a_busy_machine(tmp_path, fitted):
+def test_cli_exits_with_2_on_a_busy_machine(tmp_path, fitted):
     """A thread that is still running at the exit would end the process by a signal, in one of 25 tries or more."""
     (tmp_path / "wrong.csv").write_text("problem_id,level,answer,confidence\nq,vanilla,5,101\n")
     tries = [process("predict", fitted[0], tmp_path / "wrong.csv", "--out", tmp_path / "p.csv") for _ in range(8)]
     assert {(one.communicate(timeout=300)[1].count("\n"), one.returncode) for one in tries} == {(1, 2)}
 
 
-def test_an_error_is_never_as_long_as_what_is_wrong(tmp_path, fitted, observations):
+def test_cli_has_no_error_as_long_as_what_is_wrong(tmp_path, fitted, observations):
     (tmp_path / "long.jsonl").write_text(observations.read_text().replace("very_cautious", "very" * 10**5))
     assert len(refuse("predict", fitted[0], tmp_path / "long.jsonl", "--out", tmp_path / "o.csv")) < 5000

@@ -24,7 +24,7 @@ def folder_in_use(cache: Path, **variables: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
-def test_it_is_in_the_users_cache_unless_jax_is_told_or_there_is_none(tmp_path: Path) -> None:
+def test_compilation_cache_is_the_users_unless_jax_is_told_or_there_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "bayes-direag" / "compiled"
     assert folder_in_use(tmp_path) == str(folder)
     assert folder.is_dir()
@@ -33,7 +33,7 @@ def test_it_is_in_the_users_cache_unless_jax_is_told_or_there_is_none(tmp_path: 
     assert folder_in_use(tmp_path / "file") == "None"
 
 
-def test_once_jax_is_there_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilation_cache_stays_once_jax_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     __import__("jax")
     keep_compiled()

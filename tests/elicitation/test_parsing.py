@@ -40,7 +40,7 @@ OK = ParseStatus.OK
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["why"] for case in CASES])
-def test_the_table_of_cases(case: dict[str, Any]) -> None:
+def test_parsing_the_table_of_cases(case: dict[str, Any]) -> None:
     """A case says what is read, by which reader (``read``) and options, and what comes of it."""
     options = {name: case[name] for name in ("kind", "scale", "confident", "k", "pattern") if name in case}
     found = READERS[case.get("read", "reply")](case["text"], case["finish_reason"], **options)
@@ -61,7 +61,7 @@ WORDS = st.sampled_from([LABEL, "Answer:", "Confidence:", "Question:", "Guess 1:
 @example(LABEL + " " * 4000 + "x")
 @example(LABEL + "(" * 4000)
 @example(LABEL + "1," * 2000)
-def test_no_reply_breaks_the_parser_and_none_is_read_without_both_values(text: str) -> None:
+def test_parsing_is_broken_by_no_reply_and_reads_none_without_both_values(text: str) -> None:
     reading = read_reply(text, "stop")
     if reading.answer is not None:
         assert canonical(reading.answer, "numeric") is not None
@@ -96,7 +96,7 @@ def test_replies_are_read_as_composed_or_not_at_all(replies: Sequence[Composed])
 @pytest.mark.usefixtures("unchecked_types")
 @given(st.tuples(*map(composed, KINDS)))
 @settings(max_examples=3000, derandomize=False, database=None, suppress_health_check=list(HealthCheck))
-def test_many_replies_are_read_as_composed_or_not_at_all(replies: Sequence[Composed]) -> None:
+def test_parsing_reads_many_replies_as_composed_or_not_at_all(replies: Sequence[Composed]) -> None:
     """Others each time: what is wrong in one of a thousand replies of a kind is found 95 times in 100."""
     check_compositions(replies)
 
@@ -111,7 +111,7 @@ def test_plain_replies_are_read_whole(replies: Sequence[Composed]) -> None:
 
 
 @pytest.mark.parametrize("form", ["Answer: 51\n{}", "{}\nAnswer: 51", "Answer: 51, {}", "**Answer:** 51\n**{}**"])
-def test_a_label_or_a_value_of_another_meaning_is_no_confidence(form: str) -> None:
+def test_parsing_takes_no_label_or_value_of_another_meaning_for_a_confidence(form: str) -> None:
     for stated in PIECES["other meanings"]:
         reading = read_reply(form.format(stated), "stop")
         assert reading.confidence is None, stated
@@ -121,13 +121,13 @@ def test_a_label_or_a_value_of_another_meaning_is_no_confidence(form: str) -> No
 @pytest.mark.parametrize(
     "reply", ["Answer: 5\nConfidence: 90%\n\n{}", "Answer: 5\n{}\nConfidence: 90%", f"{LABEL} 5, 90%\n{{}}"]
 )
-def test_a_correction_behind_the_answer_leaves_none(reply: str) -> None:
+def test_parsing_a_correction_behind_the_answer_leaves_none(reply: str) -> None:
     for correction in PIECES["corrections"]:
         assert read_reply(reply.format(correction), "stop") == Reading(None, None, ParseStatus.AMBIGUOUS), correction
 
 
 @pytest.mark.parametrize("frame", PIECES["quoted"])
-def test_what_is_quoted_or_commented_is_not_said(frame: str) -> None:
+def test_parsing_leaves_out_what_is_quoted_or_commented(frame: str) -> None:
     reply = f"{LABEL} 7, 30%"
     for field in PIECES["fields"]:
         forged = frame.replace("{}", field.replace("\n", "\n> ") if frame[0] == ">" else field)
@@ -148,7 +148,7 @@ LOOPS: list[str] = json.loads((FOLDER / "repeated_pieces.json").read_text("utf-8
         pytest.param("Answer: 5\nConfidence: 90%", 10_000, marks=pytest.mark.slow),
     ],
 )
-def test_the_time_is_linear_in_the_length_of_a_reply(start: str, length: int) -> None:
+def test_parsing_takes_time_linear_in_the_length_of_a_reply(start: str, length: int) -> None:
     def seconds(text: str) -> float:
         began = time.process_time()
         for kind in KINDS:
@@ -170,7 +170,7 @@ def test_the_time_is_linear_in_the_length_of_a_reply(start: str, length: int) ->
     before=st.text("ab 1,%\n", max_size=30),
     after=st.text("ab \n", max_size=10),
 )
-def test_the_form_is_read_back(answer: str, confidence: int, before: str, after: str) -> None:
+def test_parsing_reads_the_form_back(answer: str, confidence: int, before: str, after: str) -> None:
     text = f"{before}\n{LABEL} {answer}, {confidence}%\n{after}"
     assert read_reply(text, "stop") == Reading(answer, float(confidence), OK)
 
@@ -183,7 +183,7 @@ def test_decoration_changes_nothing(answer: int, confidence: int, shell: str) ->
 
 @given(st.data())
 @settings(max_examples=12)
-def test_what_the_reply_pattern_allows_can_be_read(data: st.DataObject) -> None:
+def test_parsing_reads_what_the_reply_pattern_allows(data: st.DataObject) -> None:
     letters = st.characters(codec="ascii", categories=("L", "N", "P", "S"), include_characters=" \n")
     for protocol in (PROTOCOLS["steered"], PROTOCOLS["samples"], JSON_PROTOCOLS["steered"]):
         text = data.draw(st.from_regex(protocol.reply_pattern, fullmatch=True, alphabet=letters))
@@ -197,7 +197,7 @@ def test_what_the_reply_pattern_allows_can_be_read(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *PARAPHRASED.values(), *JSON_PROTOCOLS.values()])
-def test_an_echoed_prompt_is_not_an_answer(protocol: Any) -> None:
+def test_parsing_takes_an_echoed_prompt_for_no_answer(protocol: Any) -> None:
     prompt = messages(protocol, 0, "What is 20 - 2?")[-1]["content"]
     for confident in (False, True):
         assert read_reply(prompt, "stop", confident=confident) == Reading(None, None, ParseStatus.NO_ANSWER)
@@ -249,7 +249,7 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
-def test_the_recorded_replies_of_the_example_are_read_as_recorded(stride: int) -> None:
+def test_parsing_reads_the_recorded_replies_of_the_example_as_recorded(stride: int) -> None:
     example = files("bayes_direag") / "example" / "observations.jsonl"
     for line in example.read_text("utf-8").splitlines()[::stride]:
         for report in json.loads(line)["observations"]:

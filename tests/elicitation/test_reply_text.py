@@ -20,7 +20,7 @@ def test_marks_of_chats(text: str, reply: str | None) -> None:
 
 
 @pytest.mark.parametrize("mark", ["Question:", "Q:", "**Problem 2:**", "Next question:", "User:", "### Instruction:"])
-def test_the_next_question_ends_a_reply(mark: str) -> None:
+def test_reply_text_ends_at_the_next_question(mark: str) -> None:
     text = f"Answer: 8\n\n{mark} 3 + 4?"
     assert next_question(text, 9) == text.index("\n\n") + 2
     assert next_question(f"{mark} 3 + 4?\nAnswer: 7", 9) == len(mark) + 17

@@ -25,7 +25,7 @@ class TestNames:
         assert_stands_alone(figure, "About")
 
 
-def test_a_forest_runs_from_the_top():
+def test_forest_runs_from_the_top():
     with figure_style():
         figure = headed_figure("T", "C", 1.0)
         axes = figure.add_subplot()

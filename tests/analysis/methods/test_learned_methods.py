@@ -190,7 +190,7 @@ class TestClassifiers:
 
 
 @pytest.mark.parametrize("learner", [*CLASSIFIERS.values(), CONDITIONAL_LOGIT.learn])
-def test_every_signal_is_seen(learner) -> None:
+def test_learned_methods_see_every_signal(learner) -> None:
     """Confidences that say nothing, beside a signal that knows who is right."""
     rng = np.random.default_rng(6)
     everything = simulate_observations(400, seed=6)

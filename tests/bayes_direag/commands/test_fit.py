@@ -119,14 +119,14 @@ def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, mad
         ("--target-accept", 1.0),
     ],
 )
-def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, name, value):
+def test_fit_takes_a_choice_that_does_not_exist_for_a_usage_error(tmp_path, observations, name, value):
     result = direag("fit", observations, "--out", tmp_path / "out", name, value)
     assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
     assert name in result.stderr
 
 
 @pytest.mark.slow
-def test_a_fit_by_sampling(tmp_path, observations):
+def test_fit_by_sampling(tmp_path, observations):
     result = direag("fit", observations, "--out", tmp_path / "fit.nc", *SHORT, "--seed", 3)
     assert (result.exit_code, "Do not believe these draws" in result.stdout) == (1, True)
     fit = Fit.load(tmp_path / "fit.nc")

@@ -12,7 +12,7 @@ from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import one_line, refuse, succeed
 
 
-def test_only_the_surest_are_answered(tmp_path, fitted):
+def test_predict_answers_only_the_surest(tmp_path, fitted):
     labelled, new, target = (tmp_path / name for name in ("labelled.jsonl", "new.jsonl", "p.csv"))
     simulate_observations(200, seed=77).write(labelled)
     simulate_observations(60, seed=78).write(new)
@@ -28,7 +28,7 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     assert (found["abstention"]["n_answered"], found["abstention"]["is_approximate"]) == (n, False)
 
 
-def test_a_row_a_question_in_order(tmp_path, fitted, questions):
+def test_predict_writes_a_row_a_question_in_order(tmp_path, fitted, questions):
     path, expected = tmp_path / "p.csv", Fit.load(fitted[0]).predict(Observations.read(questions, "numeric"))
     assert "81 questions, 1 of them unanswered." in succeed("predict", fitted[0], questions, "--out", path)
     table = pd.read_csv(path, dtype={"problem_id": "str", "answer": "str", "answer_as_given": "str"})
@@ -52,7 +52,7 @@ def test_how_many_are_right_stands_at_the_end(tmp_path, fitted, questions):
     assert "cannot be estimated: none of 81 questions is both answered and new" in seen
 
 
-def test_a_sample_speaks_for_many(tmp_path, monkeypatch, fitted):
+def test_predict_remarks_on_many_by_a_sample(tmp_path, monkeypatch, fitted):
     monkeypatch.setattr(streaming, "LARGEST_SAMPLE", 50)
     simulate_observations(60, seed=78).write(tmp_path / "new.jsonl")
     printed = succeed("predict", fitted[0], tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
@@ -60,7 +60,7 @@ def test_a_sample_speaks_for_many(tmp_path, monkeypatch, fitted):
     assert "of these 50 answers are right" in printed
 
 
-def test_every_candidate(tmp_path, fitted, questions):
+def test_predict_writes_every_candidate(tmp_path, fitted, questions):
     path = tmp_path / "candidates.csv"
     assert "81 questions, 1 of them unanswered." in succeed(
         "predict", fitted[0], questions, "--out", path, "--candidates"
@@ -71,7 +71,7 @@ def test_every_candidate(tmp_path, fitted, questions):
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
 
 
-def test_what_cannot_be_asked(tmp_path, fitted, observations):
+def test_predict_refuses(tmp_path, fitted, observations):
     labels = ("--out", tmp_path / "p.csv", "--labelled", observations)
     assert "--labelled is for --target-accuracy" in refuse("predict", fitted[0], observations, *labels)
     assert "no such file" in refuse("show", tmp_path / "none.nc")

@@ -50,7 +50,7 @@ def test_long_names_are_whole_at_80_columns():
     assert text.count("x") == 70
 
 
-def test_a_name_that_is_too_long_breaks_at_a_hyphen():
+def test_quality_breaks_a_name_that_is_too_long_at_a_hyphen():
     observations = replace(
         simulate_observations(60, seed=6), level_names=("meta-llama/Meta-Llama-3.1-70B-Instruct-Turbo", *"abcd")
     )

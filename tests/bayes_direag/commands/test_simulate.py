@@ -6,7 +6,7 @@ from bayes_direag.data.observations import Observations
 from tests.command_line import succeed
 
 
-def test_the_file_says_that_it_is_simulated_in_every_format_and_goes_by_its_seed(tmp_path, observations):
+def test_simulate_says_so_in_every_format_and_goes_by_its_seed(tmp_path, observations):
     records = [json.loads(line) for line in observations.read_text().splitlines()]
     assert len(records) == 80
     assert {(record["dataset"], record["model"]) for record in records} == {("simulated", "simulated")}

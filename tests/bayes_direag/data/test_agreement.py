@@ -63,7 +63,7 @@ def by_hand(option: np.ndarray, level: Sequence[int], n_options: int) -> tuple[l
     level=st.sampled_from([(0, 1, 2, 3, 4, 5), (0, 0, 1, 2, 1, 2), (0,) * 6]),
     n_options=st.sampled_from([4, 40, 41]),
 )
-def test_it_is_that_of_the_equations(option: np.ndarray, level: tuple[int, ...], n_options: int) -> None:
+def test_agreement_is_that_of_the_equations(option: np.ndarray, level: tuple[int, ...], n_options: int) -> None:
     for found, expected in zip(of(option, level, n_options), by_hand(option, level, n_options), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
@@ -75,7 +75,7 @@ def panel(n: int, skill: Sequence[float], seed: int = 0) -> np.ndarray:
     return np.where(rng.random((n, len(skill))) < skill, right[:, None], rng.integers(0, 5, (n, len(skill))))
 
 
-def test_a_level_alone_and_one_that_answers_alone_are_unknown() -> None:
+def test_agreement_of_a_level_alone_and_of_one_that_answers_alone_is_unknown() -> None:
     for option in ([[0], [1], [0]], np.zeros((0, 3), int)):
         found = of(option)
         assert np.isnan(found.share).all()
@@ -90,7 +90,7 @@ def test_a_level_alone_and_one_that_answers_alone_are_unknown() -> None:
     np.testing.assert_array_equal(found.score[:3], of(three).score)
 
 
-def test_a_panel_of_one_mind_says_nothing_of_its_levels() -> None:
+def test_agreement_of_a_panel_of_one_mind_says_nothing_of_its_levels() -> None:
     np.testing.assert_array_equal(of([[0, 0, 0]] * 30).score, 0)
 
 
@@ -110,14 +110,14 @@ def test_further_questions_add_up_and_a_shared_one_counts_once() -> None:
     np.testing.assert_allclose(few.with_agreement(turned).agreement.score, whole.score, rtol=1e-12)
 
 
-def test_what_is_selected_keeps_it() -> None:
+def test_agreement_is_kept_by_what_is_selected() -> None:
     observations = questions(panel(60, [0.9, 0.6, 0.4])).with_agreement()
     some = observations.select(slice(0, 10))
     assert some.agreement is some.with_agreement().agreement is observations.agreement
     assert observations.align(["c", "a", "b"]).agreement is None
 
 
-def test_it_does_not_see_a_label() -> None:
+def test_agreement_does_not_see_a_label() -> None:
     observations = questions(panel(60, [0.9, 0.6, 0.4]))
     labelled = replace(observations, correct=observations.usable, labelled=np.ones(60, bool))
     np.testing.assert_array_equal(labelled.with_agreement().agreement, observations.with_agreement().agreement)

@@ -36,12 +36,12 @@ answer_like = st.one_of(
 
 
 @pytest.mark.parametrize(("kind", "expected", "text"), CASES, ids=ascii)
-def test_the_table_of_cases(kind, expected, text):
+def test_canonical_forms_are_those_of_the_table(kind, expected, text):
     assert canonical(text, kind) == expected
 
 
 @pytest.mark.parametrize("row", re.findall(r"^\| (?!part|---).*$", GRAMMAR, re.MULTILINE))
-def test_the_grammar_of_the_page(row):
+def test_canonical_forms_are_those_of_the_grammar_on_the_page(row):
     _, read, missing, _ = row.removeprefix("| ").replace(" |", "|").split("|")
     texts, _, value = read.rpartition(": ")
     assert {text: canonical(text, "numeric") for text in re.findall("`([^`]+)`", texts)} == dict.fromkeys(
@@ -51,7 +51,7 @@ def test_the_grammar_of_the_page(row):
 
 
 @given(answer_like, st.sampled_from(KINDS))
-def test_a_canonical_form_is_its_own(text, kind):
+def test_canonical_form_is_its_own(text, kind):
     spelling = canonical(text, kind)
     assert spelling is None or (
         spelling and canonical(spelling, kind) == spelling and same_answer(spelling, text, kind)
@@ -63,7 +63,7 @@ def test_a_canonical_form_is_its_own(text, kind):
         lambda kind: st.tuples(st.just(kind), st.from_regex(_CANONICAL[kind], fullmatch=True))
     )
 )
-def test_what_is_its_own_form_at_a_glance_is_so_when_read(drawn):
+def test_canonical_form_at_a_glance_is_that_when_read(drawn):
     kind, text = drawn
     assert canonical(text, kind) == canonical(f" {text}", kind) == text
 
@@ -104,7 +104,7 @@ def dressed(*forms: str) -> st.SearchStrategy[str]:
 
 
 @given(numbers(), dressed(*SIGNS), dressed(*UNITS), dressed(*FRAMES))
-def test_a_text_of_the_grammar_is_its_number(number, sign, unit, frame):
+def test_canonical_form_of_a_text_of_the_grammar_is_its_number(number, sign, unit, frame):
     text, value = number
     for form in (unit, sign, frame):
         text = form.replace("@", text)
@@ -119,7 +119,7 @@ signs = st.text(alphabet="<>≤≥≠~≈±…;:,!?|&@^()[]/÷√", min_size=1, 
 
 
 @given(numbers(), st.lists(words | signs, min_size=1, max_size=3), st.integers(0, 3), dressed("", " "))
-def test_with_any_other_text_around_it_a_number_is_missing(number, others, place, gap):
+def test_canonical_form_is_missing_with_any_other_text_around_a_number(number, others, place, gap):
     parts = [*others[:place], number[0], *others[place:]]
     assert canonical(gap.join(parts), "numeric") is None
 
@@ -127,7 +127,7 @@ def test_with_any_other_text_around_it_a_number_is_missing(number, others, place
 @given(
     st.lists(numbers(), min_size=2, max_size=3), dressed(" and ", ", ", " - ", ":", " x ", "; ", " or ", " to ", " ")
 )
-def test_two_numbers_are_never_read_as_one(values, separator):
+def test_canonical_form_never_makes_two_numbers_one(values, separator):
     assert canonical(separator.join(text for text, _ in values), "numeric") is None
 
 
@@ -144,7 +144,7 @@ LETTERS = st.lists(st.sampled_from("ABCDE"), min_size=2, max_size=4, unique=True
 @given(
     LETTERS, dressed(", ", ",", " and ", ", and "), dressed("@", "[@]", "The answer is @.", "$\\text{@}$", "Options @")
 )
-def test_a_set_of_letters_is_one_answer_in_any_order(letters, separator, frame):
+def test_canonical_form_of_a_set_of_letters_has_no_order(letters, separator, frame):
     text = frame.replace("@", separator.join(letters).replace(", and", "," if "[" in frame else ", and"))
     assert canonical(text, "choices") == ",".join(sorted(letters))
     assert canonical(text, "choice") is None
@@ -167,7 +167,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_the_time_grows_with_the_length(piece, kind):
+def test_canonical_form_takes_time_that_grows_with_the_length(piece, kind):
     def seconds(length: int) -> float:
         text = f"5 {piece * (length // len(piece))}"[: length - 1] + "x"
         start = time.process_time()
@@ -180,7 +180,7 @@ def test_the_time_grows_with_the_length(piece, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_answer_has_more_than_4000_characters(kind):
+def test_canonical_form_has_at_most_4000_characters(kind):
     assert canonical("B" + " " * 3999, kind) == {"numeric": None, "choice": "B", "choices": "B", "text": "b"}[kind]
     assert canonical("B" + " " * 4000, kind) is None
 
@@ -213,14 +213,14 @@ def test_same_answer_needs_two_answers_that_can_be_read():
         (["12:50", "9"], "text"),
     ],
 )
-def test_the_gold_answers_show_their_kind(golds, kind):
+def test_kind_of_answers_is_shown_by_the_gold_answers(golds, kind):
     golds = ["nan", *golds, "<NA>"]
     assert infer_kind(golds) == kind
     assert infer_kind(iter(golds)) == kind
 
 
 @pytest.mark.parametrize("odd", ["unknown", "8-10", "3 or 4", "2,5", "1.000,25"])
-def test_an_odd_gold_answer_is_an_error_with_its_line_and_changes_no_kind(odd, tmp_path):
+def test_kind_of_answers_is_not_changed_by_an_odd_gold_answer_which_is_an_error_with_its_line(odd, tmp_path):
     rows = [{"problem_id": str(n), "answer": "1", "confidence": 80, "level": 0, "gold_answer": "1"} for n in range(3)]
     rows[1]["gold_answer"] = odd
     path = tmp_path / "runs.csv"
@@ -234,7 +234,7 @@ def test_an_odd_gold_answer_is_an_error_with_its_line_and_changes_no_kind(odd, t
 
 
 @pytest.mark.parametrize("several", ['["Oslo", "Kristiania"]', "['Oslo']", '{"text": ["Oslo"], "start": [3]}'])
-def test_a_list_of_right_answers_is_an_error_unless_answers_are_lists(several):
+def test_gold_answer_that_is_a_list_is_an_error_unless_answers_are_lists(several):
     rows = [{"problem_id": "q", "level": 0, "answer": "Oslo", "confidence": 80, "gold_answer": several}]
     with pytest.raises(ObservationError, match=r"line 1, field gold_answer: .*is a list, which no report.*one text"):
         Observations.from_records(rows)
@@ -247,7 +247,7 @@ def test_a_list_of_right_answers_is_an_error_unless_answers_are_lists(several):
     assert Observations.from_records([listed[0] | {"gold_answer": None}], "text").with_labels(labels).correct.all()
 
 
-def test_a_right_answer_may_be_a_sign():
+def test_gold_answer_may_be_a_sign():
     rows = [
         {"problem_id": "q", "level": n, "answer": said, "confidence": 9, "gold_answer": "*"}
         for n, said in enumerate("*/")
@@ -256,13 +256,13 @@ def test_a_right_answer_may_be_a_sign():
 
 
 @pytest.mark.parametrize("golds", [[], ["NaN", " "]])
-def test_without_gold_answers_the_kind_must_be_declared(golds):
+def test_kind_of_answers_must_be_declared_without_gold_answers(golds):
     with pytest.raises(ObservationError, match=r"file\.jsonl.*--answers"):
         infer_kind(golds, "file.jsonl")
 
 
 @pytest.mark.parametrize(("name", "n_lost"), [("cases", 3), ("cases4", 17), ("cases5", 5)])
-def test_no_reported_answer_is_read_as_another(name, n_lost, real_cases):
+def test_answers_that_were_reported_are_never_read_as_others(name, n_lost, real_cases):
     """What is lost has none of the stated forms: a space between thousands, LaTeX inside a text, "C is correct"."""
     files = ("answers.jsonl", "pairs.jsonl") if name == "cases" else ("cases.jsonl",)
     lines = [line for file in files for line in (real_cases.with_name(name) / file).read_text("utf-8").splitlines()]
@@ -279,6 +279,6 @@ def test_no_reported_answer_is_read_as_another(name, n_lost, real_cases):
     assert len(lost) == n_lost
 
 
-def test_a_missing_value_is_no_answer():
+def test_answer_of_a_missing_value_is_none():
     values = [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), " ", *MISSING]
     assert {canonical(str(value), kind) for value in values for kind in KINDS} == {None}

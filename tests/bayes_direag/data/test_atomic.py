@@ -32,7 +32,7 @@ def write(path: Path, text: str = "new") -> None:
         temporary.write_text(text)
 
 
-def test_a_file_appears_when_the_block_is_done_and_not_at_all_if_it_fails(tmp_path):
+def test_atomic_path_appears_when_the_block_is_done_and_not_at_all_if_it_fails(tmp_path):
     path = tmp_path / "out.csv"
     with atomic_path(path) as temporary:
         temporary.write_text("new")
@@ -54,7 +54,7 @@ def test_a_file_appears_when_the_block_is_done_and_not_at_all_if_it_fails(tmp_pa
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_link_stays_one(tmp_path, exists):
+def test_atomic_path_leaves_a_link_a_link(tmp_path, exists):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "target", tmp_path / "link"
     link.symlink_to(target)
@@ -66,7 +66,7 @@ def test_a_link_stays_one(tmp_path, exists):
     assert {entry.name for entry in tmp_path.rglob("*")} == {"folder", "target", "link"}
 
 
-def test_a_device_and_a_pipe_are_written_into(tmp_path):
+def test_atomic_path_writes_into_a_device_and_a_pipe(tmp_path):
     pipe, read = tmp_path / "pipe", []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
@@ -86,14 +86,14 @@ def test_a_device_and_a_pipe_are_written_into(tmp_path):
 
 @pytest.mark.usefixtures("full_disk")
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_a_full_disk_names_the_file_that_was_given(tmp_path, suffix):
+def test_atomic_path_on_a_full_disk_names_the_file_that_was_given(tmp_path, suffix):
     path = tmp_path / f"out{suffix}"
     with pytest.raises(OSError, match=f"File too large: '{path}'"):
         write_table(pd.DataFrame({"value": [str(n) * 9 for n in range(9000)]}), path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_leaves_is_removed_later_and_what_another_is_writing_is_kept(tmp_path):
+def test_atomic_path_removes_what_a_killed_process_has_left_and_keeps_what_another_is_writing(tmp_path):
     path = tmp_path / "out.csv"
     killed, going_on = run(WAIT, path), run(WAIT, path)
     for process in (killed, going_on):
@@ -115,7 +115,7 @@ def test_what_a_killed_process_leaves_is_removed_later_and_what_another_is_writi
     assert {*tmp_path.iterdir()} == {path, *others}
 
 
-def test_a_folder_that_had_to_make_room_is_put_back(tmp_path):
+def test_folder_beside_puts_back_a_folder_that_had_to_make_room(tmp_path):
     path = tmp_path / "results"
     (tmp_path / ".results.a1b2c3d4.partial" / "before").mkdir(parents=True)
     with folder_beside(path):

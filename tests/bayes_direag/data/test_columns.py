@@ -73,7 +73,7 @@ def read_alike(table: pd.DataFrame, folder: Path, **columns: object) -> Observat
     return found
 
 
-def test_a_table_under_other_names(tmp_path: Path) -> None:
+def test_columns_of_a_table_under_other_names(tmp_path: Path) -> None:
     Observations.from_frame(theirs().assign(notes=[[1, {"a": 2}]] * 36), **NAMES, scale="fraction")  # a list not read
     found, expected = read_alike(theirs(), tmp_path, **NAMES, scale="fraction"), ours(theirs())
     assert found.fingerprint == expected.fingerprint
@@ -81,7 +81,7 @@ def test_a_table_under_other_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.status, expected.status)
 
 
-def test_an_order_of_levels_is_kept() -> None:
+def test_columns_keep_an_order_of_levels() -> None:
     order = ("llama", "qwen", "gpt")
     found, first = (Observations.from_frame(theirs(), **NAMES, scale="fraction", **o) for o in ({"levels": order}, {}))
     assert found.level_names == order != first.level_names
@@ -101,7 +101,7 @@ def wide(form: str) -> pd.DataFrame:
     return about.reset_index().assign(**columns)
 
 
-def test_a_row_a_question_in_every_form(tmp_path: Path) -> None:
+def test_columns_of_a_row_a_question_in_every_form(tmp_path: Path) -> None:
     of_levels = {"answer": "reply of {level}", "confidence": "p of {level}"}
     table, expected = wide("{field} of {level}"), ours(theirs())
     found = read_alike(table, tmp_path, **NAMES | of_levels, scale="fraction")
@@ -133,7 +133,7 @@ def runs(**changes: object) -> pd.DataFrame:
     return theirs().assign(model=theirs()["model"].map({"gpt": "a_run0", "llama": "a_run12", "qwen": "b"}), **changes)
 
 
-def test_every_door_takes_a_form_of_groups(tmp_path: Path) -> None:
+def test_columns_take_a_form_of_groups_by_every_door(tmp_path: Path) -> None:
     columns = {**NAMES, "scale": "fraction", "groups": GROUPS}
     found = read_alike(runs(), tmp_path, **columns)
     assert dict(zip(found.level_names, found.groups, strict=True)) == {"a_run0": "a", "a_run12": "a", "b": "b"}
@@ -151,7 +151,7 @@ def test_every_door_takes_a_form_of_groups(tmp_path: Path) -> None:
     assert Observations.from_records(numbered, "numeric", Columns(groups=GROUPS)).groups == ("7", "a")
 
 
-def test_a_column_given_to_a_field_is_of_no_optional_one() -> None:
+def test_columns_given_to_a_field_are_of_no_optional_one() -> None:
     named = theirs().rename(columns={"model": "group", "p": "weight"})
     columns = NAMES | {"level": "group", "confidence": "weight", "scale": "fraction"}
     expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
@@ -159,12 +159,12 @@ def test_a_column_given_to_a_field_is_of_no_optional_one() -> None:
     assert (found.fingerprint, found.groups) == (expected.fingerprint, None)
 
 
-def test_a_column_of_groups_is_enough(tmp_path: Path) -> None:
+def test_columns_of_groups_are_enough(tmp_path: Path) -> None:
     rows = [{"problem_id": name, "group": "g", "answer": n, "confidence": 60 + n} for name in "ab" for n in range(3)]
     assert read_alike(pd.DataFrame(rows).assign(gold_answer=1), tmp_path).groups == ("g", "g", "g")
 
 
-def test_other_forms_of_groups_and_what_is_none() -> None:
+def test_columns_with_other_forms_of_groups_and_what_is_none() -> None:
     for form in ("run", "{group}", "{n}{n}", "{group}{group}{n}"):
         with pytest.raises(DirEAGError, match=r"groups='.*expected the form of the names of levels"):
             Observations.from_frame(runs(), **NAMES, scale="fraction", groups=form)
@@ -190,7 +190,7 @@ def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
     assert Observations.from_wide(of_questions, **asked).voting == ("gpt", "llama", "qwen")
 
 
-def test_a_level_may_be_two_columns(tmp_path: Path) -> None:
+def test_columns_may_be_two_for_a_level(tmp_path: Path) -> None:
     table = pd.concat([theirs(seed=seed).assign(prompt=seed) for seed in range(2)], ignore_index=True)
     columns = {**NAMES, "level": "model,prompt", "scale": "fraction", "groups": "{group}/{n}"}
     found = read_alike(table, tmp_path, **columns)
@@ -238,7 +238,7 @@ def test_columns_may_be_named_by_numbers_and_levels_are_names_that_are_numbered_
         ({}, {"scale": "fraction", "answers": "number"}, "answers.*number"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_the_words_of_the_table(change, named, said) -> None:
+def test_columns_are_named_in_errors_in_the_words_of_the_table(change, named, said) -> None:
     with pytest.raises((DirEAGError, TypeError), match=f"(?s){said}"):  # a TypeError where types are checked
         Observations.from_frame(theirs().assign(**change), **NAMES | named)
 

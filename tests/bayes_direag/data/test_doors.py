@@ -105,7 +105,7 @@ def changed(field: str, value: object) -> Rows:
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("field", ["answer", "confidence", "correct", "level_name", "gold_answer"])
-def test_what_is_missing_is_missing_by_every_door(tmp_path, door, field):
+def test_doors_take_what_is_missing_for_missing(tmp_path, door, field):
     def read(by: str, value: object) -> Observations:
         rows = changed(field, value)
         rows = [{name: row[name] for name in row if name != "correct" or field == "correct"} for row in rows]
@@ -121,7 +121,7 @@ def test_what_is_missing_is_missing_by_every_door(tmp_path, door, field):
         np.testing.assert_array_equal(found.status, expected.status)
 
 
-def test_what_tables_of_pandas_leave_out_is_missing():
+def test_doors_take_what_tables_of_pandas_leave_out_for_missing():
     from pandas._libs.parsers import STR_NA_VALUES
 
     assert STR_NA_VALUES - {""} <= MISSING
@@ -143,7 +143,7 @@ def test_what_tables_of_pandas_leave_out_is_missing():
         ("0-10", "95%", 95),
     ],
 )
-def test_every_number_passes_one_conversion(tmp_path, scale, stated, percent):
+def test_doors_convert_every_number_in_one_way(tmp_path, scale, stated, percent):
     for door, read in DOORS.items():
         rows = [row | {"confidence": stated, "answer": np.float32(5.1)} for row in ROWS]
         found = read(rows, tmp_path / "o", Columns(scale=scale))
@@ -202,7 +202,7 @@ def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
         *((field, HALF) for field in ("problem_id", "answer", "level_name", "gold_answer", "cluster")),
     ],
 )
-def test_a_cell_that_cannot_be_used_is_named_with_its_place_by_every_door(tmp_path, field, value):
+def test_doors_name_a_cell_that_cannot_be_used_with_its_place(tmp_path, field, value):
     as_text = ["CSV"] if isinstance(value, bool | list | dict) else []
     errors = {door: refusal(door, changed(field, value), tmp_path / "o") for door in DOORS if door not in as_text}
     refused = {door: error for door, error in errors.items() if error is not None}
@@ -264,7 +264,7 @@ def last(**values: object) -> Rows:
         ([*RATINGS, ROWS[0] | {"confidence": 10}], DOORS, None, "at most 10, so they look like ratings.*--scale 0-10"),
     ],
 )  # fmt: skip
-def test_what_contradicts_itself_is_named_with_its_first_line(tmp_path, rows, doors, line, said):
+def test_doors_name_what_contradicts_itself_with_its_first_line(tmp_path, rows, doors, line, said):
     """A line is that of the row, or of the first row of the question; of a question by doors of questions."""
     for door in doors:
         with pytest.raises(ObservationError, match=said) as caught:
@@ -276,7 +276,7 @@ def test_what_contradicts_itself_is_named_with_its_first_line(tmp_path, rows, do
 
 
 @given(st.text(min_size=1), st.integers(1, 400), st.text("ab '\"\\\\", max_size=9))
-def test_an_error_quotes_at_most_200_characters_of_a_value(text, times, tail):
+def test_doors_quote_at_most_200_characters_of_a_value(text, times, tail):
     value = text * times + tail
     message = f"question 'q' has {value!r} in levels' names; expected 'b'"
     said = str(DirEAGError(message))
@@ -398,7 +398,7 @@ def test_columns_of_any_type(tmp_path):
         assert (again.fingerprint, again.level_names) == (plainly.fingerprint, ("a", "b"))
 
 
-def test_a_file_that_claims_to_be_much_larger_is_not_read(tmp_path, monkeypatch):
+def test_doors_do_not_read_a_file_that_claims_to_be_much_larger(tmp_path, monkeypatch):
     """Runs of one value take no room in Parquet."""
     table = pyarrow.table({name: pyarrow.array([value] * 60_000) for name, value in ROWS[0].items()})
     parquet.write_table(table, tmp_path / "o.parquet")
@@ -435,12 +435,12 @@ def test_gzip_is_read_and_half_of_it_named(tmp_path, suffix):
         (np.zeros((2, 2)), "saw ndarray"),
     ],
 )
-def test_what_is_no_frame_is_named(given, says):
+def test_doors_name_what_is_no_frame(given, says):
     with pytest.raises(DirEAGError, match=says):
         Observations.from_frame(given)
 
 
-def test_other_objects_are_named(partial, tmp_path, monkeypatch, request):
+def test_doors_name_other_objects(partial, tmp_path, monkeypatch, request):
     if request.config.getoption("jaxtyping_packages"):
         pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
     for function in (cross_fit, LikelihoodData.of):

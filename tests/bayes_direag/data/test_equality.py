@@ -41,14 +41,14 @@ def test_answers_are_joined_through_others_and_called_as_the_right_one(said):
         assert labelled.correct.all()
 
 
-def test_a_right_answer_that_nobody_gives_joins_what_it_equals():
+def test_equality_joins_a_right_answer_that_nobody_gives_to_what_it_equals():
     known = read(["melo"])
     assert known.candidates == (("fig", "melo"),)
     assert known.correct.tolist() == [[True, False, True]]
     assert [report.answer for report in known.questions[0].observations] == ["Pear", "fig", "PLUM"]
 
 
-def test_the_function_gets_answers_as_given_the_right_one_first_and_each_pair_once():
+def test_equality_gets_answers_as_given_the_right_one_first_and_each_pair_once():
     pairs, golds = [], ["Plum", "Plum", None]
 
     def unequal(first, second):
@@ -60,7 +60,7 @@ def test_the_function_gets_answers_as_given_the_right_one_first_and_each_pair_on
     assert observations.fingerprint == read(golds, same=None).fingerprint
 
 
-def test_every_door_takes_the_function(tmp_path):
+def test_equality_is_taken_by_every_door(tmp_path):
     observations = read()
     observations.write(tmp_path / "o.jsonl")
     doors = [
@@ -95,7 +95,7 @@ def broken(first: str, second: str) -> bool:
     raise ZeroDivisionError(first + second)
 
 
-def test_a_function_that_fails_or_of_which_only_the_name_is_known():
+def test_equality_that_fails_or_of_which_only_the_name_is_known():
     with pytest.raises(DirEAGError, match=r"broken\('plum', 'fig'\): ZeroDivisionError: .*Correct the function"):
         read(same=broken)
     with pytest.raises(DirEAGError, match="the fit compares answers by one_size; expected this function"):

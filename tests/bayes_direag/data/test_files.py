@@ -65,7 +65,7 @@ RELEASED = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9"
         ),
     ],
 )
-def test_the_forms_of_the_released_code_are_read(tmp_path, form, items, expected):
+def test_files_of_the_released_code_are_read(tmp_path, form, items, expected):
     best = {"pred_answer_raw": "8", "confidence": 70.0, "raw_output": "?"}  # of a list, which is not read
     first, none = read_questions(
         written(
@@ -93,13 +93,13 @@ def test_the_forms_of_the_released_code_are_read(tmp_path, form, items, expected
         assert error_of(written(tmp_path, RELEASED | {form: wrong}))[0].field == f"{form}{place}"
 
 
-def test_the_released_sample_reads_like_its_table(golden):
+def test_file_of_the_released_sample_reads_like_its_table(golden):
     released = Observations.read(golden / "released_form.jsonl")
     table = Observations.read(golden / "weak.parquet")
     assert released.fingerprint == table.select(slice(len(released))).fingerprint
 
 
-def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
+def test_file_with_several_faults_tells_the_first_and_counts_the_others(tmp_path):
     reports = [GOOD["observations"][0] | {"confidence": 101}, GOOD["observations"][1] | {"level": "x"}]
     error, message = error_of(written(tmp_path, GOOD | {"observations": reports}))
     assert error.field == "observations[0].confidence"
@@ -130,14 +130,14 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
         ([b'problem_id,level,answer,confidence\na,0,"9\n",80\nd,0,"9,80\n'], 4, "this is not CSV"),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path, lines, line, said):
+def test_file_that_cannot_be_used_says_where_and_why(tmp_path, lines, line, said):
     path = written(tmp_path, *lines)
     error, message = error_of(path)
     assert error.line == line
     assert said in message
 
 
-def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+def test_file_that_is_missing_and_a_folder_are_told_apart(tmp_path):
     assert "no such file" in error_of(tmp_path / "nothing.jsonl")[1]
     assert "folder" in error_of(tmp_path)[1]
 
@@ -181,7 +181,7 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv", ".CSV"])
-def test_what_is_written_is_read_again_by_its_content(tmp_path, suffix):
+def test_file_that_was_written_is_read_again_by_its_content(tmp_path, suffix):
     path = tmp_path / f"observations{suffix}"
     write_questions(QUESTIONS, path)
     assert list(tmp_path.iterdir()) == [path]
@@ -215,7 +215,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".CSV", ".JsonL"])
-def test_a_table_comes_back_to_the_last_digit(tmp_path, suffix):
+def test_file_of_a_table_comes_back_to_the_last_digit(tmp_path, suffix):
     path = tmp_path / f"table{suffix}"
     write_table(TABLE, path)
     pd.testing.assert_frame_equal(read(path), TABLE, check_exact=True)
@@ -251,7 +251,7 @@ def test_records_hold_plain_values_and_none():
     assert (third["answer"], third["confidence"], third["correct"]) == (None, None, None)
 
 
-def test_an_infinite_number_is_refused_by_json(tmp_path):
+def test_file_of_json_takes_no_infinite_number(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_table(pd.DataFrame({"x": [math.inf]}), tmp_path / "t.jsonl")
     assert list(tmp_path.iterdir()) == []

@@ -38,7 +38,7 @@ def test_margin_and_answers_by_counting(said):
             assert shown[order.index("1")] == ("1.0" if own.count("1.0") > own.count("1") else "1")
 
 
-def test_every_second_question_has_the_closest_votes():
+def test_labelling_chooses_every_second_question_by_the_closest_votes():
     observations = unlabelled()
     table = questions_to_label(observations, 40)
     chosen = names(table)
@@ -52,7 +52,7 @@ def test_every_second_question_has_the_closest_votes():
     assert closest < random - 0.1
 
 
-def test_the_choice_depends_on_the_seed_and_not_on_the_order():
+def test_labelling_depends_on_the_seed_and_not_on_the_order():
     observations = unlabelled()
     chosen = questions_to_label(observations, 20, seed=1)
     shuffled = observations.select(np.random.default_rng(0).permutation(len(observations)))
@@ -60,7 +60,7 @@ def test_the_choice_depends_on_the_seed_and_not_on_the_order():
     assert set(names(questions_to_label(observations, 20, seed=2))) != set(names(chosen))
 
 
-def test_what_is_labelled_or_unanswered_is_not_chosen():
+def test_labelling_does_not_choose_what_is_labelled_or_unanswered():
     questions = [question("labelled", "1", "2", gold_answer="1"), question("silent", None, "?")]
     questions += [question(f"open {k}", "1", "2") for k in range(3)]
     observations = Observations.from_questions(questions, "numeric")
@@ -70,7 +70,7 @@ def test_what_is_labelled_or_unanswered_is_not_chosen():
         questions_to_label(observations, 3, so_far=pd.DataFrame({"problem_id": ["z"], "gold_answer": [None]}))
 
 
-def test_in_two_steps_the_same_questions_are_chosen():
+def test_labelling_in_two_steps_chooses_the_same_questions():
     observations = unlabelled()
     first = questions_to_label(observations, 10)
     assert questions_to_label(observations, 10, so_far=first).equals(first)
@@ -81,7 +81,7 @@ def test_in_two_steps_the_same_questions_are_chosen():
     assert names(questions_to_label(observations.with_labels(first), 14)) == names(both)[10:]
 
 
-def test_of_a_table_to_go_on_with_open_rows_count_columns_stay_and_labels_are_checked():
+def test_labelling_goes_on_with_a_table_whose_columns_stay_and_whose_labels_are_checked():
     observations = unlabelled()
     first = questions_to_label(observations, 4)[["gold_answer", "problem_id"]].assign(note=["hard", "", "", ""])
     first.loc[2, "gold_answer"] = "7"
@@ -92,7 +92,7 @@ def test_of_a_table_to_go_on_with_open_rows_count_columns_stay_and_labels_are_ch
         questions_to_label(observations, 4, so_far=first.assign(gold_answer="7 or 8"))
 
 
-def test_a_table_with_carriage_returns_and_formulas_is_read_again(tmp_path):
+def test_labelling_reads_a_table_with_carriage_returns_and_formulas_again(tmp_path):
     questions = [question(f"{k}", "5\rx", "=7", question="=1\r=1+1 is x?") for k in range(3)]
     table = questions_to_label(Observations.from_questions(questions, "text"), 3).assign(gold_answer="=7")
     write_labels(table, tmp_path / "labels.csv")
@@ -140,6 +140,6 @@ def test_free_text_and_flagged_answers_have_a_row_for_each_answer():
         (["yes", "no"], {}, "text"),
     ],
 )
-def test_the_likely_kind_of_answers(said, about, kind):
+def test_labelling_tells_the_likely_kind_of_answers(said, about, kind):
     questions = [question("a", *said[0::2], **about), question("b", *said[1::2])]
     assert likely_kind(Observations.from_questions(questions, "text").table) == kind

@@ -55,7 +55,7 @@ def test_labels_are_those_of_a_file_that_had_them_from_the_first(tmp_path):
         assert Observations.read(tmp_path / name).fingerprint == known.fingerprint
 
 
-def test_a_question_to_which_nobody_gave_the_right_answer(tmp_path):
+def test_labels_of_a_question_to_which_nobody_gave_the_right_answer(tmp_path):
     table = numbers().with_labels(golds(a="None of these", b="8"))
     assert table.labelled.tolist() == [True, True, False]
     assert not table.gold_generated.any()
@@ -68,7 +68,7 @@ def test_a_question_to_which_nobody_gave_the_right_answer(tmp_path):
     assert options.with_labels(golds(a="none of these")).correct.tolist() == [[True, False]]
 
 
-def test_several_answers_may_be_right():
+def test_labels_may_be_several_right_answers():
     rows = verdicts(("nile", "Nile", True), ("nile", "River Nile", 1.0), ("nile", "Amazon", "FALSE"))
     table = rivers().with_labels(pd.concat([rows, verdicts(("rhine", "Rhine", None))]))
     assert table.labelled.tolist() == [True, False]
@@ -76,7 +76,7 @@ def test_several_answers_may_be_right():
     assert Observations.from_questions(table.questions, "text").fingerprint == table.fingerprint
 
 
-def test_what_the_observations_are_beside_is_kept():
+def test_labels_keep_what_the_observations_are_beside():
     observations = simulate_observations(30, seed=1, signals=["words"]).select(np.array([4, 2, 9]))
     hidden = Observations.from_questions(
         [one.model_copy(update={"gold_answer": None}) for one in observations.questions], "numeric"
@@ -88,7 +88,7 @@ def test_what_the_observations_are_beside_is_kept():
     np.testing.assert_array_equal(table.confidence, hidden.confidence)
 
 
-def test_the_same_label_twice_is_one():
+def test_labels_that_are_equal_are_one():
     assert numbers("51", None, None).with_labels(golds(a="$51.00")).labelled.tolist() == [True, False, False]
     twice = pd.concat([golds(a="51"), golds(a="51.0", b=None)])
     assert numbers().with_labels(twice).labelled.tolist() == [True, False, False]
@@ -124,7 +124,7 @@ def test_the_same_label_twice_is_one():
         ),
     ],
 )  # fmt: skip
-def test_what_labels_cannot_say(observations: Observations, rows: str, says: str, tmp_path: Path):
+def test_labels_that_are_refused(observations: Observations, rows: str, says: str, tmp_path: Path):
     path = tmp_path / "labels.csv"
     path.write_text(rows)
     with pytest.raises(ObservationError) as error:
@@ -132,7 +132,7 @@ def test_what_labels_cannot_say(observations: Observations, rows: str, says: str
     assert str(error.value).startswith(f"{path}, {says}")
 
 
-def test_the_rows_of_a_frame_are_its_lines():
+def test_labels_of_a_frame_name_its_rows_as_lines():
     with pytest.raises(ObservationError, match="line 2, field problem_id: there is no such question; saw 'z'"):
         numbers().with_labels(golds(a="51", z="7"))
 
@@ -150,7 +150,7 @@ def test_the_rows_of_a_frame_are_its_lines():
         (verdicts(("0", "51", True), ("0", "no", False), ("0", "b", False)), None, "text"),
     ],
 )
-def test_the_kind_of_answers_is_that_of_all_gold_answers(tmp_path, labels, gold, kind):
+def test_labels_and_gold_answers_together_show_the_kind(tmp_path, labels, gold, kind):
     given = [question(f"{k}", "51", "no", "B", gold_answer=gold) for k in range(12)]
     Observations.from_questions(given, "text").write(tmp_path / "new.jsonl")
     labels.to_csv(tmp_path / "labels.csv", index=False)

@@ -16,7 +16,7 @@ SMALL = (
 )
 
 
-def test_the_arrays_say_what_the_records_say():
+def test_observations_have_arrays_that_say_what_the_records_say():
     table = Observations.from_questions(SMALL)
     nan = np.nan
     assert table.problem_id == ("a", "b", "c")
@@ -41,7 +41,7 @@ def test_the_arrays_say_what_the_records_say():
     assert not table.conflicting.any()
 
 
-def test_an_answer_is_right_where_its_candidate_is():
+def test_observations_have_answers_that_are_right_where_their_candidates_are():
     table = Observations.from_questions(
         [
             question("a", ("2", 50), gold_answer="2"),
@@ -70,7 +70,7 @@ def test_an_answer_is_right_where_its_candidate_is():
         ([(None, None)], "5", [False], 0),
     ],
 )
-def test_what_is_right_by_flags_or_the_gold_answer(answers, gold, correct, conflicting):
+def test_observations_are_right_by_flags_or_the_gold_answer(answers, gold, correct, conflicting):
     table = Observations.from_questions(
         [question("a", *((text, 9, flag) for text, flag in answers), gold_answer=gold)], "text"
     )
@@ -83,7 +83,7 @@ def test_what_is_right_by_flags_or_the_gold_answer(answers, gold, correct, confl
     } == right
 
 
-def test_the_kind_is_inferred_or_declared():
+def test_observations_have_a_kind_inferred_or_declared():
     assert Observations.from_questions([question("a", ("B", 50), gold_answer="(b)")]).correct.all()
     assert Observations.from_questions([question("a", ("cat", 50, True))]).kind == "text"
     assert Observations.from_questions([question("a", ("9 cm", 50))], "numeric").candidates == (("9",),)
@@ -122,7 +122,7 @@ def test_align_reorders_and_extends_the_levels():
     np.testing.assert_array_equal(wider.correct_candidate.sum(axis=1), table.correct_candidate.sum(axis=1))
 
 
-def test_an_unknown_level_is_named_with_its_first_line(tmp_path):
+def test_observations_name_an_unknown_level_with_its_first_line(tmp_path):
     write_questions(SMALL, tmp_path / "o.jsonl")
     read = Observations.read(tmp_path / "o.jsonl")
     for chosen, line in (([0, 1, 2], 1), ([1, 2], 2), ([2], 3)):
@@ -131,7 +131,7 @@ def test_an_unknown_level_is_named_with_its_first_line(tmp_path):
             read.select(np.array(chosen)).align(["level_0", "level_2"])
 
 
-def test_the_fingerprint_sees_what_matters_and_nothing_else():
+def test_observations_have_a_fingerprint_of_what_matters_and_nothing_else():
     def fingerprint(*answers, kind="numeric", problem_id="a", **fields):
         return Observations.from_questions([question(problem_id, *answers, **fields)], kind).fingerprint
 
@@ -211,7 +211,9 @@ def test_orders_of_reports_questions_and_levels_change_nothing(records, data):
         ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 48),
     ],
 )
-def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts):
+def test_observations_of_the_real_files(
+    real_observations, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts
+):
     table = Observations.read(real_observations / f"{name}.jsonl")
     assert (table.kind, len(table), table.n_levels) == (kind, n_questions, n_levels)
     assert table.status_counts[:, Status.ABSENT].sum() == n_questions * n_levels - n_observations

@@ -47,7 +47,7 @@ def test_copies_constant_confidences_and_ratings_are_named(observations):
     assert ratings.startswith("rater (at most 5%).")
 
 
-def test_only_levels_asked_for_and_questions_enough(observations):
+def test_remarks_are_on_levels_asked_for_and_questions_enough(observations):
     assert "copies" not in level_remark(observations, ["own", "other", "steady"])
     assert level_remark(observations.select(slice(0, 19))) == ""
     assert "copies" not in level_remark(replace(observations, groups=("own", "own", "other", "steady", "rater")))

@@ -48,7 +48,7 @@ def rows(names=("run0", "run1", "run2"), options: str = "ABCD") -> list[dict[str
         (("bold", "bold_run1", "bold_run2"), "level", None),
     ],
 )
-def test_names_say_what_are_runs(levels, column, form):
+def test_runs_are_told_by_names(levels, column, form):
     assert form_of_runs(levels, column) == form
     assert form is None or any(group_of(form, level) for level in levels)
 
@@ -75,7 +75,7 @@ def test_runs_are_one_group_by_every_door(fit, tmp_path):
     assert_every_door_says_the_same(fit, observations, tmp_path)
 
 
-def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(fit, tmp_path):
+def test_runs_alone_and_single_levels_are_read_by_a_fit_as_it_read_its_own(fit, tmp_path):
     given, frame = rows(), pd.DataFrame(rows())
     single = fit_map(Observations.from_records(FIVE, "choice", Columns(confidence=None, groups="none")))
     assert single.level_names == ("run0", "run1", "run2", "run3", "run4")
@@ -90,7 +90,7 @@ def test_a_fit_reads_one_run_alone_and_single_levels_as_it_read_its_own(fit, tmp
         assert said["answer"] == "A"
 
 
-def test_a_column_of_runs(tmp_path):
+def test_runs_in_a_column(tmp_path):
     named = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
     runs = [{"run" if name == "level" else name: value for name, value in row.items()} for row in named]
     found = Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None)
@@ -118,7 +118,7 @@ def test_numbered_columns_side_by_side_are_runs():
         assert Observations.from_wide(wide, answers="choice", confidence=None, **columns).groups == groups
 
 
-def test_a_form_and_none_undo_what_names_and_reports_say():
+def test_runs_by_names_and_reports_are_undone_by_a_form_and_none():
     stated = [row | {"group": "g"} for row in rows()]
     numbered = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
     released = [{"problem_id": "a", "samples": [{"pred_answer_norm": "1", "confidence": 9}] * 2}]  # levels, as there

@@ -19,7 +19,7 @@ FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicti
 
 @pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_every_form_says_what_records_say(tmp_path, kind, seed):
+def test_tables_of_every_form_say_what_records_say(tmp_path, kind, seed):
     table = long_table(kind, seed=seed, flagged=seed % 2 == 0)
     table["level_name"] = table["level"].map({level: f"level {'dcba'[level]}" for level in range(4)})
     table.to_parquet(tmp_path / "long.parquet")
@@ -91,14 +91,14 @@ def test_columns_that_parquet_of_questions_has_beside_ours_are_named(tmp_path: P
     assert more.fingerprint == Observations.read(tmp_path / "o.parquet").fingerprint
 
 
-def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
+def test_tables_call_a_column_without_a_name_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text(",level,answer,confidence\nq,a,5,90\nr,a,5,90\n")
     for columns in ({"question": "column 1"}, {}):
         with pytest.warns(ColumnsWarning, match=": question column 1") if not columns else nullcontext():
             assert Observations.read(tmp_path / "o.csv", "numeric", Columns(**columns)).problem_id == ("q", "r")
 
 
-def test_names_keep_their_commas_where_semicolons_part_cells(tmp_path: Path) -> None:
+def test_tables_keep_commas_in_names_where_semicolons_part_cells(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("problem_id;level;answer;confidence\na;small, bold;5;90,5\na;gpt-3,5;5;80\n")
     found = Observations.read(tmp_path / "o.csv", "numeric")
     assert found.level_names == ("small, bold", "gpt-3,5")
@@ -106,7 +106,7 @@ def test_names_keep_their_commas_where_semicolons_part_cells(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("answer", ["3,5", "-2,25 kg", "1.218,50"])
-def test_a_decimal_comma_between_semicolons_is_refused(tmp_path: Path, answer: str) -> None:
+def test_tables_with_a_decimal_comma_between_semicolons_are_refused(tmp_path: Path, answer: str) -> None:
     path, table = tmp_path / "o.csv", rows(3, answer=["1,234", answer, "4"], gold_answer="4")
     table.to_csv(path, index=False, sep=";")
     with pytest.raises(ObservationError, match=r"line 3, field answer: this number .*saw '.*Export .* decimal points"):
@@ -115,7 +115,7 @@ def test_a_decimal_comma_between_semicolons_is_refused(tmp_path: Path, answer: s
     assert Observations.read(path, "text").status_counts[0, Status.USABLE] == 3
 
 
-def test_a_carriage_return_in_a_text_comes_back(tmp_path: Path) -> None:
+def test_tables_give_back_a_carriage_return_in_a_text(tmp_path: Path) -> None:
     table = rows(2, answer=["x\rightarrow", '=1+1\r"'], gold_answer="x")
     Observations.from_frame(table, answers="text").write(tmp_path / "o.csv")
     assert pd.read_csv(tmp_path / "o.csv")["answer"].tolist() == table["answer"].tolist()
@@ -126,7 +126,7 @@ def test_a_carriage_return_in_a_text_comes_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scale", "value"), [("1-5", 0), ("1-5", 5.5), ("0-10", 11), ("fraction", 2), ("0-10", "high")]
 )
-def test_what_is_not_on_the_scale_is_an_error(scale: str, value: object) -> None:
+def test_tables_with_what_is_not_on_the_scale_are_refused(scale: str, value: object) -> None:
     with pytest.raises(ObservationError, match=r"line 1, field confidence: this (confidence|value)"):
         Observations.from_frame(rows(2, confidence=pd.Series([value, 1], dtype=object)), scale=scale)
 
@@ -135,7 +135,7 @@ def test_what_is_not_on_the_scale_is_an_error(scale: str, value: object) -> None
     ("confidences", "n"),
     [([1, 2, 3, 4, 5.5], 30), ([1, 2, 3, 4, 5], 19), ([0, 0], 9), ([1, 1], 9), ([1.5, 1.5], 9)],
 )
-def test_what_looks_neither_like_ratings_nor_like_fractions_is_percent(confidences, n) -> None:
+def test_tables_with_neither_ratings_nor_fractions_are_in_percent(confidences, n) -> None:
     stated = np.resize(confidences, n)
     np.testing.assert_allclose(Observations.from_frame(rows(n, confidence=stated)).confidence[:, 0], stated / 100)
 

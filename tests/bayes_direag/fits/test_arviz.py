@@ -37,14 +37,14 @@ def az() -> ModuleType:
 pytestmark = pytest.mark.slow
 
 
-def test_no_function_goes_unmentioned(az) -> None:
+def test_arviz_has_no_function_that_goes_unmentioned(az) -> None:
     public = {name for name in dir(az) if TABLES.match(name) and callable(getattr(az, name))}
     assert names(WORKS) | names(SENSELESS) == public
     assert names(WORKS) & names(SENSELESS) == set()
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_it_takes_the_container(az, nuts: Fit, call: str) -> None:
+def test_arviz_takes_the_container(az, nuts: Fit, call: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short chains, and what the picture itself has to say
         eval(call, {"az": az, "tree": nuts.with_predictive().tree})  # noqa: S307 - our own page
@@ -52,12 +52,12 @@ def test_it_takes_the_container(az, nuts: Fit, call: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["az.loo(tree)", "az.psense(tree)"])
-def test_of_a_map_it_says_what_is_missing(az, point: Fit, call: str) -> None:
+def test_arviz_says_what_is_missing_of_a_map(az, point: Fit, call: str) -> None:
     with pytest.raises(TypeError, match=r"log (likelihood|prior) not found"):
         eval(call, {"az": az, "tree": point.tree})  # noqa: S307 - ours
 
 
-def test_a_summary_is_of_what_was_learned(az, nuts: Fit) -> None:
+def test_arviz_summary_is_of_what_was_learned(az, nuts: Fit) -> None:
     table = az.summary(nuts.tree, kind="stats_median", round_to="none")
     learned = nuts.parameters().query("parameter != 'prior_strength' and not parameter.str.startswith('recal')")
     labels = learned["parameter"] + ("[" + learned["level"] + "]").fillna("")

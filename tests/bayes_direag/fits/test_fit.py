@@ -95,14 +95,14 @@ class TestPredictions:
         (3, "saw int; expected Observations. Make them with Observations.read, from_frame"),
     ],
 )
-def test_what_is_no_observations_is_said_with_what_makes_them(function, given, said) -> None:
+def test_fit_says_of_what_is_no_observations_what_makes_them(function, given, said) -> None:
     with pytest.raises(ArgumentError, match=f"^{function.__name__}: {said}") as caught:
         function(given)
     assert isinstance(caught.value, TypeError)
     assert isinstance(caught.value, DirEAGError)
 
 
-def test_the_container_holds_what_was_fitted(point: Fit, labelled: Observations) -> None:
+def test_fit_has_a_container_of_what_was_fitted(point: Fit, labelled: Observations) -> None:
     tree = point.tree
     assert tree["posterior"].sizes["chain"] == tree["posterior"].sizes["draw"] == 1
     assert tree["posterior"]["level"].to_numpy().tolist() == list(labelled.level_names)

@@ -44,7 +44,7 @@ def observations(simulated: Observations) -> Observations:
     return grouped(simulated.select(slice(0, 120)))
 
 
-def test_a_fit_names_groups_as_its_levels(groups: Fit, observations: Observations) -> None:
+def test_groups_are_the_levels_of_a_fit(groups: Fit, observations: Observations) -> None:
     assert (observations.groups, observations.slots) == (
         ("careful", "careful", "vanilla", "bold", "bold"),
         (0, 0, 1, 2, 2),
@@ -54,7 +54,7 @@ def test_a_fit_names_groups_as_its_levels(groups: Fit, observations: Observation
     assert groups.parameters().query("parameter == 'weight'")["level"].tolist() == ["careful", "vanilla", "bold"]
 
 
-def test_the_order_of_reports_within_a_group_changes_nothing(groups: Fit, observations: Observations) -> None:
+def test_groups_have_no_order_of_reports(groups: Fit, observations: Observations) -> None:
     shuffled = permuted(observations, seed=4)
     assert (shuffled.candidate != observations.candidate).any()
     again = fit_map(shuffled)
@@ -70,7 +70,7 @@ def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "
     return Question(problem_id=name, gold_answer=gold, observations=reports)
 
 
-def test_a_question_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> None:
+def test_groups_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> None:
     said = [[("1", 80.0)], [("1", 80.0), ("2", 60.0)] * 4, [("2", 90.0)] * 7, []]
     new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
     assert new.n_levels == 8
@@ -93,7 +93,7 @@ def test_a_question_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_posterior_has_a_parameter_a_group(observations: Observations, tmp_path: Path) -> None:
+def test_groups_have_a_parameter_each_in_the_posterior(observations: Observations, tmp_path: Path) -> None:
     sampling = {"num_chains": 2, "num_warmup": 100, "num_samples": 50}
     found = fit_nuts(observations.select(slice(0, 50)), **sampling, seed=1)
     assert dict(found.tree["posterior"]["weight"].sizes) == {"chain": 2, "draw": 50, "level": 3}
@@ -113,6 +113,6 @@ def test_rows_of_a_group_need_no_level() -> None:
     assert Observations.from_frame(found.to_frame(), answers="numeric").fingerprint == found.fingerprint
 
 
-def test_a_group_that_the_fit_does_not_know(groups: Fit) -> None:
+def test_groups_that_the_fit_does_not_know_are_refused(groups: Fit) -> None:
     with pytest.raises(LevelError, match="saw 'shy'; expected one of careful, vanilla, bold"):
         groups.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))

@@ -47,7 +47,7 @@ def case(request, simulated: Observations, unlearnable: Observations) -> tuple[F
 
 
 @pytest.mark.parametrize("case", ["nuts", *MAPS], indirect=True)
-def test_every_door_says_the_same(case: tuple[Fit, Observations], tmp_path: Path) -> None:
+def test_kinds_of_fits_say_the_same_by_every_door(case: tuple[Fit, Observations], tmp_path: Path) -> None:
     assert_every_door_says_the_same(*case, tmp_path)
 
 
@@ -64,7 +64,7 @@ def supports(fit: Fit, questions: Observations) -> list[dict[str, float]]:
 
 
 @pytest.mark.parametrize("case", MAPS, indirect=True)
-def test_predictions_and_likelihood_are_the_printed_equations(case: tuple[Fit, Observations]) -> None:
+def test_kinds_of_fits_predict_by_the_printed_equations(case: tuple[Fit, Observations]) -> None:
     fit, new = case
     final, aligned = fit.recalibration, fit.aligned(new)
     a, b, share = (final.coefficients[name].item() if name in final.coefficients else 0.0 for name in _NAMES)

@@ -171,7 +171,7 @@ def test_file_of_a_weight_that_may_be_negative_is_read(simulated: Observations, 
     pd.testing.assert_frame_equal(again.predict(some), own.predict(some))
 
 
-def test_it_is_cross_fitted_and_its_data_are_a_pytree(simulated: Observations) -> None:
+def test_own_model_is_cross_fitted_and_its_data_are_a_pytree(simulated: Observations) -> None:
     some = simulated.select(slice(0, 100))
     assert sum(len(part.predictions) for part in cross_fit(some, n_folds=2, preset=two_slopes)) == 100
     data = LikelihoodData.of(some, preset=two_slopes)
@@ -192,7 +192,7 @@ def test_numpyro_has_the_log_likelihood_of_its_draws(fit: Fit, simulated: Observ
 
 
 @pytest.mark.slow
-def test_what_fits_again_has_the_function(simulated: Observations) -> None:
+def test_own_model_is_there_for_what_fits_again(simulated: Observations) -> None:
     """Evaluations, and comparisons of a MAP with the posterior; a file of a fit has lost it."""
     some, short = simulated.select(slice(0, 60)), {"num_chains": 2, "num_warmup": 30, "num_samples": 40}
     evaluation = evaluate(some, methods=["direag"], preset=two_slopes, n_folds=2, n_resamples=20)

@@ -21,7 +21,7 @@ def test_draws_stand_under_the_names_of_their_parameters_and_levels(nuts: Fit) -
         np.testing.assert_array_equal(draws[f"recalibration_{name}"].squeeze(), expected)
 
 
-def test_what_labels_identify_has_shares_first_and_does_not_change_with_the_scale_of_all_weights(nuts: Fit) -> None:
+def test_parameters_that_labels_identify_come_first_and_do_not_change_with_the_scale_of_all_weights(nuts: Fit) -> None:
     draws = identified_draws(nuts.tree)
     assert [str(name) for name in draws][:3] == ["share", "bias", "slope"]
     np.testing.assert_allclose(draws["share"].sum("level"), 1)
@@ -34,7 +34,7 @@ def test_what_labels_identify_has_shares_first_and_does_not_change_with_the_scal
     xr.testing.assert_allclose(identified_draws(tree), draws)
 
 
-def test_the_summary_is_of_these_draws(nuts: Fit) -> None:
+def test_parameters_are_summed_up_from_these_draws(nuts: Fit) -> None:
     table = nuts.parameters().set_index(["parameter", "level"])
     ends = np.quantile(nuts.draws(), [0.5, 0.05, 0.95], axis=0)
     np.testing.assert_allclose(table[["median", "low", "high"]].T, ends, rtol=1e-12)

@@ -128,7 +128,7 @@ class TestMap:
 
 
 @pytest.mark.slow
-def test_all_copies_of_a_question_count_as_one_and_are_left_out_together(questions: Observations) -> None:
+def test_partial_copies_of_a_question_count_as_one_and_are_left_out_together(questions: Observations) -> None:
     """Unconstrained importance weights come near the smoothed ones, and only if they are those of all copies."""
     sampling = {"num_chains": 2, "num_warmup": 150, "num_samples": 100}
     drawn = fit_nuts(questions.select(slice(0, 60)), **sampling, partial=True, seed=2)

@@ -48,7 +48,7 @@ def changed(records: list[dict[str, object]], change: Callable[[dict[str, object
     )
 
 
-def test_one_signal_is_the_stated_confidence_however_it_is_written(observations, records) -> None:
+def test_signal_alone_is_the_stated_confidence_however_it_is_written(observations, records) -> None:
     """Where no number is stated, another signal takes its place. The paper uses the first alone."""
     alone = observations.of_signals(NAMES[:1])
     first = changed(records, lambda own: own | {"confidences": None})
@@ -62,9 +62,7 @@ def test_one_signal_is_the_stated_confidence_however_it_is_written(observations,
     pd.testing.assert_frame_equal(papers[0].predict(observations), papers[1].predict(alone))
 
 
-def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
-    signals: Fit, records: list[dict[str, object]], tmp_path: Path
-) -> None:
+def test_signal_makes_a_report_usable(signals: Fit, records: list[dict[str, object]], tmp_path: Path) -> None:
     reports = [dict(own) for own in records[0]["observations"]]
     reports[0] |= {"confidence": None, "confidences": {"words": 30}}
     reports[1] |= {"confidence": None, "confidences": {"words": None}}
@@ -85,7 +83,7 @@ def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
         ({"my words": 50}, "", "names (a letter, then letters, digits"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: str, said: str) -> None:
+def test_signal_that_is_wrong_is_named_with_its_place(given: dict[str, object], field: str, said: str) -> None:
     report = {"level": 0, "answer": "1", "confidence": 80, "confidences": given}
     with pytest.raises(ObservationError) as raised:
         Observations.from_records([{"problem_id": "a", "gold_answer": "1", "observations": [report]}])
@@ -93,7 +91,7 @@ def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: s
     assert said in str(raised.value)
 
 
-def test_a_table_may_state_fractions_and_names_the_column_of_what_is_wrong(signals, observations, tmp_path) -> None:
+def test_signals_of_a_table_may_be_fractions_and_errors_name_the_column(signals, observations, tmp_path) -> None:
     assert observations.signal_names == NAMES
     assert [name for name, _ in signals.draws() if name.startswith("slope")] == [f"slope[{name}]" for name in NAMES]
     frame, path = observations.to_frame(), tmp_path / "all.csv"

@@ -181,7 +181,7 @@ class TestBatches:
         pd.testing.assert_frame_equal(predicted, point.predict(long.drop(columns=["gold_answer"])))
 
 
-def test_a_missing_ray_is_named(tmp_path, monkeypatch):
+def test_streaming_names_a_missing_ray(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DirEAGError, match=r"Install it: pip install '\.\[ray\]'"):
         predict_on_ray(lambda table: table, tmp_path, tmp_path / "out")

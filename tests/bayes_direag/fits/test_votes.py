@@ -30,7 +30,7 @@ RECORDS = panel(120, seed=1)
 OBSERVATIONS = Observations.from_records(RECORDS)
 
 
-def test_a_label_not_met_before_has_no_prior(votes: Fit) -> None:
+def test_label_not_met_before_has_no_prior(votes: Fit) -> None:
     values = brute_force.of_map(votes)
     assert OBSERVATIONS.voting == tuple(JUDGES)
     assert set(values["label"]) == {"no", "yes"}
@@ -42,7 +42,7 @@ def test_a_label_not_met_before_has_no_prior(votes: Fit) -> None:
     assert found.tolist() == pytest.approx([expected["unsure"], expected[brute_force.NULL]])
 
 
-def test_a_label_is_right_as_often_as_its_prior_learns() -> None:
+def test_label_is_right_as_often_as_its_prior_learns() -> None:
     """Where votes say nothing, the label that is mostly right is the more probable one."""
     silent = [dict(own, gold_answer="yes" if k % 4 else "no") for k, own in enumerate(RECORDS)]
     for number, record in enumerate(silent):
@@ -52,7 +52,7 @@ def test_a_label_is_right_as_often_as_its_prior_learns() -> None:
     assert effects["yes"] > 0.1 > -0.1 > effects["no"]
 
 
-def test_a_level_without_confidences_votes_beside_others_that_state_them() -> None:
+def test_votes_of_a_level_without_confidences_count_beside_others_that_state_them() -> None:
     """The fit knows who states confidences, whatever another file holds of them."""
     rows = json.loads(json.dumps(RECORDS))
     for number, row in enumerate(rows):
@@ -84,7 +84,7 @@ def said(row: dict[str, object], judge: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_posterior_of_votes_and_labels_is_around_their_mode(votes: Fit) -> None:
+def test_votes_and_labels_have_a_posterior_around_their_mode(votes: Fit) -> None:
     sampled = fit_nuts(OBSERVATIONS, **NUTS_SAMPLING.model_dump(), seed=1)
     assert sampled.tree["posterior"]["label"].dims == ("chain", "draw", "answer")
     draws, modes = sampled.draws(), votes.draws().iloc[0]

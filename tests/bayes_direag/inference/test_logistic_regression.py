@@ -38,7 +38,7 @@ def test_gradient_and_curvature_are_derivatives_of_the_density(point: np.ndarray
 
 
 @pytest.mark.parametrize("prior_sd", [0.05, 0.7, 100.0])
-def test_the_mode_is_found(prior_sd: float) -> None:
+def test_logistic_regression_finds_the_mode(prior_sd: float) -> None:
     given = posterior(prior_sd=prior_sd)
     found, n_steps = given.mode()
     theirs = optimize.minimize(lambda x: -log_density(given, x), given.prior_mean, method="BFGS", tol=1e-9)
@@ -46,7 +46,7 @@ def test_the_mode_is_found(prior_sd: float) -> None:
     assert 0 < n_steps < 20
 
 
-def test_a_prior_far_from_the_answers_needs_halved_steps() -> None:
+def test_logistic_regression_halves_steps_for_a_prior_far_from_the_answers() -> None:
     """From there a whole Newton step raises the loss."""
     features, right = np.linspace(-3, 3, 60)[:, None], np.linspace(-3, 3, 60) > 0
     given = LogisticPosterior(features, right, np.ones(60), np.array([-30.0]), 50.0)

@@ -51,7 +51,7 @@ def test_sampler_and_intervals_are_right(questions: tuple[Observations, Observat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
-def test_a_wrong_prior_is_found(questions: tuple[Observations, Observations]) -> None:
+def test_simulated_worlds_find_a_wrong_prior(questions: tuple[Observations, Observations]) -> None:
     """The bias of the worlds lies two prior standard deviations above what the fit expects."""
     shifted = {"bias": np.random.default_rng(2).normal(4.0, 2.0, 20)}
     worlds = draw_worlds(LikelihoodData.of(questions[0], preset="bayes"), 20, seed=5, given=shifted)

@@ -48,7 +48,7 @@ def two_questions(name: str, said: list[str]) -> tuple[Preset, LikelihoodData]:
 
 
 @pytest.mark.parametrize("name", ["paper", "bayes"])
-def test_what_wrong_answers_are_called_does_not_matter(name: str) -> None:
+def test_likelihood_data_do_not_depend_on_what_wrong_answers_are_called(name: str) -> None:
     settings, data = two_questions(name, ["abcc", "acbb"])
     assert len(data.patterns().member) == 1
     assert np.ptp(log_likelihood(settings, data)) < 1e-14

@@ -27,7 +27,7 @@ def test_documented_settings() -> None:
     assert [name for name, own in PRESETS.items() if own.uses_agreement] == ["bayes"]
 
 
-def test_a_name_a_preset_and_a_function_are_presets() -> None:
+def test_preset_is_a_name_a_preset_or_a_function() -> None:
     assert model_of(preset("bayes")) is model_of(preset(PRESETS["bayes"])) is bayes
     assert model_of(preset("paper")) is paper
     own = preset(own_model)
@@ -36,7 +36,7 @@ def test_a_name_a_preset_and_a_function_are_presets() -> None:
     assert model_of(own) is model_of(preset(own_model))
 
 
-def test_a_model_of_ones_own_is_recorded_by_name_and_text_alone() -> None:
+def test_preset_of_ones_own_is_recorded_by_name_and_text_alone() -> None:
     stored = Preset.model_validate_json(preset(own_model).model_dump_json())
     assert (stored.name, stored.source) == ("own_model", preset(own_model).source)
     with pytest.raises(DirEAGError, match="a model of its own, own_model, whose function a file does not hold"):
@@ -49,7 +49,7 @@ def test_preset_prints_its_priors() -> None:
     assert "def own_model" not in repr(preset(own_model))
 
 
-def test_the_label_tells_what_is_not_as_the_name_says() -> None:
+def test_preset_label_tells_what_is_not_as_the_name_says() -> None:
     assert label(preset("paper")) == "paper"
     assert label(preset("paper", eps=0.01, recalibration={"method": "none"})) == (
         "paper with eps=0.01, recalibration.method=none"
@@ -70,6 +70,6 @@ def test_the_label_tells_what_is_not_as_the_name_says() -> None:
         ("bayes", None, {"recalibration": {"split": 5}}, r"split and out_of_fold exclude each other"),
     ],
 )
-def test_what_cannot_be(given, variant, changes, message) -> None:
+def test_preset_that_cannot_be(given, variant, changes, message) -> None:
     with pytest.raises(DirEAGError, match=message):
         preset(given, variant, **changes)

@@ -59,7 +59,7 @@ def documented_rows(heading: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(("column", "state"), [(0, 0), (1, -1)])
-def test_the_documented_table(support, number: int, column: int, state: int) -> None:
+def test_prior_implications_are_those_of_the_documented_table(support, number: int, column: int, state: int) -> None:
     rows = documented_rows("| reports |")
     assert list(rows) == list(CASES)
     case = list(CASES)[number]

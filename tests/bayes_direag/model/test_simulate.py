@@ -5,7 +5,7 @@ from bayes_direag.model.selection import distribution
 from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations
 
 
-def test_it_has_five_levels_and_some_of_everything() -> None:
+def test_simulate_has_five_levels_and_some_of_everything() -> None:
     observations = simulate_observations(n=400, seed=0)
     assert observations.level_names == LEVEL_NAMES
     assert 0.5 < observations.gold_generated.mean() < 0.98
@@ -14,7 +14,7 @@ def test_it_has_five_levels_and_some_of_everything() -> None:
     assert set(np.unique(observations.confidence[observations.usable])) >= {0.5, 0.95, 1.0}
 
 
-def test_what_comes_true_has_the_models_probabilities() -> None:
+def test_simulate_draws_what_comes_true_by_the_models_probabilities() -> None:
     observations = simulate_observations(n=6000, seed=3)
     truth = Parameters(*(None if value is None else value[None] for value in default_parameters()))
     expected = distribution(Equations(Reports.of(observations, 1e-6), truth))

@@ -25,7 +25,7 @@ def test_logs_become_an_observation_file(tmp_path: Path) -> None:
     assert Observations.read(target).level_names == ("wary 0", "wary 1", "bold 0", "bold 1")
 
 
-def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[3] / "docs" / "import-logs.md"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").symlink_to(LOGS)
@@ -35,7 +35,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
         assert run(*command.split()).startswith(output)
 
 
-def test_a_log_is_never_written_over(tmp_path: Path) -> None:
+def test_import_never_writes_over_a_log(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     log.write_bytes(LM_EVAL["cautious"].read_bytes())
     assert "saw one of the logs; expected another file" in refuse(
@@ -44,7 +44,7 @@ def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     assert log.read_bytes() == LM_EVAL["cautious"].read_bytes()
 
 
-def test_all_files_are_named_or_none(tmp_path: Path) -> None:
+def test_import_takes_names_for_all_files_or_none(tmp_path: Path) -> None:
     one, other = LM_EVAL["cautious"], LM_EVAL["confident"]
     for files, message in (
         ((f"a={one}", other), "expected LEVEL=FILE for every file, or for none"),
@@ -55,7 +55,7 @@ def test_all_files_are_named_or_none(tmp_path: Path) -> None:
         assert message in refuse("import", "lm-eval", *files, "--out", tmp_path / "a.jsonl")
 
 
-def test_a_level_may_have_several_files_named_by_a_pattern(tmp_path: Path) -> None:
+def test_import_of_a_level_may_have_several_files_named_by_a_pattern(tmp_path: Path) -> None:
     for name, questions in (("a", (0, 1, 2)), ("b", (3, 4))):
         for part in "xy"[: len(questions) - 1]:
             rows = [{"id": f"{part}{n}", "text": "Answer: 5\nConfidence: .9", "gold_answer": "5"} for n in questions]
@@ -74,7 +74,7 @@ def test_ready_is_said_of_what_evaluate_takes(tmp_path: Path, n: int, gold: str 
     assert f": {usable} questions have a right answer and a usable report" in told or usable is None
 
 
-def test_a_kind_that_the_gold_answers_do_not_say_and_unknown_finish_reasons_are_named_once(tmp_path: Path) -> None:
+def test_import_names_once_a_kind_that_gold_answers_do_not_say_and_unknown_finish_reasons(tmp_path: Path) -> None:
     row = {"text": "Answer: about 5\nConfidence: 90%", "gold_answer": "5", "finish_reason": "made_up"}
     log = write(tmp_path / "a.jsonl", *({"id": k} | row for k in range(5)))
     result = direag("import", "transcripts", log, "--answers", "text", "--out", tmp_path / "o.jsonl")
@@ -82,7 +82,7 @@ def test_a_kind_that_the_gold_answers_do_not_say_and_unknown_finish_reasons_are_
     assert result.stderr.count("'made_up' 5") == 1
 
 
-def test_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
+def test_import_of_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
     log = tmp_path / "samples_t=1.jsonl"
     log.write_bytes(LM_EVAL["filtered"].read_bytes())
     assert "levels: t=1;" in run("lm-eval", log, "--out", tmp_path / "a.jsonl")

@@ -55,7 +55,7 @@ LOG_OF: dict[LogFormat, Callable[[int, str], list[Any]]] = {
 
 @pytest.mark.parametrize("grows", ["records", "texts"])
 @pytest.mark.parametrize("form", LOG_FORMATS)
-def test_the_time_is_linear(tmp_path: Path, form: LogFormat, grows: str) -> None:
+def test_formats_are_read_in_linear_time(tmp_path: Path, form: LogFormat, grows: str) -> None:
     if form == "inspect":
         pytest.importorskip("inspect_ai")
 
@@ -86,7 +86,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("form", [form for form in LOG_FORMATS if form != "inspect"])
 @given(data=st.data())
 @settings(max_examples=60)
-def test_a_broken_log_is_refused_by_its_name_or_read(
+def test_formats_of_broken_logs_are_refused_by_name_or_read(
     tmp_path_factory: pytest.TempPathFactory, form: LogFormat, data: st.DataObject
 ) -> None:
     records = copy.deepcopy(LOG_OF[form](3, "Answer: 5\nConfidence: 80%"))

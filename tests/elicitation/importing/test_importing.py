@@ -61,7 +61,7 @@ def asked_of(asked: Any) -> QuestionSet | None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['form']}: {case['why']}" for case in CASES])
-def test_the_table_of_logs(case: Mapping[str, Any], tmp_path: Path) -> None:
+def test_importing_the_table_of_logs(case: Mapping[str, Any], tmp_path: Path) -> None:
     """A case has its files, options, and the questions found, or how the error begins.
 
     A file is the name of a tool's log, the samples of a log of Inspect, a text, or records; a record may be a line of a
@@ -95,7 +95,7 @@ def values(report: Observation) -> list[Any]:
     return listed
 
 
-def test_every_format_has_a_log_of_its_tool() -> None:
+def test_importing_has_a_log_of_its_tool_for_every_format() -> None:
     provenance = json.loads((LOGS / "provenance.json").read_text())
     assert {*LOG_FORMATS} - {"transcripts", "observations"} == {*provenance}
     for name, about in provenance.items():
@@ -141,7 +141,7 @@ def test_right_is_what_the_harness_calls_right(log: str, scorer: str | None, met
 
 
 @pytest.mark.parametrize("target", ["[" * 50_000, "[" * 50_000 + "]" * 50_000, "[1," * 20_000])
-def test_a_target_that_is_no_list_of_python_is_a_text(tmp_path: Path, target: str) -> None:
+def test_importing_a_target_that_is_no_list_of_python_as_a_text(tmp_path: Path, target: str) -> None:
     record = lines(LM_EVAL["cautious"])[1] | {"target": target}
     (question,) = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)], kind="text").questions
     assert (question.gold_answer, question.observations[0].correct) == (target, None)
@@ -181,7 +181,7 @@ def test_nothing_of_an_observation_file_is_lost(tmp_path: Path) -> None:
     assert kept.items() >= told.items()
 
 
-def test_without_inspect_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_without_inspect_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(DirEAGError, match=r'pip install "\.\[inspect\]"'):
         import_logs("inspect", [LOGS / "inspect" / "pens.eval"])
