@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
@@ -219,10 +219,7 @@ class Predictor:
             about["few_reports"] = bool(self.enough_reports.few(n_reports)[0])
             if remark := self.enough_reports.remark(n_reports):
                 warnings.warn(remark, FewReportsWarning, stacklevel=2)
-        if read.unstated:
-            remark = (
-                f"No report states {', '.join(read.unstated)}, from which the fit has learned. Fit to reports without."
-            )
+        if remark := unstated_remark(read.unstated):
             warnings.warn(remark, FewReportsWarning, stacklevel=2)
         return {"answer": answer, "answer_as_given": spelled[0][0] if spelled else None, **defined, **about}
 
@@ -252,12 +249,9 @@ class Predictor:
             np.array([label], int),
         )
         texts = [(report.text, report.as_given) for report in read if report.text is not None]
-        is_unstated = np.isnan(percent).all(axis=0)
-        unstated = [
-            signal for signal, lacks in zip(self.signals, is_unstated & ~is_unstated.all(), strict=True) if lacks
-        ]
         levels, asked = [report.level for report in used], [report.level for report in read]
-        return Read(arrays, levels, candidates, texts, asked, unstated)
+        states = [self.levels[level] not in self.voting for level in levels]
+        return Read(arrays, levels, candidates, texts, asked, unstated(self.signals, percent[states]))
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], read: Sequence["_Report"]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
@@ -346,8 +340,25 @@ class Read(NamedTuple):
     texts: list[tuple[str, str]]
     #: The level of every report, usable or not.
     asked: list[int]
-    #: The signals that no usable report states, though some state another.
+    #: The signals of the fit that no usable report states.
     unstated: list[str]
+
+
+def unstated(signals: Sequence[str], percent: Float[np.ndarray, "report signal"]) -> list[str]:
+    """Return the signals that none of these reports states, which are not votes; none if there is no report."""
+    return [
+        signal for signal, lacks in zip(signals, np.isnan(percent).all(axis=0), strict=True) if lacks and len(percent)
+    ]
+
+
+def unstated_remark(signals: Sequence[str], effect: str = "") -> str | None:
+    """Say which signals of a fit no report states, and what that does; None if there are none."""
+    if not signals:
+        return None
+    return (
+        f"No report states {', '.join(signals)}, from which the fit has learned. {effect}Fit to reports without it (in "
+        "Python Observations.of_signals), or have it stated."
+    )
 
 
 def require_usable(

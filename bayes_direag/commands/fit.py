@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.quality import show_quality, show_remarks
+from bayes_direag.commands.quality import fewer_runs_note, show_quality, show_remarks
 
 if TYPE_CHECKING:
     from bayes_direag.fits.fit import Fit
@@ -97,10 +97,8 @@ def fit_command(
         if method == "nuts":
             options.out.print("Do not believe these draws: take more, after more warm-up (--draws, --warmup).")
         raise typer.Exit(1)
-    if labelled.groups is not None and len(labelled.learned_levels) == 1 and not partial:
-        options.out.print(
-            "All reports are runs of one group. If new questions may have fewer runs, fit with --partial."
-        )
+    if note := fewer_runs_note(fitted):
+        options.out.print(note)
     options.out.print(f"What it has learned: direag show {target}", soft_wrap=True)
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Group
 
 from bayes_direag.commands.console import visible, visible_text
@@ -13,6 +14,7 @@ from bayes_direag.data.records import Status
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
+    from bayes_direag.fits.fit import Fit
 
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
@@ -94,3 +96,17 @@ def voting_note(observations: "Observations") -> str:
     if len(observations.voting) == len(observations.learned_levels):
         return "No report states a confidence, so each counts by its level alone."
     return f"These levels state no confidence, so their reports count by level alone: {', '.join(observations.voting)}."
+
+
+def fewer_runs_note(fit: "Fit") -> str:
+    """Say what fewer runs do to a fit of the runs of one group alone; empty for others, partial ones, or if little."""
+    if fit.partial or fit.fitted.groups is None or len(fit.level_names) > 1:
+        return ""
+    enough = fit.enough_reports
+    if not enough.few(np.array([1])):
+        return ""
+    return (
+        "All reports are runs of one group. If new questions may have fewer runs, fit with --partial: with one in "
+        f"place of {len(enough.excess) + 1}, probabilities of this fit are too high by about "
+        f"{100 * enough.excess[0]:.0f} points."
+    )

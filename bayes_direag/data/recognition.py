@@ -60,7 +60,12 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
     taken |= verdicts | {names.cluster, names.weight, names.group, *names.signals.values(), *names.numbers}
     ends = [form.split(LEVEL) for form in names.signals.values() if LEVEL in form]
     taken |= {name for name in header for before, after in ends if name.startswith(before) and name.endswith(after)}
-    left = [name for name in rows.header if name not in taken and not SIGNALS.holds(name) and not NUMBERS.holds(name)]
+    beside_answers = {name.replace("answer", "confidence", 1) for name in header if name.startswith("answer_")}
+    left = [
+        name
+        for name in rows.header
+        if name not in taken and not NUMBERS.holds(name) and (name in beside_answers or not SIGNALS.holds(name))
+    ]
     told = _Table(rows, fixed, left, is_labelled=is_labelled).columns()
     return replace(names, **{field: name or None for field, name in told.items() if field not in fixed})  # type: ignore[arg-type]
 

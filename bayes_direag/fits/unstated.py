@@ -7,6 +7,7 @@ import numpy as np
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.selection import Recalibration, distribution, predict
+from bayes_direag.predictor import unstated, unstated_remark
 
 #: At most this many fitted questions lose a signal.
 _QUESTIONS = 300
@@ -22,20 +23,18 @@ def signals_remark(
 
     ``evaluation`` gives what the fit says of questions that are aligned with it.
     """
-    stated, left = (
-        [name for name, values in questions.signals.items() if not np.isnan(values).all()]
-        for questions in (fitted, asked)
-    )
-    unstated = [name for name in stated if name not in left]
-    if not unstated or not left:  # without any signal, reports are not usable
+    names = fitted.signal_names
+    percent = np.stack([*asked.of_signals(names).signals.values()], axis=-1)
+    lost = unstated(names, percent[asked.usable & asked.stated])
+    if not lost:
         return None
     known = fitted.select(np.sort(np.random.default_rng(0).permutation(len(fitted))[:_QUESTIONS]))
-    lacking = known.of_signals([name for name in known.signal_names if name not in unstated])
+    lacking = known.of_signals([name for name in known.signal_names if name not in lost])
     selected = predict(evaluation(lacking), final, 0.5)
     whole = distribution(evaluation(known), final)[np.arange(len(known)), selected["candidate"]]
     points = 100 * np.mean(selected["probability"] - whole)
-    return (
-        f"No report states {', '.join(unstated)}, from which the fit has learned. Without, probabilities of the fitted "
-        f"questions are too {'high' if points > 0 else 'low'} by {abs(points):.1f} points. Fit to reports without it "
-        "(in Python Observations.of_signals), or have it stated."
+    effect = (
+        "Without, probabilities of the fitted questions are too "
+        f"{'high' if points > 0 else 'low'} by {abs(points):.1f} points. "
     )
+    return unstated_remark(lost, effect)

@@ -91,9 +91,13 @@ def test_numbered_answers_under_our_own_name_are_runs_of_one_group(tmp_path: Pat
         patch.chdir(tmp_path)
         said = one_line(succeed("fit", "runs.csv"))
         assert "runs (5)" in said
-        assert "If new questions may have fewer runs, fit with --partial" in said
+        fit = Fit.load("runs.nc")
+        points = 100 * fit.enough_reports.excess[0]
+        trap = f"with --partial: with one in place of 5, probabilities of this fit are too high by about {points:.0f} "
+        assert trap in said
+        assert trap in one_line(succeed("show", "runs.nc"))
         assert "fewer runs" not in succeed("fit", "runs.csv", "--partial")
-    predictor = Fit.load(tmp_path / "runs.nc").predictor
+    predictor = fit.predictor
     assert predictor.predict([{"level": "3", "answer": 5}, {"level": 4, "answer": 5}])["n_used"] == 2
     with pytest.raises(LevelError, match=r"saw 'gpt'; expected one of runs, or a run called as \{n\}\."):
         predictor.predict([{"level": "gpt", "answer": 5}])
@@ -120,6 +124,12 @@ def test_levels_side_by_side_are_told_with_their_form(form: str) -> None:
     assert (found.fingerprint, found.table.names) == (expected.fingerprint, Columns(**named))
     unlabelled = side_by_side(form).drop(columns="truth")
     assert told(unlabelled, answers="numeric").table.names == Columns(**{**named, "gold": "gold_answer"})
+
+
+def test_confidences_side_by_side_under_our_names_are_no_signals() -> None:
+    theirs = side_by_side("{field}_{level}")
+    ours = theirs.rename(columns=lambda name: name.replace("said_", "answer_").replace("sure_", "confidence_"))
+    assert told(ours).fingerprint == told(theirs).fingerprint
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,11 @@ def test_columns_of_signals_are_named_and_kept_by_the_fit(signals, observations,
     ]
     with pytest.warns(FewReportsWarning, match="No report states words, from which"):
         fit.predictor.predict(reports)
+    of_words = fit_map(observations.of_signals(["words"]))
+    with pytest.warns(FewReportsWarning, match="No report states words, from which"):
+        of_words.predict(observations.of_signals(["number"]))
+    with pytest.warns(FewReportsWarning, match="No report states words, from which"):
+        of_words.predictor.predict([report | {"confidences": {"number": 80}} for report in reports])
     with pytest.raises(ObservationError, match=r"no column wrding; .*--column answer=NAME"):
         Observations.read(path, columns=Columns(signals={"words": "wrding"}))
     with pytest.raises(DirEAGError, match="saw the signal 'a b'; expected letters"):
