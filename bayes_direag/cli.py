@@ -70,7 +70,7 @@ class FrontDoor(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Run the command line, whatever characters standard output takes; without a word, print the help."""
+        """Run the command line, whatever characters standard output takes; without arguments, print the help."""
         words = settings.pop("args", args[0] if args else None)
         typed, alone = sys.argv[1:] if words is None else list(words), settings.pop("standalone_mode", True)
         for stream in (sys.stdout, sys.stderr):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Groups of options in the help of a command, beside the common ones.
 READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
 
-ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", metavar="OBS")]
+ObservationsFile = Annotated[Path, typer.Argument(help="Reports, as JSON Lines, Parquet or CSV.", metavar="OBS")]
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
 AnswersOption = Annotated[
     AnswerKind | None,
@@ -103,7 +103,7 @@ ProgramOption = Annotated[
     typer.Option(
         "--preset",
         metavar="FILE.py:FUNCTION",
-        help="The NumPyro function, where a fit is of a model of your own; its file holds none.",
+        help="The NumPyro function of a fit of your own model: the fit's file holds no code.",
     ),
 ]
 ChainsOption = Annotated[
@@ -126,7 +126,7 @@ AcceptOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
-AllOption = Annotated[bool, typer.Option("--all", help="Show everything, not the result and one table alone.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Show every table, not the result and one table alone.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 

@@ -452,7 +452,7 @@ class Fit:
         return Reports.of(aligned.of_signals(signal_names(self.tree)), self.preset.eps, label_names(self.tree))
 
     def aligned(self, observations: Source) -> Observations:
-        """Return the observations with the levels of the fit, in its order; one that only voted in the fit only votes.
+        """Return the observations with the levels of the fit, in its order; levels that only voted in it only vote.
 
         If the labels of the fit are true and false, other answers are not readable. Raises LevelError for a level that
         the fit has not, and DirEAGError if the answers are of another kind.

@@ -52,8 +52,8 @@ class LogisticPosterior:
     def mode(self) -> tuple[Float[np.ndarray, " coefficient"], int]:
         """Find the mode by Newton steps from the prior mean, halved where the loss would rise.
 
-        Returns the point and the number of steps. If nothing lowers the loss any more, whose digits end before those
-        of its gradient, the search ends with a last step, unless the gradient grows.
+        Returns the point and the number of steps. If the loss stalls in rounding error, the search ends with a last
+        step, unless the gradient grows.
         """
         point, loss = self.prior_mean, self.loss(self.prior_mean)
         for n_steps in range(_MOST_STEPS):
