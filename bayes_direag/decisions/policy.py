@@ -331,7 +331,7 @@ class Policy:
             f"{_ADVICE[self.advice(rows)].format(levels=levels)}\n"
             f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {figures.format_map(policy)}; "
             f"always {levels} {figures.format_map(fixed)}; all {figures.format_map(every)}.\n"
-            f"Less the policy's, and less the difference in price: always {levels} {less_fixed}; all {less_every}.\n"
+            f"Gain over the policy, less the price of more reports: always {levels} {less_fixed}; all {less_every}.\n"
             f"The policy's answers claim that {right.format_map(policy)}: the claim is off by {points}.{person}"
         )
 
