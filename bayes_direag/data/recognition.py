@@ -170,8 +170,9 @@ class _Table:
     def equal(self, answers: Sequence[str], gold: str) -> float:
         """Return the share of answers that equal the right one, as texts, numbers or letters."""
         right, n_equal, n = self.rows.column(gold), 0, 0
-        for name in answers[:_COMPARED]:
-            said = self.rows.column(name)
+        # from the first to the last, as confidences may stand behind the answers under names of one form
+        for number in np.linspace(0, len(answers) - 1, min(_COMPARED, len(answers)), dtype=int):
+            said = self.rows.column(answers[number])
             rows = np.flatnonzero(said.given & right.given)[:_ROWS]
             pairs, counts = np.unique(np.column_stack([said.code[rows], right.code[rows]]), axis=0, return_counts=True)
             for (a, g), count in zip(pairs.tolist(), counts.tolist(), strict=True):

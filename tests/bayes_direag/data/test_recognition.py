@@ -12,27 +12,27 @@ from bayes_direag.errors import ColumnsWarning, LevelError, ObservationError
 from tests.command_line import direag as run
 from tests.command_line import one_line, succeed
 
-MODELS, N = ("gpt", "llama", "qwen"), 40
+MODELS, N = ("gpt", "llama", "qwen", "gemma", "phi"), 40  # as many as the levels of other tests' fits
 NAMED = {"question": "ticket", "level": "llm", "answer": "said", "confidence": "sure", "gold": "truth"}
 
 
 def tickets(*, scale: int = 100) -> pd.DataFrame:
-    """Return three reports on each ticket, with other columns: a text, a length, a time, a topic, a number of row."""
+    """Return five reports on each ticket, with other columns: a text, a length, a time, a topic, a number of row."""
     rng = np.random.default_rng(3)
     truth = rng.integers(10, 900, N)
-    said = truth[:, None] + (rng.random((N, 3)) < 0.3)
+    said = truth[:, None] + (rng.random((N, 5)) < 0.3)
     table = pd.DataFrame(
         {
-            "row": np.arange(3 * N),
-            "ticket": np.repeat([f"T-{n:03}" for n in range(N)], 3),
-            "wording": np.repeat([f"How many are there in box {n}?" for n in range(N)], 3),
-            "topic": np.repeat(rng.choice(["boxes", "bags"], N), 3),
+            "row": np.arange(5 * N),
+            "ticket": np.repeat([f"T-{n:03}" for n in range(N)], 5),
+            "wording": np.repeat([f"How many are there in box {n}?" for n in range(N)], 5),
+            "topic": np.repeat(rng.choice(["boxes", "bags"], N), 5),
             "llm": np.tile(MODELS, N),
             "said": [f"{number} pieces" for number in said.ravel()],
-            "sure": rng.integers(0, 101, 3 * N) * scale / 100,
-            "truth": np.repeat(truth, 3),
-            "tokens": rng.integers(200, 900, 3 * N),
-            "seconds": rng.random(3 * N) * 20,
+            "sure": rng.integers(0, 101, 5 * N) * scale / 100,
+            "truth": np.repeat(truth, 5),
+            "tokens": rng.integers(200, 900, 5 * N),
+            "seconds": rng.random(5 * N) * 20,
         }
     )
     return table.sample(frac=1, random_state=1)
@@ -64,7 +64,7 @@ def test_right_answers_may_be_called_correct() -> None:
         told(table)
 
 
-def test_a_row_a_report_is_read_as_if_its_columns_were_named(tmp_path: Path) -> None:
+def test_recognition_reads_a_row_a_report_as_if_its_columns_were_named(tmp_path: Path) -> None:
     table = tickets()
     expected = Observations.from_frame(table, **NAMED)
     assert expected.labelled.all()
@@ -83,26 +83,26 @@ def test_a_row_a_report_is_read_as_if_its_columns_were_named(tmp_path: Path) -> 
 def test_numbered_answers_under_our_own_name_are_runs_of_one_group(tmp_path: Path) -> None:
     """A lone run is the trap of such a fit, which says so, as its predictor says what it takes."""
     rng = np.random.default_rng(2)
-    table = pd.DataFrame({"ticket": [f"T{n}" for n in range(N)], "truth": rng.integers(1, 99, N)})
-    for run_number in range(1, 6):
-        table[f"answer_{run_number}"] = table["truth"] + (rng.random(N) < 0.4)
+    table = pd.DataFrame({"ticket": [f"T{n}" for n in range(N)], "truth": rng.choice([*"ABCD"], N)})
+    for run_number in range(1, 4):
+        table[f"answer_{run_number}"] = table["truth"].where(rng.random(N) < 0.6, rng.choice([*"ABCD"], N))
     table.to_csv(tmp_path / "runs.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         said = one_line(succeed("fit", "runs.csv"))
-        assert "runs (5)" in said
+        assert "runs (3)" in said
         fit = Fit.load("runs.nc")
         points = 100 * fit.enough_reports.excess[0]
-        trap = f"with --partial: with one in place of 5, probabilities of this fit are too high by about {points:.0f} "
+        trap = f"with --partial: with one in place of 3, probabilities of this fit are too high by about {points:.0f} "
         assert trap in said
         assert trap in one_line(succeed("show", "runs.nc"))
         assert "fewer runs" not in succeed("fit", "runs.csv", "--partial")
     predictor = fit.predictor
-    assert predictor.predict([{"level": "3", "answer": 5}, {"level": 4, "answer": 5}])["n_used"] == 2
+    assert predictor.predict([{"level": "3", "answer": "A"}, {"level": 4, "answer": "A"}])["n_used"] == 2
     with pytest.raises(LevelError, match=r"saw 'gpt'; expected one of runs, or a run called as \{n\}\."):
-        predictor.predict([{"level": "gpt", "answer": 5}])
+        predictor.predict([{"level": "gpt", "answer": "A"}])
     with pytest.raises(ObservationError, match="with 'group' in place of 'level'"):
-        predictor.predict([{"level": "runs", "answer": 5}] * 2)
+        predictor.predict([{"level": "runs", "answer": "A"}] * 2)
 
 
 def test_fractions_no_confidences_and_two_columns_of_a_level_are_told() -> None:
@@ -120,8 +120,8 @@ def test_levels_side_by_side_are_told_with_their_form(form: str) -> None:
     forms = {field: form.format(field=field, level="{level}") for field in ("said", "sure")}
     named = {"question": "ticket", "answer": forms["said"], "confidence": forms["sure"], "gold": "truth"}
     expected = Observations.from_wide(side_by_side(form), **named)
-    found = told(side_by_side(form))
-    assert (found.fingerprint, found.table.names) == (expected.fingerprint, Columns(**named))
+    observations = told(side_by_side(form))
+    assert (observations.fingerprint, observations.table.names) == (expected.fingerprint, Columns(**named))
     unlabelled = side_by_side(form).drop(columns="truth")
     assert told(unlabelled, answers="numeric").table.names == Columns(**{**named, "gold": "gold_answer"})
 
@@ -138,11 +138,11 @@ def test_confidences_side_by_side_under_our_names_are_no_signals() -> None:
         ({"sum": tickets()["tokens"] % 100}, "may hold the confidence: sure and sum; .*--column confidence=sure"),
         ({"guess": TRUTH.where(TRUTH % 9 > 0, 5)}, "may hold the right answer: truth and guess; .*gold='truth'"),
         ({"other": tickets()["said"].where(TRUTH % 9 > 0, "?")}, "two columns may hold the answer: said and other"),
-        ({"truth": range(3 * N)}, "two columns may hold the answer: row and said"),
+        ({"truth": range(5 * N)}, "two columns may hold the answer: row and said"),
         ({"ticket": 1, "wording": 2, "truth": 3}, "the table has no column problem_id for the question"),
     ],
 )
-def test_where_two_columns_would_do_both_are_named(change: dict[str, object], said: str) -> None:
+def test_recognition_names_both_columns_where_two_would_do(change: dict[str, object], said: str) -> None:
     with pytest.raises(ObservationError, match=said):
         Observations.from_frame(tickets().assign(**change))
 
@@ -162,5 +162,5 @@ def test_commands_say_it_in_two_lines_and_a_fit_keeps_it(tmp_path: Path) -> None
     for suffix in ("jsonl", "parquet", "csv"):
         Observations.from_frame(tickets(), **NAMED).write(tmp_path / f"o.{suffix}")
         succeed("predict", tmp_path / "fit.nc", tmp_path / f"o.{suffix}", "--out", tmp_path / "own.csv")
-        own = pd.read_csv(tmp_path / "own.csv").rename(columns={"problem_id": "ticket"})
-        pd.testing.assert_frame_equal(own, expected)
+        predicted = pd.read_csv(tmp_path / "own.csv").rename(columns={"problem_id": "ticket"})
+        pd.testing.assert_frame_equal(predicted, expected)
