@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 
 from bayes_direag.cli import app
 
+#: Code that has a process hear Ctrl-C, even if the tests run in the background, where a shell has that ignored.
+HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
 
 def direag(*arguments: object) -> Result:
     """Run a command."""

@@ -73,13 +73,15 @@ def recorded_nuts(observations: Observations) -> Fit:
 def record_draws(fit: Fit) -> None:
     """Write the draws of a fit to the file of recorded ones."""
     groups = {name: fit.tree[name].to_dataset().drop_vars("lp", errors="ignore") for name in _GROUPS}
-    compressed = {f"/{name}": {str(variable): {"zlib": True} for variable in own} for name, own in groups.items()}
+    compressed = {
+        f"/{name}": {str(variable): {"zlib": True} for variable in dataset} for name, dataset in groups.items()
+    }
     xr.DataTree.from_dict(groups).to_netcdf(NUTS_DRAWS, engine="netcdf4", encoding=compressed)
 
 
 def natural(n_levels: int = 5, variant: Variant = "confidence", **changes: float | list[float]) -> Natural:
     """Return the parameters of a variant, which differ between levels, with some of them changed."""
-    given: Natural = {
+    values: Natural = {
         "weight": [0.5 + 0.4 * level for level in range(n_levels)],
         "bias": [0.6 - 0.5 * level for level in range(n_levels)],
         "slope": 0.8,
@@ -87,7 +89,7 @@ def natural(n_levels: int = 5, variant: Variant = "confidence", **changes: float
         "prior_strength": 0.4,
         "null_base": 0.2,
     }
-    return {name: given[name] for name in _OF_VARIANT[variant]} | changes
+    return {name: values[name] for name in _OF_VARIANT[variant]} | changes
 
 
 def made_fit(
@@ -133,8 +135,8 @@ def _softplus_inverse(value: float | list[float], *, is_real: bool) -> np.ndarra
 def replaced(fit: Fit, group: str, values: Mapping[str, np.ndarray] | None = None, **attributes: str) -> Fit:
     """Return the fit with other values of some variables of a group, and other attributes."""
     tree = fit.tree.copy()
-    own = tree[group].to_dataset()
-    changed = {name: (own[name].dims, np.asarray(value)) for name, value in (values or {}).items()}
-    tree[group] = xr.DataTree(own.assign(changed))
+    dataset = tree[group].to_dataset()
+    changed = {name: (dataset[name].dims, np.asarray(value)) for name, value in (values or {}).items()}
+    tree[group] = xr.DataTree(dataset.assign(changed))
     tree.attrs |= attributes
     return Fit(tree)

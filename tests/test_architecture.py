@@ -115,9 +115,9 @@ class TestDependencies:
         project = SETTINGS["project"]
         extras = [names for extra, names in project["optional-dependencies"].items() if extra != "dev"]
         declared = {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in sum(extras, project["dependencies"])}
-        own = {package.name for package in PACKAGES}
+        ours = {package.name for package in PACKAGES}
         module_of = {"scikit_learn": "sklearn"}
-        known = {module_of.get(name, name) for name in declared} | own | set(sys.stdlib_module_names)
+        known = {module_of.get(name, name) for name in declared} | ours | set(sys.stdlib_module_names)
         known.add("pydantic_core")  # comes with pydantic, each release of which names one of it
         for path in FILES:
             tree = ast.parse(path.read_text())

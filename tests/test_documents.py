@@ -5,7 +5,7 @@ import io
 import re
 import shlex
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import jax
@@ -27,8 +27,8 @@ DOCUMENTS = [README, *PAGES, *NOTEBOOKS, ROOT / "CONTRIBUTING.md", ROOT / "CHANG
 #: One worker runs the README for all pages, if tests are dealt out one by one.
 pytestmark = pytest.mark.xdist_group("pages")
 
-#: The README's command that takes long, and the pages that take long or use what it writes.
-EVALUATE = "evaluate"
+#: What takes long in the README, and the pages that take long or use what it writes.
+LONG = ("evaluate", "MCMC(")
 SLOW = {
     "abstention.md",
     "api.md",
@@ -62,20 +62,25 @@ def invoke(command: list[str]) -> None:
     assert result.exit_code == 0, f"{shlex.join(command)}: {result.output}"
 
 
-def run(page: Path) -> None:
+def takes_long(code: str) -> bool:
+    return any(word in code for word in LONG)
+
+
+def run(page: Path, chosen: Callable[[str], bool] = bool) -> None:
+    """Run the code blocks and commands of a page, or those that are chosen."""
     printed = dict(
         re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     )
     for language, block in examples(page):
-        if language == "python":
+        if language == "console":
+            for command in commands(block):
+                if chosen(shlex.join(command)):
+                    invoke(command)
+        elif chosen(block):
             # numpyro's own draws of a normal rely on what the strict flags of tests forbid
             with contextlib.redirect_stdout(io.StringIO()) as said, jax.numpy_rank_promotion("allow"):
                 exec(compile(block, page.name, "exec"), {})  # noqa: S102 - our own documents
             assert said.getvalue() == printed.get(block, said.getvalue())
-            continue
-        for command in commands(block):
-            if page != README or command[0] != EVALUATE:
-                invoke(command)
 
 
 def each(pages: Iterable[Path]) -> pytest.MarkDecorator:
@@ -83,8 +88,8 @@ def each(pages: Iterable[Path]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def after_the_readme(tmp_path_factory: pytest.TempPathFactory, optimised: None) -> Path:  # noqa: ARG001 - it samples
-    """Return a folder of simulated observations and logs, in which the README's examples but the long one have run."""
+def after_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of simulated observations and logs, in which the README's examples but the long ones have run."""
     folder = tmp_path_factory.mktemp("readme")
     observations = simulate_observations(n=150, seed=3)
     observations.write(folder / "labelled.jsonl")
@@ -94,37 +99,39 @@ def after_the_readme(tmp_path_factory: pytest.TempPathFactory, optimised: None) 
     shutil.copytree(ROOT / "tests" / "elicitation" / "importing" / "logs", folder / "logs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        run(README)
+        run(README, lambda code: not takes_long(code))
     return folder
 
 
 @pytest.fixture(scope="module")
-def after_all_of_the_readme(after_the_readme: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def after_all_of_the_readme(
+    after_the_readme: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    optimised: None,  # noqa: ARG001 - it samples
+) -> Path:
     """Return a folder in which all of the README's examples have run."""
     folder = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(after_the_readme, folder, dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for block in blocks(README, "console"):
-            for command in commands(block):
-                if command[0] == EVALUATE:
-                    invoke(command)
+        run(README, takes_long)
     return folder
 
 
 def test_examples_of_the_readme_run(after_the_readme: Path) -> None:
-    found = {command[0] for block in blocks(README, "console") for command in commands(block)}
-    assert found >= {EVALUATE, "fit", "predict", "show"}
+    typed = {command[0] for block in blocks(README, "console") for command in commands(block)}
+    assert typed >= {"evaluate", "fit", "predict", "show"}
     assert blocks(README, "python")
     assert (after_the_readme / "new.csv").is_file()
 
 
 @pytest.mark.slow
-def test_the_readme_evaluates(after_all_of_the_readme: Path) -> None:
+def test_long_examples_of_the_readme_run(after_all_of_the_readme: Path) -> None:
     assert (after_all_of_the_readme / "results" / "metrics.csv").is_file()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 @each(page for page in PAGES if examples(page) and page.name not in SLOW)
 def test_examples_run(page: Path, after_the_readme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(after_the_readme, tmp_path, dirs_exist_ok=True)
@@ -158,9 +165,9 @@ def test_json_examples_are_observations(page: Path, tmp_path: Path) -> None:
 def test_toml_examples_are_prompts(page: Path, tmp_path: Path) -> None:
     for example in blocks(page, "toml"):
         (tmp_path / "own.toml").write_text(example)
-        own, shipped = load_protocol("steered", tmp_path / "own.toml"), load_protocol("steered")
-        assert own.levels == shipped.levels or all(level.differences for level in own.levels)
-        assert prompt_hash(own) != prompt_hash(shipped)
+        protocol, shipped = load_protocol("steered", tmp_path / "own.toml"), load_protocol("steered")
+        assert protocol.levels == shipped.levels or all(level.differences for level in protocol.levels)
+        assert prompt_hash(protocol) != prompt_hash(shipped)
 
 
 def without_code(document: Path) -> str:
@@ -189,7 +196,7 @@ def test_pages_named_in_the_code_exist() -> None:
                 assert (ROOT / page).exists(), f"{file.relative_to(ROOT)} names {page}"
 
 
-def test_every_page_is_in_both_indexes_under_the_same_kind() -> None:
+def test_pages_are_in_both_indexes_under_the_same_kind() -> None:
     readme = (ROOT / "docs" / "README.md").read_text()
     site = (ROOT / "docs" / "index.rst").read_text()
     kinds = re.split(r"^\*\*([\w-]+(?: guides)?)\*\*: .+$", readme, flags=re.MULTILINE)[1:]

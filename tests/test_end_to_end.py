@@ -39,16 +39,16 @@ def test_from_questions_to_a_table(tmp_path: Path) -> None:
         "--seed", 3, "--out", "run",
     )  # fmt: skip
     direag(*elicit, folder=tmp_path)
-    found = Observations.read(tmp_path / "run" / "observations.jsonl")
-    assert (len(found), found.n_levels) == (20, 5)
-    assert found.usable.all()
-    assert found.labelled.all()
+    observations = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert (len(observations), observations.n_levels) == (20, 5)
+    assert observations.usable.all()
+    assert observations.labelled.all()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["complete"]
     assert manifest["counts"]["statuses"] == {"ok": 100}
     engine = manifest["engine"]
     assert (engine["server_version"][:2], engine["context"]) == ("0.", 2048)
-    assert len({(report.answer, report.confidence) for q in found.questions for report in q.observations}) > 10
+    assert len({(report.answer, report.confidence) for q in observations.questions for report in q.observations}) > 10
     left_over = subprocess.run(["pgrep", "-f", str(Path(model).resolve())], capture_output=True, text=True, check=False)  # noqa: S603, S607
     assert left_over.stdout == ""
 

@@ -31,9 +31,9 @@ def succeed(*command: object, at: Path, path: str = "") -> str:
 def with_own(folder: Path, form: str) -> Path:
     """Return a user's folder with an ``analysis`` and an ``elicitation`` of its own."""
     for name in ("analysis", "elicitation"):
-        own = folder / form.format(name)
-        own.parent.mkdir(exist_ok=True)
-        own.write_text("mine = 1\n")
+        renamed = folder / form.format(name)
+        renamed.parent.mkdir(exist_ok=True)
+        renamed.write_text("mine = 1\n")
     return folder
 
 

@@ -28,10 +28,10 @@ PHONE, DESK = (390, 844, True), (1280, 900, False)
 
 def find_chromium() -> str:
     """Return the program, or skip the test if there is none."""
-    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
         pytest.skip(f"no browser to look with: none of {', '.join(PROGRAMS)} is on the PATH")
-    return found
+    return program
 
 
 class Tab:
@@ -62,6 +62,8 @@ class Tab:
         self.call(method, **parameters)
         while not self._loaded:
             self._next()
+        while self.evaluate("document.readyState") != "complete":  # what has loaded was the empty page before this one
+            pass
 
     def evaluate(self, expression: str) -> Any:
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
@@ -88,11 +90,11 @@ class Tab:
             assert piece, "the browser has gone"
             self._unread += piece
         message, _, self._unread = self._unread.partition(b"\0")
-        found = json.loads(message)
-        self._loaded |= found.get("method") == "Page.loadEventFired"
-        if found.get("method") == "Network.requestWillBeSent":
-            self.requested.append(found["params"]["request"]["url"])
-        return found
+        event = json.loads(message)
+        self._loaded |= event.get("method") == "Page.loadEventFired"
+        if event.get("method") == "Network.requestWillBeSent":
+            self.requested.append(event["params"]["request"]["url"])
+        return event
 
 
 @contextmanager

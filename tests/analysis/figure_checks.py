@@ -27,10 +27,10 @@ def assert_stands_alone(figure: Figure, *mentioned: str) -> None:
 
 def assert_apart(figure: Figure) -> None:
     """Check that title, caption and the panels' titles and labels neither overlap nor leave the page."""
-    found = [text for text in (figure._suptitle, figure._supxlabel) if text is not None]
+    texts = [text for text in (figure._suptitle, figure._supxlabel) if text is not None]
     for axes in figure.axes:
-        found += [text for text in (axes._left_title, axes.xaxis.label, axes.yaxis.label) if text.get_text()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in found]
+        texts += [text for text in (axes._left_title, axes.xaxis.label, axes.yaxis.label) if text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     for name, box in boxes:
         assert box.x0 >= -1, f"{name!r} leaves the page"
         assert box.x1 <= figure.bbox.x1 + 1, f"{name!r} leaves the page"

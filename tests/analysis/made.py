@@ -54,8 +54,8 @@ def attacking_observations() -> Observations:
             )
             for report in one.observations
         )
-        own = {"problem_id": f"{number} {ATTACK}", "gold_answer": f"{ATTACK} 1", "observations": told}
-        questions.append(one.model_copy(update=dict.fromkeys(("dataset", "model", "question"), ATTACK) | own))
+        record = {"problem_id": f"{number} {ATTACK}", "gold_answer": f"{ATTACK} 1", "observations": told}
+        questions.append(one.model_copy(update=dict.fromkeys(("dataset", "model", "question"), ATTACK) | record))
     return Observations.from_questions(questions, "text")
 
 
@@ -68,21 +68,21 @@ def random_said(rng: np.random.Generator, n: int, *, sharpness: float) -> Said:
 def predictions(said: Mapping[str, Said]) -> pd.DataFrame:
     """Return the table of an evaluation in which each method says this of questions q0, q1, ..."""
     parts = []
-    for method, own in said.items():
-        confidence = np.array([confidence for confidence, _ in own], float)
+    for method, answers in said.items():
+        confidence = np.array([confidence for confidence, _ in answers], float)
         answered = ~np.isnan(confidence)
         columns = {
-            "problem_id": [f"q{number}" for number in range(len(own))],
+            "problem_id": [f"q{number}" for number in range(len(answers))],
             "fold": "0",
             "method": method,
             "answer": np.where(answered, "1", None),
             "answer_as_given": np.where(answered, "1.0", None),
             "probability": confidence,
-            "correct": pd.array([right for _, right in own], dtype="boolean"),
+            "correct": pd.array([right for _, right in answers], dtype="boolean"),
             "null_probability": np.nan,
             "state_probability": np.nan,
-            "cluster": pd.array([None] * len(own), "Int64"),
-            "at_random": pd.array([None] * len(own), "boolean"),
+            "cluster": pd.array([None] * len(answers), "Int64"),
+            "at_random": pd.array([None] * len(answers), "boolean"),
         }
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)

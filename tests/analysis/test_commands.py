@@ -96,8 +96,8 @@ def test_command_succeeds(files: Path, tmp_path: Path, monkeypatch, command, cod
     result = direag(*(word.format(f=files, o=out) for word in command.split()))
     assert result.exit_code == code, result.output
     assert says in one_line(result.output)
-    found = {path.name for path in out.iterdir() if path.is_file()} if out.exists() else set()
-    assert found == written
+    names = {path.name for path in out.iterdir() if path.is_file()} if out.exists() else set()
+    assert names == written
     if "svg" in command:
         assert out.with_suffix(".svg").read_text().startswith("<?xml")
     assert all(path.stat().st_size > 5000 for path in out.glob("*.png"))

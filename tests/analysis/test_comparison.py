@@ -90,9 +90,9 @@ class TestOutOfSample:
             assert rows["correct"].tolist() == right.tolist()
 
     def test_of_draws_is_leave_one_out_with_the_interval_of_reweighted_draws(self, nuts: Fit) -> None:
-        found, ends = out_of_sample(nuts), left_out_interval(nuts)
-        np.testing.assert_array_equal(found["probability"], nuts.left_out["probability"])
-        np.testing.assert_array_equal(found[["low", "high"]].T, ends)
+        held_out, ends = out_of_sample(nuts), left_out_interval(nuts)
+        np.testing.assert_array_equal(held_out["probability"], nuts.left_out["probability"])
+        np.testing.assert_array_equal(held_out[["low", "high"]].T, ends)
         final = {name: draws.to_numpy().reshape(-1) for name, draws in nuts.tree["recalibration"].to_dataset().items()}
         for row in (0, 17, 41):
             question, chosen = nuts.fitted.select(np.array([row])), int(nuts.left_out["candidate"][row])
@@ -149,8 +149,8 @@ class TestQuestionsKeptApart:
 def reached(fit: Fit, log_likelihood: np.ndarray) -> Fit:
     """Return the fit as if its draws gave these log-likelihoods, left out as ArviZ does."""
     fit = replaced(fit, "log_likelihood", {"target": log_likelihood})
-    found = arviz_stats.loo(fit.tree, pointwise=True, var_name="target")
-    return replaced(fit, "loo", {"elpd": found.elpd_i, "pareto_k": found.pareto_k})
+    loo = arviz_stats.loo(fit.tree, pointwise=True, var_name="target")
+    return replaced(fit, "loo", {"elpd": loo.elpd_i, "pareto_k": loo.pareto_k})
 
 
 class TestLeaveOneOut:
@@ -183,19 +183,19 @@ class TestLeaveOneOut:
             sums = fits[str(name)].left_out["elpd"].to_numpy().reshape(4, 20).sum(axis=0)
             assert row["se"] == pytest.approx(np.sqrt(20) * sums.std(ddof=1))
         single = {name: Fit(fit.tree.isel(problem=slice(0, 1))) for name, fit in fits.items()}
-        found = compare_leave_one_out(single)
-        assert found["distinguishable"].tolist()[1] is False
+        comparison = compare_leave_one_out(single)
+        assert comparison["distinguishable"].tolist()[1] is False
 
     def test_what_is_told_apart_is_said_and_drawn(self, fits: dict[str, Fit]) -> None:
-        found = compare(fits)
-        table, (((said,),), _, shown, *_) = found.tables["loo"], found.blocks()
+        comparison = compare(fits)
+        table, (((said,),), _, shown, *_) = comparison.tables["loo"], comparison.blocks()
         best, second, last = table["model"]
         assert ({best, second}, last) == ({"good", "alike"}, "poor")
         assert table["distinguishable"].tolist() == [pd.NA, False, True]
         assert said.endswith("of the other 2, 1 can be told apart from it on 80 questions.")
         assert [row[3].text for row in shown.rows] == ["best", "no", "yes"]
         assert str(round(abs(table["elpd_diff"][2]), 1)) in shown.rows[2][2].text
-        (axes,) = next(found.pictures()).figure.axes
+        (axes,) = next(comparison.pictures()).figure.axes
         bars = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
         middle, error = table["elpd_diff"].astype(float), 2 * table["dse"].astype(float)
         np.testing.assert_allclose(bars, np.stack([middle - error, middle + error], axis=1))
@@ -264,30 +264,30 @@ class TestPredictions:
         assert right[right.notna()].to_dict() == {k: table.loc[("nuts", k), "answer"] == v for k, v in golds.items()}
 
     def test_scores_are_those_of_the_labelled_answered_questions(self, frames: dict[str, pd.DataFrame]) -> None:
-        found = paired_metrics(frames, seed=1, n_resamples=20).set_index("metric")
-        assert (found["n"] == 38).all()
+        differences = paired_metrics(frames, seed=1, n_resamples=20).set_index("metric")
+        assert (differences["n"] == 38).all()
         for name, frame in zip(("first", "second"), frames.values(), strict=True):
             scored = frame[frame["correct"].notna()]
             metrics = evaluate_metrics(scored["probability"], scored["correct"].astype(bool))
             expected = {metric: value.item() for metric, value in metrics.items() if metric != "mean_confidence"}
-            assert found[name].drop(list(SELECTION_SCORES)).to_dict() == pytest.approx(expected)
-            assert found.loc["benefit", name] == pytest.approx(expected["accuracy"] - expected["brier"], abs=1e-5)
+            assert differences[name].drop(list(SELECTION_SCORES)).to_dict() == pytest.approx(expected)
+            assert differences.loc["benefit", name] == pytest.approx(expected["accuracy"] - expected["brier"], abs=1e-5)
             likely = scored["state_probability"].astype(float)
-            assert found.loc["log_score", name] == pytest.approx(-np.log(likely).mean())
+            assert differences.loc["log_score", name] == pytest.approx(-np.log(likely).mean())
 
     def test_what_is_shown_and_recorded(self, frames, fits, some) -> None:
-        found = compare(fits, some, seed=1, n_resamples=20)
+        comparison = compare(fits, some, seed=1, n_resamples=20)
         rows = side_by_side(frames).set_index(["model", "problem_id"]).loc["nuts"]
         changed = rows[rows["changed"].fillna(value=False).astype(bool)]
-        assert found.record["moved"][1]["changed"] == len(changed)
-        said, _, _, _, metrics, answers = found.blocks()
+        assert comparison.record["moved"][1]["changed"] == len(changed)
+        said, _, _, _, metrics, answers = comparison.blocks()
         assert said.sentences[0].endswith("no verdict. Leave --obs out, or give new questions.")
         assert said.sentences[1].startswith(f"{len(changed)} of 40 answers change from map to nuts")
-        assert found.tables["moved"]["fitted"].tolist() == [10, 20]
+        assert comparison.tables["moved"]["fitted"].tolist() == [10, 20]
         least = changed[["probability", "reference"]].min(axis=1).sort_values(ascending=False, kind="stable")
         assert [row[0].text for row in answers.rows] == least.index.tolist()[:10]
         assert metrics.caption == "nuts minus map, 38 labelled questions, 3 others left out"
-        _, picture, _ = found.pictures()
+        _, picture, _ = comparison.pictures()
         drawn = [len(line.get_xdata()) for line in picture.figure.axes[0].lines if line.get_marker() in ("o", "^")]
         assert drawn == [40 - len(changed), len(changed)]
         hidden = [question.model_copy(update={"gold_answer": None}) for question in some.questions[:20]]
@@ -314,18 +314,18 @@ class TestEvaluations:
     def said() -> dict[str, Said]:
         """Return what three evaluations say; one leaves a question unanswered, another has no label of one."""
         rng = np.random.default_rng(0)
-        found = {name: list(random_said(rng, 30, sharpness=1)) for name in ("first", "second", "third")}
-        found["second"][3] = (None, False)
-        found["third"][7] = (0.4, None)
-        return found
+        answers = {name: list(random_said(rng, 30, sharpness=1)) for name in ("first", "second", "third")}
+        answers["second"][3] = (None, False)
+        answers["third"][7] = (0.4, None)
+        return answers
 
     @pytest.fixture(scope="class")
     @staticmethod
     def runs(said: dict[str, Said]) -> dict[str, Evaluation]:
-        return {name: made_evaluation({"majority": said["first"], "direag": own}) for name, own in said.items()}
+        return {name: made_evaluation({"majority": said["first"], "direag": answers}) for name, answers in said.items()}
 
     def test_each_is_compared_with_the_first_on_what_is_labelled_in_all(self, runs, said) -> None:
-        found = compare(runs, seed=5, n_resamples=40)
+        comparison = compare(runs, seed=5, n_resamples=40)
         kept = [number for number in range(30) if number != 7]
         scored = {
             name: Scored(np.array([own[k][0] for k in kept], float), np.array([own[k][1] for k in kept], bool))
@@ -336,10 +336,10 @@ class TestEvaluations:
             for name in ("second", "third")
         ]
         expected = pd.concat(parts, ignore_index=True)
-        table = found.tables["metrics"]
+        table = comparison.tables["metrics"]
         pd.testing.assert_frame_equal(table[expected.columns], expected)
-        verdict, _, shown, _ = found.blocks()
-        drawn = next(found.pictures()).figure.axes[0].get_yticklabels()
+        verdict, _, shown, _ = comparison.blocks()
+        drawn = next(comparison.pictures()).figure.axes[0].get_yticklabels()
         assert not any("log score" in label.get_text() for label in drawn), "neither states a distribution"
         assert shown.caption == "second minus first, 29 labelled questions, 1 others left out"
         brier = next(row for row in shown.rows if row[0].text == "Brier score")

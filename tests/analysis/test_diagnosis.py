@@ -27,7 +27,7 @@ def spoilt(nuts: Fit) -> Fit:
     slope, stats = nuts.tree["posterior"]["slope"].to_numpy(), nuts.tree["sample_stats"]["diverging"]
     fit = replaced(nuts, "posterior", {"slope": slope + np.array([[0], [1]])})
     fit = replaced(fit, "sample_stats", {"diverging": np.arange(stats.size).reshape(stats.shape) == 3})
-    for group in [name for name, own in fit.tree.children.items() if "level" in own.coords]:
+    for group in [name for name, dataset in fit.tree.children.items() if "level" in dataset.coords]:
         fit.tree[group] = xr.DataTree(fit.tree[group].to_dataset().assign_coords(level=LEVELS))
     return fit
 
@@ -59,8 +59,8 @@ def test_diagnosis_of_a_good_fit(good: Diagnosis) -> None:
     severity, said = good.verdict[0]
     assert severity == "fine"
     assert said.startswith(f"Converged: {good.summary}.")
-    found = arviz_stats.loo(good.fit.tree, var_name="target")
-    assert (good.loo.elpd, good.loo.p) == pytest.approx((found.elpd, found.p))
+    loo = arviz_stats.loo(good.fit.tree, var_name="target")
+    assert (good.loo.elpd, good.loo.p) == pytest.approx((loo.elpd, loo.p))
     assert good.parameters["r_hat"].is_monotonic_decreasing
 
 
@@ -73,16 +73,16 @@ def test_shares_are_judged_and_not_weights_and_prior_or_labels_is_arviz_s(good: 
     with_shared = good.fit.tree.copy()
     with_shared["posterior"] = xr.DataTree(draws[known])
     expected = arviz_stats.psense_summary(with_shared, prior_var_names=top, round_to=12)[["prior", "likelihood"]]
-    found = good.parameters.loc[known, ["prior", "likelihood"]].astype(float)
-    pd.testing.assert_frame_equal(found, expected.astype(float), check_names=False)
+    parameters = good.parameters.loc[known, ["prior", "likelihood"]].astype(float)
+    pd.testing.assert_frame_equal(parameters, expected.astype(float), check_names=False)
 
 
 def test_diagnosis_tells_each_fault_with_its_remedy(nuts: Fit, good: Diagnosis) -> None:
-    found = diagnose(spoilt(nuts))
-    assert not found.believable
+    diagnosis = diagnose(spoilt(nuts))
+    assert not diagnosis.believable
     for words in ("NOT converged: R-hat at most", "1 divergences", "--target-accept"):
-        assert words in warnings_of(found)
-    _, table = found.blocks(everything=False)
+        assert words in warnings_of(diagnosis)
+    _, table = diagnosis.blocks(everything=False)
     assert len(table.rows) == 5
     assert table.rows[0][1].marks == ("failure",)
     log_likelihood = nuts.tree["log_likelihood"]["target"].to_numpy().copy()

@@ -64,15 +64,15 @@ class TestWhole:
     def test_metrics_are_those_of_the_predictions(self, evaluation: Evaluation) -> None:
         rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()")
         rows = rows.dropna(subset="probability")
-        found = evaluation.metrics.set_index("method").loc["conditional_logit"]
+        metrics = evaluation.metrics.set_index("method").loc["conditional_logit"]
         right = rows["correct"].astype(float)
-        np.testing.assert_allclose(found["accuracy"], right.mean())
+        np.testing.assert_allclose(metrics["accuracy"], right.mean())
         loss = (rows["probability"] - right) ** 2
-        np.testing.assert_allclose(found["brier"], loss.mean(), atol=1e-5)
-        np.testing.assert_allclose(found["benefit"], (right - loss).sum() / (found["n"] + found["unanswered"]))
+        np.testing.assert_allclose(metrics["brier"], loss.mean(), atol=1e-5)
+        np.testing.assert_allclose(metrics["benefit"], (right - loss).sum() / (metrics["n"] + metrics["unanswered"]))
         intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
         assert evaluation.metrics.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
-        assert found["accuracy_low"] < found["accuracy"] < found["accuracy_high"]
+        assert metrics["accuracy_low"] < metrics["accuracy"] < metrics["accuracy_high"]
         assert evaluation.table["benefit"].is_monotonic_decreasing
 
     def test_parameters_and_predictions_are_those_of_its_fits(self, evaluation: Evaluation) -> None:
@@ -83,8 +83,8 @@ class TestWhole:
         for (_, fold), fit in evaluation.fits.items():
             assert (table.loc[table["fold"] == fold, "loss"] == fit.tree["sample_stats"]["loss"].item()).all()
             rows = evaluation.own[evaluation.own["fold"] == fold].set_index("problem_id")
-            found = fit.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
-            np.testing.assert_allclose(rows["probability"], found["probability"], rtol=1e-12)
+            predicted = fit.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
+            np.testing.assert_allclose(rows["probability"], predicted["probability"], rtol=1e-12)
 
     def test_its_record_has_settings_origin_and_versions(self, evaluation: Evaluation, home: Path) -> None:
         settings, origin = evaluation.settings, evaluation.of
@@ -105,13 +105,13 @@ class TestWhole:
 
     def test_written_again_it_is_the_same(self, evaluation: Evaluation, home: Path, tmp_path: Path) -> None:
         evaluation.write(tmp_path / "again")
-        found, known = contents(tmp_path / "again"), contents(home / "evaluation")
+        written, known = contents(tmp_path / "again"), contents(home / "evaluation")
         assert (
-            found.keys()
+            written.keys()
             == known.keys()
             == {*(f"{name}.csv" for name in TABLES), MANIFEST} | {f"{FITS}/confidence-{fold}.nc" for fold in (0, 1)}
         )
-        assert all(found[name] == known[name] for name in found if name.endswith(".csv"))
+        assert all(written[name] == known[name] for name in written if name.endswith(".csv"))
 
 
 def test_answers_stand_beside_their_spelling_in_the_reports(few: Observations) -> None:
@@ -120,13 +120,16 @@ def test_answers_stand_beside_their_spelling_in_the_reports(few: Observations) -
     eggs = Observations.from_frame(frame.assign(answer=frame["answer"] + ".0 eggs"), answers="numeric")
     samples = Observations.from_questions(eggs.questions[29::-1], "numeric")
     methods = ["majority", "majority_platt", "self_consistency"]
-    found = evaluate(eggs, elicited={"samples": samples}, methods=methods, n_folds=2, n_resamples=1).predictions
-    answered = found["answer"].notna()
-    assert (found["answer_as_given"] == found["answer"] + ".0 eggs")[answered].all()
-    assert found["answer_as_given"].isna().equals(~answered)
-    assert (~answered).groupby(found["method"]).sum().to_dict() == {**dict.fromkeys(methods[:2], 0), methods[2]: 10}
+    evaluation = evaluate(eggs, elicited={"samples": samples}, methods=methods, n_folds=2, n_resamples=1).predictions
+    answered = evaluation["answer"].notna()
+    assert (evaluation["answer_as_given"] == evaluation["answer"] + ".0 eggs")[answered].all()
+    assert evaluation["answer_as_given"].isna().equals(~answered)
+    assert (~answered).groupby(evaluation["method"]).sum().to_dict() == {
+        **dict.fromkeys(methods[:2], 0),
+        methods[2]: 10,
+    }
     golds = {one.problem_id: one.gold_answer for one in eggs.questions}
-    joined = found[(found["method"] == "self_consistency") & answered].set_index("problem_id")
+    joined = evaluation[(evaluation["method"] == "self_consistency") & answered].set_index("problem_id")
     assert joined["correct"].tolist() == [golds[name] == answer for name, answer in joined["answer"].items()]
     assert 0.2 < joined["correct"].astype(float).mean() < 1
 
@@ -140,9 +143,9 @@ def test_evaluation_of_a_fit_by_sampling(tmp_path: Path) -> None:
     fit, table = sampled.fits["count", "test"], sampled.parameters
     expected = fit.predict(test).set_index("problem_id")
     for method, column in (("count", "support"), ("count_calibrated", "probability")):
-        found = sampled.predictions[sampled.predictions["method"] == method].set_index("problem_id").loc[expected.index]
-        pd.testing.assert_series_equal(found["probability"], expected[column], check_names=False)
-        pd.testing.assert_series_equal(found["answer"], expected["answer"])
+        rows = sampled.predictions[sampled.predictions["method"] == method].set_index("problem_id").loc[expected.index]
+        pd.testing.assert_series_equal(rows["probability"], expected[column], check_names=False)
+        pd.testing.assert_series_equal(rows["answer"], expected["answer"])
     assert table.query("parameter == 'weight'")[["low", "high"]].notna().all(axis=None)
     for name in ("lp", "diverging", "acceptance_rate", "step_size"):
         assert table[name].unique().tolist() == [pytest.approx(float(fit.tree["sample_stats"][name].mean()))]
@@ -168,10 +171,10 @@ def test_evaluation_on_a_test_set_with_its_levels_in_another_order(few: Observat
     labelled, test = few.select(slice(0, 60)), few.select(slice(60, 80))
     turned = test.align(test.level_names[::-1])
     assert turned.level_names == test.level_names[::-1]
-    found, expected = (
-        evaluate(labelled, own, methods=["conditional_logit"], n_resamples=1).predictions for own in (turned, test)
+    evaluation, expected = (
+        evaluate(labelled, new, methods=["conditional_logit"], n_resamples=1).predictions for new in (turned, test)
     )
-    np.testing.assert_allclose(found["probability"], expected["probability"])
+    np.testing.assert_allclose(evaluation["probability"], expected["probability"])
 
 
 def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Observations, monkeypatch) -> None:
@@ -179,8 +182,12 @@ def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Obse
         ("nuts", None, SamplingSettings()),
         ("map", SamplingSettings(num_samples=50), None),
     ):
-        found = evaluate(few, methods=["majority"], fit_method=fit_method, sampling=given, n_resamples=1).settings
-        assert (found.fit_method, found.sampling, found.preset) == (fit_method, recorded, PRESETS["bayes"])
+        evaluation = evaluate(few, methods=["majority"], fit_method=fit_method, sampling=given, n_resamples=1).settings
+        assert (evaluation.fit_method, evaluation.sampling, evaluation.preset) == (
+            fit_method,
+            recorded,
+            PRESETS["bayes"],
+        )
     seen = []
 
     def record(_: object, data: LikelihoodData, **settings: object) -> None:
@@ -203,14 +210,14 @@ def test_clusters_share_a_fold_and_widen_the_intervals(few: Observations) -> Non
     ]
     observations = Observations.from_questions(copied, answers="numeric")
     options = {"methods": ["majority", "majority_platt"], "n_folds": 3, "seed": 1, "n_resamples": 200}
-    found = evaluate(observations, **options)
-    rows = found.predictions
+    evaluation = evaluate(observations, **options)
+    rows = evaluation.predictions
     assert (rows.groupby("cluster")["fold"].agg(lambda fold: len(set(fold.dropna()))) <= 1).all()
     assert rows["cluster"].nunique() == 60
     alone = evaluate(replace(observations, cluster=None), **options)
     assert alone.predictions["cluster"].isna().all()
     wider, narrower = (
-        (table["benefit_high"] - table["benefit_low"]).to_numpy() for table in (found.metrics, alone.metrics)
+        (table["benefit_high"] - table["benefit_low"]).to_numpy() for table in (evaluation.metrics, alone.metrics)
     )
     assert (wider > 1.5 * narrower).all()  # five copies of a question say as much as one: the square root of 5
 
@@ -218,17 +225,17 @@ def test_clusters_share_a_fold_and_widen_the_intervals(few: Observations) -> Non
 def test_levels_in_groups_and_a_test_set(simulated: Observations, tmp_path: Path) -> None:
     observations = grouped(simulated)
     labelled, test = observations.select(slice(0, 60)), observations.select(slice(60, 90))
-    found = evaluate(labelled, test, methods=["majority", "direag"], n_resamples=20)
-    rows = found.own.set_index("problem_id")
-    (fit,) = found.fits.values()
+    evaluation = evaluate(labelled, test, methods=["majority", "direag"], n_resamples=20)
+    rows = evaluation.own.set_index("problem_id")
+    (fit,) = evaluation.fits.values()
     assert fit.level_names == ("careful", "vanilla", "bold")
     expected = fit.predict(test).set_index("problem_id")["probability"]
     np.testing.assert_allclose(rows["probability"], expected.loc[rows.index])
-    assert found.parameters.query("parameter == 'weight'")["level"].nunique() == 3
-    found.write(tmp_path / "run")
+    assert evaluation.parameters.query("parameter == 'weight'")["level"].nunique() == 3
+    evaluation.write(tmp_path / "run")
     again = Evaluation.read(tmp_path / "run")
     for name in TABLES:
-        pd.testing.assert_frame_equal(getattr(again, name), getattr(found, name), check_dtype=False, rtol=1e-14)
+        pd.testing.assert_frame_equal(getattr(again, name), getattr(evaluation, name), check_dtype=False, rtol=1e-14)
     assert again.design == "30 questions, fitted to 60 others"
 
 
@@ -309,9 +316,9 @@ def test_evaluation_judges_a_map_by_its_gradient(gradient, n_converged, reached)
     parameters = pd.DataFrame(
         {"variant": "level", "fold": ["0", "0", "1"], "projected_gradient": [1e-12, 1e-12, gradient]}
     )
-    (found,) = replace(made_evaluation(SAID), parameters=parameters).convergence.itertuples()
-    assert (found.variant, found.n_fits, found.n_converged) == ("level", 2, n_converged)
-    assert found.worst == f"gradient {reached} (at most 1e-06 is fine)"
+    (evaluation,) = replace(made_evaluation(SAID), parameters=parameters).convergence.itertuples()
+    assert (evaluation.variant, evaluation.n_fits, evaluation.n_converged) == ("level", 2, n_converged)
+    assert evaluation.worst == f"gradient {reached} (at most 1e-06 is fine)"
 
 
 def test_nuts_is_judged_by_its_chains(nuts: Fit) -> None:
@@ -320,11 +327,11 @@ def test_nuts_is_judged_by_its_chains(nuts: Fit) -> None:
     parameters = pd.DataFrame({"variant": "confidence", "fold": ["0", "0", "1"]})
     settings = made.settings.model_copy(update={"fit_method": "nuts"})
     record = made.record.model_copy(update={"settings": settings})
-    (found,) = replace(made, parameters=parameters, record=record, fits=fits).convergence.itertuples()
-    assert (found.n_fits, found.n_converged) == (2, 1)
+    (convergence,) = replace(made, parameters=parameters, record=record, fits=fits).convergence.itertuples()
+    assert (convergence.n_fits, convergence.n_converged) == (2, 1)
     worst = max(sampler_summary(fit).largest_rhat for fit in fits.values())
-    assert found.worst.startswith(f"R-hat at most {worst:.3f} (up to 1.02")
-    assert found.worst.endswith("0 divergences (none)")
+    assert convergence.worst.startswith(f"R-hat at most {worst:.3f} (up to 1.02")
+    assert convergence.worst.endswith("0 divergences (none)")
 
 
 def test_evaluation_is_read_from_a_copy_of_its_folder(home: Path, tmp_path: Path) -> None:

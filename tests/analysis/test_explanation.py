@@ -117,15 +117,15 @@ def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(foun
 
 
 def test_explanation_lists_what_cannot_be_used_and_does_not_depend_on_the_label(fits: dict[str, Fit]) -> None:
-    found = explain(fits["nuts"], OBSERVATIONS, "hardly")
+    explanation = explain(fits["nuts"], OBSERVATIONS, "hardly")
     reasons = [REASONS[s] for s in (Status.NO_ANSWER, Status.UNPARSABLE, Status.NO_CONFIDENCE, Status.ABSENT)]
-    assert found.unusable["reason"].tolist() == reasons
-    assert found.states["right"].tolist() == [True, False]
+    assert explanation.unusable["reason"].tolist() == reasons
+    assert explanation.states["right"].tolist() == [True, False]
     hidden = [question.model_copy(update={"gold_answer": None}) for question in OBSERVATIONS.questions]
     blind = explain(fits["nuts"], Observations.from_questions(hidden, answers="numeric"), "hardly")
     assert blind.states["right"].isna().all()
     for name in ("reports", "states"):
-        ours, theirs = (getattr(one, name).drop(columns="right", errors="ignore") for one in (found, blind))
+        ours, theirs = (getattr(one, name).drop(columns="right", errors="ignore") for one in (explanation, blind))
         pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
 
 

@@ -38,8 +38,8 @@ WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.client
 @pytest.fixture
 def tab() -> Tab:
     """Return a browser that remembers nothing."""
-    with chromium(find_chromium()) as found:
-        yield found
+    with chromium(find_chromium()) as opened:
+        yield opened
 
 
 def fits(tab: Tab) -> bool:
@@ -64,8 +64,8 @@ def wide_observations() -> Observations:
             one.observations[0].model_copy(update={"level": level, "level_name": f"{level}{'w' * 120}"})
             for level in range(14)
         ]
-        own = {"problem_id": one.problem_id + "w" * 200, "question": "w" * 300, "observations": tuple(told)}
-        questions.append(one.model_copy(update=own))
+        record = {"problem_id": one.problem_id + "w" * 200, "question": "w" * 300, "observations": tuple(told)}
+        questions.append(one.model_copy(update=record))
     return Observations.from_questions(questions, "numeric")
 
 
@@ -74,9 +74,9 @@ def reports(tmp_path_factory, evaluation: Evaluation, point: Fit, nuts: Fit) -> 
     """Return reports, drawn in full: of a MAP, of a posterior, of attacks, and of names without end."""
     folder = tmp_path_factory.mktemp("reports")
     parts = {"small": (evaluation, point), "nuts": (evaluation, nuts)}
-    for name, own in (("attacked", attacking_observations()), ("wide", wide_observations())):
-        run = evaluate(own, methods=["majority", "mean_confidence"], n_resamples=5)
-        parts[name] = run, made_fit(own, natural(own.n_levels))
+    for name, observations in (("attacked", attacking_observations()), ("wide", wide_observations())):
+        run = evaluate(observations, methods=["majority", "mean_confidence"], n_resamples=5)
+        parts[name] = run, made_fit(observations, natural(observations.n_levels))
     for name, (run, fit) in parts.items():
         write_report(run, folder / f"{name}.html", fit, name)
     return {name: folder / f"{name}.html" for name in parts}
@@ -153,10 +153,10 @@ class Labeller:
 
     def click(self, text: str) -> None:
         """Click in the middle of the button that shows this text."""
-        found = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim().endsWith({text!r}))"
-        self.tab.evaluate(f"{found}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        button = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim().endsWith({text!r}))"
+        self.tab.evaluate(f"{button}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
         x, y, width, height = self.tab.evaluate(
-            f"(box => [box.x, box.y, box.width, box.height])({found}.getBoundingClientRect())"
+            f"(box => [box.x, box.y, box.width, box.height])({button}.getBoundingClientRect())"
         )
         where = {"x": x + width / 2, "y": y + height / 2, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):

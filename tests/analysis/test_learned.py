@@ -55,9 +55,9 @@ def test_learned_curves_are_the_equations_in_every_draw_and_one_draw_has_no_inte
 
 
 def test_learned_curves_of_the_other_variants_and_no_final_calibration() -> None:
-    found = calibration_curves(made_fit(OBSERVATIONS, natural(variant="level"), variant="level"))
+    fit = calibration_curves(made_fit(OBSERVATIONS, natural(variant="level"), variant="level"))
     expected = expit(np.array(natural()["bias"]))
-    by_level = found.groupby("level", sort=False)["calibrated"].agg(["min", "max"])
+    by_level = fit.groupby("level", sort=False)["calibrated"].agg(["min", "max"])
     np.testing.assert_allclose(by_level, np.stack([expected, expected], axis=1), rtol=1e-12)
     count = made_fit(OBSERVATIONS, natural(variant="count"), variant="count")
     assert (calibration_curves(count)["calibrated"] == 1).all()
@@ -100,9 +100,9 @@ def test_learned_bins_of_stated_confidences_hold_their_upper_edge() -> None:
     ],
 )
 def test_learned_terms_say_which_optimum_it_is(name, starts, says) -> None:
-    found = made_fit(OBSERVATIONS, natural(), starts=starts)
-    found.tree.attrs["preset"] = PRESETS[name].model_dump_json()
-    assert dict(fit_terms(found, "t").items)["method"].endswith(f"; penalised loss {says}")
+    fit = made_fit(OBSERVATIONS, natural(), starts=starts)
+    fit.tree.attrs["preset"] = PRESETS[name].model_dump_json()
+    assert dict(fit_terms(fit, "t").items)["method"].endswith(f"; penalised loss {says}")
 
 
 def test_learned_terms_of_a_posterior(nuts: Fit) -> None:
@@ -120,8 +120,8 @@ def test_learned_terms_of_a_posterior(nuts: Fit) -> None:
     [(1e-9, "fine", "gradient 1e-09"), (0.1, "failure", "gradient 0.1 (at most 1e-06"), (np.nan, "failure", "nan")],
 )
 def test_learned_convergence_of_a_map(gradient, status, figure) -> None:
-    ((found, text),) = convergence_block(made_fit(OBSERVATIONS, natural(), gradient=gradient)).items
-    assert found == status
+    ((fit, text),) = convergence_block(made_fit(OBSERVATIONS, natural(), gradient=gradient)).items
+    assert fit == status
     assert figure in text
 
 
@@ -152,6 +152,6 @@ def test_learned_groups_have_a_curve_and_a_row_each(simulated: Observations) -> 
     assert calibration_curves(fit)["level"].unique().tolist() == ["careful", "vanilla", "bold"]
     np.testing.assert_allclose(fitted_support(fit), fit.predict(observations)["support"])
     stated = stated_confidences(fit)
-    found = stated.groupby("level", sort=False)[["right", "wrong"]].sum().sum(axis=1).to_dict()
+    counts = stated.groupby("level", sort=False)[["right", "wrong"]].sum().sum(axis=1).to_dict()
     groups = pd.Series(observations.usable.sum(axis=0), observations.groups).groupby(level=0, sort=False).sum()
-    assert found == groups.to_dict()
+    assert counts == groups.to_dict()

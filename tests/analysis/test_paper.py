@@ -85,7 +85,7 @@ class TestPrinted:
 def run_with(metrics: dict[str, dict[str, float]], presets: str = "paper", **changes: object) -> Evaluation:
     """Return a run whose metrics are these by method, 0.5 where none is given."""
     ends = {f"{name}{end}": 0.5 for name in METRIC_NAMES for end in ("", "_low", "_high")}
-    rows = [{"method": method, "n": 100, "unanswered": 2} | ends | own for method, own in metrics.items()]
+    rows = [{"method": method, "n": 100, "unanswered": 2} | ends | values for method, values in metrics.items()]
     said = {name: [(0.5, True)] for name in metrics}
     plain = made_evaluation(said, presets=presets, model="Mistral-7B-Instruct-v0.3", n_resamples=10)
     record = plain.record.model_copy(update={"observations": plain.of.model_copy(update=changes)})
@@ -132,8 +132,8 @@ class TestTables:
     def test_best_figures_are_of_the_printed_and_of_the_runs(self) -> None:
         # 107/160 prints as .6687, though rounding its product with 10000 gives 6688.
         values = {"vanilla": 0.66874, "mean_confidence": 107 / 160, "steerconf": 0.6, "direag": 0.3}
-        own = {name: {"accuracy": value, "ece": value, "auroc": np.nan} for name, value in values.items()}
-        marks = best(paper_table(METHODS_TABLE, [run_with(own, models=("llama",))]))
+        metrics = {name: {"accuracy": value, "ece": value, "auroc": np.nan} for name, value in values.items()}
+        marks = best(paper_table(METHODS_TABLE, [run_with(metrics, models=("llama",))]))
         assert marks["accuracy"].tolist() == [True, True, False, False]
         assert marks["ece"].tolist() == [False, False, False, True]
         assert (marks["auroc"].any(), marks[["brier", "pr_positive", "pr_negative"]].all(axis=None)) == (False, True)
@@ -215,7 +215,7 @@ class TestFigures:
         rows = rows.assign(null_probability=null, state_probability=np.where(absent, null, null / 2 + 0.01))
         unknown = rows.assign(correct=pd.array([None] * n, "boolean")), rows.assign(correct=False, null_probability=0.0)
         both = replace(run("llama", "direag_raw"), predictions=pd.concat([rows, *unknown]))
-        (found,) = null_means([both], seed=5).tables["figure3"].to_dict("records")
+        (row,) = null_means([both], seed=5).tables["figure3"].to_dict("records")
         gains = base_rates([replace(both, predictions=rows.assign(method="direag"))], seed=5)
         (gain,) = gains.tables["figure2"].to_dict("records")
         expected: dict[str, list[float]] = {"correct": [], "absent": [], "difference": [], "auroc": [], "brier": []}
@@ -225,18 +225,20 @@ class TestFigures:
             gains = roc_auc_score(picked, said) - 0.5, picked.var() - ((said - picked) ** 2).mean()
             for name, value in zip(expected, (*means, means[1] - means[0], *gains), strict=True):
                 expected[name].append(value)
-        found |= {name.replace("_gain", ""): value for name, value in gain.items() if "_gain_" in name}
+        row |= {name.replace("_gain", ""): value for name, value in gain.items() if "_gain_" in name}
         for name, values in expected.items():
-            ends = found[f"{name}_low"], found[f"{name}_high"]
+            ends = row[f"{name}_low"], row[f"{name}_high"]
             assert ends == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=1e-9), name
-        assert [found[f"n_{name}"] for name in ("correct", "absent", "difference")] == [right.sum(), absent.sum(), n]
+        assert [row[f"n_{name}"] for name in ("correct", "absent", "difference")] == [right.sum(), absent.sum(), n]
 
     @pytest.mark.slow
     def test_null_means_are_those_of_the_released_code(self, golden: Path) -> None:
         """The means of its own null probabilities of the set mid: see the README of the golden figures."""
         observations = Observations.read(golden / "mid.parquet")
-        found = evaluate(observations, preset="release", methods=["direag_raw", "direag"], seed=20260517, n_resamples=1)
-        (row,) = null_means([found], seed=0).tables["figure3"].to_dict("records")
+        evaluation = evaluate(
+            observations, preset="release", methods=["direag_raw", "direag"], seed=20260517, n_resamples=1
+        )
+        (row,) = null_means([evaluation], seed=0).tables["figure3"].to_dict("records")
         assert (row["correct"], row["absent"]) == pytest.approx((0.1990, 0.7439), abs=0.001)
 
 

@@ -150,7 +150,7 @@ def test_picture_of_many_levels_names_the_highest_lowest_and_some_between(pictur
     mean = picture.tables["calibration_curves"].groupby("level")["calibrated"].mean()
     assert len(above.lines) == 1 + 15
     coloured = [100 * mean.max(), 100 * mean.min()]
-    np.testing.assert_allclose([above.lines[place].get_ydata().mean() for place in (-6, -1)], coloured)
+    np.testing.assert_allclose([above.lines[line].get_ydata().mean() for line in (-6, -1)], coloured)
     assert len(above.get_legend().get_texts()) == 6
 
 

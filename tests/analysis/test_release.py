@@ -46,12 +46,12 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     recorded = recorded_predictions(golden, name)
     methods = tuple(dict.fromkeys(recorded["method"]))
     options = {"preset": "release", "methods": methods, "seed": RECORDED_SEED, "n_resamples": 1}
-    found = evaluate(*recorded_set(golden, name), **options)
+    evaluation = evaluate(*recorded_set(golden, name), **options)
 
     if name == "train":
         recorded["fold"] = "test"
-    both = found.predictions.merge(recorded, on=["problem_id", "fold", "method"], suffixes=("", "_recorded"))
-    assert len(both) == len(found.predictions) == len(recorded)
+    both = evaluation.predictions.merge(recorded, on=["problem_id", "fold", "method"], suffixes=("", "_recorded"))
+    assert len(both) == len(evaluation.predictions) == len(recorded)
     assert (both["answer"] == [canonical(answer, "numeric") for answer in both["answer_recorded"]]).all()
     assert (both["correct"].astype(bool) == both["correct_recorded"].astype(bool)).all()
     gap = (both["probability"].clip(1e-6, 1 - 1e-6) - both["confidence"]).abs()
@@ -61,7 +61,7 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     assert (gap[tied] <= 0.04).all()
 
     metrics = pd.read_csv(golden / f"{name}.metrics.csv").set_index("method").rename(NAMES).loc[list(methods)]
-    ours = found.metrics.set_index("method").loc[list(methods)]
+    ours = evaluation.metrics.set_index("method").loc[list(methods)]
     assert (ours["n"] == metrics["n"]).all()
     shared = [metric for metric in METRIC_NAMES if metric in metrics]
     assert len(shared) == 8
@@ -94,14 +94,14 @@ def test_raw_support_is_badly_calibrated_partly_by_the_null_weight_as_the_page_s
 
 def released_parameters(vector: np.ndarray, variant: str) -> Parameters:
     """Return natural parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
-    (weight, rest), found = (np.logaddexp(vector[:5], 0), vector[5:]), {}
+    (weight, rest), natural = (np.logaddexp(vector[:5], 0), vector[5:]), {}
     if variant != "count":
-        found["bias"], rest = rest[None, :5], rest[5:]
+        natural["bias"], rest = rest[None, :5], rest[5:]
     if variant == "confidence":
-        found["slope"], rest = np.full((1, 5, 1), rest[0]), rest[1:]
+        natural["slope"], rest = np.full((1, 5, 1), rest[0]), rest[1:]
     shared = [*np.logaddexp(rest, 0), 1.0][:3]
-    found |= dict(zip(("prior_strength", "null_base", "null_gain"), np.array(shared)[:, None], strict=True))
-    return Parameters(weight=weight[None], **found)
+    natural |= dict(zip(("prior_strength", "null_base", "null_gain"), np.array(shared)[:, None], strict=True))
+    return Parameters(weight=weight[None], **natural)
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,12 @@ def said_of(evaluation: Evaluation) -> list[str]:
 class TestSentences:
     def test_how_often_right_how_far_off_and_what_to_accept(self) -> None:
         said = [(0.95, True), (0.95, True), (0.9, False), (0.35, False), (0.35, True), (None, False)]
-        found = made_evaluation({"direag": said})
-        share, calibration, accepted, rival = said_of(found)
+        evaluation = made_evaluation({"direag": said})
+        share, calibration, accepted, rival = said_of(evaluation)
         assert share.startswith("60.0% of the answers of DirEAG are right [95%: ")
         assert calibration.startswith("Too few answers to judge the probabilities: with 5, ")
         low, high = binomtest(2, 3).proportion_ci(0.95, method="exact")
-        (row,) = found.thresholds.query("threshold == 0.9").to_dict("records")
+        (row,) = evaluation.thresholds.query("threshold == 0.9").to_dict("records")
         assert (row["labelled"], row["share"]) == (3, 3 / 6)
         assert (row["right"], row["low"], row["high"]) == pytest.approx((2 / 3, low, high))
         assert f"90% or more, 50% of the questions: 66.7% of these are right [95%: {100 * low:.1f}% to" in accepted
@@ -56,16 +56,16 @@ class TestSentences:
         assert said_of(silent) == ["DirEAG has answered none of the labelled questions"]
 
     def test_answers_to_questions_chosen_at_random_stand_apart(self) -> None:
-        found = made_evaluation({"direag": [(0.8, number % 4 > 0) for number in range(20)]})
+        evaluation = made_evaluation({"direag": [(0.8, number % 4 > 0) for number in range(20)]})
         at_random = pd.Series([True] * 8 + [False] * 10 + [None] * 2, dtype="boolean")
-        some = replace(found, predictions=found.predictions.assign(at_random=at_random))
+        some = replace(evaluation, predictions=evaluation.predictions.assign(at_random=at_random))
         low, high = binomtest(6, 8).proportion_ci(0.95, method="wilson")
         assert said_of(some)[1] == (
             "Of the 8 questions that were chosen at random, as new ones are, 75.0% of the answers are right [95%: "
             f"{100 * low:.1f}% to {100 * high:.1f}%]. The others were chosen since their votes are close."
         )
-        alone = replace(found, predictions=found.predictions.assign(at_random=at_random.fillna(value=True)))
-        for other in (found, replace(alone, predictions=alone.predictions.assign(at_random=True))):
+        alone = replace(evaluation, predictions=evaluation.predictions.assign(at_random=at_random.fillna(value=True)))
+        for other in (evaluation, replace(alone, predictions=alone.predictions.assign(at_random=True))):
             assert "at random" not in said_of(other)[1]
 
     def test_a_vote_that_selects_better_answers_is_named(self) -> None:
@@ -80,20 +80,20 @@ class TestSentences:
     @staticmethod
     def pair(seed: int) -> tuple[Said, Said]:
         """Return a calibrated method, and the same with its confidences moved towards one half."""
-        own = random_said(np.random.default_rng(seed), 400, sharpness=2)
-        return own, [(0.2 * one + 0.8 * 0.5, right) for one, right in own]
+        answers = random_said(np.random.default_rng(seed), 400, sharpness=2)
+        return answers, [(0.2 * one + 0.8 * 0.5, right) for one, right in answers]
 
     def test_of_a_better_method(self) -> None:
         direag, mean = self.pair(1)
-        found = made_evaluation({"majority": direag, "majority_platt": mean, "direag": direag})
+        evaluation = made_evaluation({"majority": direag, "majority_platt": mean, "direag": direag})
         gap = [(other - right) ** 2 - (one - right) ** 2 for (one, right), (other, _) in zip(direag, mean, strict=True)]
-        row = found.differences.query("method == 'majority_platt' and metric == 'benefit'").iloc[0]
+        row = evaluation.differences.query("method == 'majority_platt' and metric == 'benefit'").iloc[0]
         assert row["difference"] == pytest.approx(np.mean(gap))
         half = 1.96 * np.std(gap) / np.sqrt(len(gap))  # the bootstrap of a mean is nearly normal
         assert (row["low"], row["high"]) == pytest.approx((np.mean(gap) - half, np.mean(gap) + half), abs=half / 4)
         # A rule that learns nothing is not what it has to beat, however good it happens to be.
-        assert found.rival == "majority_platt"
-        said = said_of(found)[-1]
+        assert evaluation.rival == "majority_platt"
+        said = said_of(evaluation)[-1]
         assert f"{row['second']:.3f}, and {row['first']:.3f} of the strongest rival, majority vote with Platt" in said
         low, high = row["low"], row["high"]
         assert said.endswith(f"DirEAG is better: +{np.mean(gap):.3f} [95%: +{low:.3f}, +{high:.3f}].")
@@ -118,9 +118,9 @@ class TestSentences:
         # of a method that says the same of all, the difference moves as the other method's metric does
         rng = np.random.default_rng(4)
         constant = {"majority": [(0.5, bool(rng.random() < 0.6)) for _ in range(50)], "direag": [(0.5, False)] * 50}
-        found = made_evaluation(constant)
-        metrics = found.metrics.set_index("method").loc["majority"]
-        row = found.differences.query("metric == 'accuracy_of_all'").iloc[0]
+        evaluation = made_evaluation(constant)
+        metrics = evaluation.metrics.set_index("method").loc["majority"]
+        row = evaluation.differences.query("metric == 'accuracy_of_all'").iloc[0]
         assert (-row["high"], -row["low"]) == pytest.approx((metrics["accuracy_low"], metrics["accuracy_high"]))
 
 
@@ -234,11 +234,11 @@ class TestPage:
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """Return a report of which every text from a file is an attack."""
     observations = attacking_observations()
-    found = evaluate(observations, methods=["majority", "mean_confidence"], n_resamples=5)
+    evaluation = evaluate(observations, methods=["majority", "mean_confidence"], n_resamples=5)
     fit = made_fit(observations, natural())
     with pytest.MonkeyPatch.context() as patch:
         draw_nothing(patch)
-        return reported(tmp_path_factory.mktemp("attacked") / "report.html", found, fit, ATTACK)
+        return reported(tmp_path_factory.mktemp("attacked") / "report.html", evaluation, fit, ATTACK)
 
 
 def test_report_shows_an_attack_as_text(attacked: Page) -> None:
@@ -253,7 +253,7 @@ def test_nothing_is_loaded_linked_or_run(request, which) -> None:
     page = request.getfixturevalue(which)
     tags = {tag for tag, _ in page.tags}
     assert not tags & {"link", "iframe", "object", "embed", "form", "base", "audio", "video", "source"}
-    attributes = [(name, value) for _, own in page.tags for name, value in own.items()]
+    attributes = [(name, value) for _, attrs in page.tags for name, value in attrs.items()]
     names = {name for name, _ in attributes}
     assert not {name for name in names if name.startswith("on")} | names & {"srcset", "action", "style"}
     assert all(value.startswith("data:image/") for name, value in attributes if name == "src")

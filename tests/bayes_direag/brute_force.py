@@ -139,14 +139,14 @@ def scores(reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, o
     """Return what the probability of each answer, and of the null, is proportional to."""
     sharpness, vote = parameters.get("sharpness"), parameters.get("vote")
     alpha = concentrations(reports, parameters, eps)
-    found = {state: value ** (1.0 if sharpness is None else sharpness) for state, value in alpha.items()}
+    score = {state: value ** (1.0 if sharpness is None else sharpness) for state, value in alpha.items()}
     for level, answer, confidence in reports:
         constant = 0.0 if vote is None else vote[level]
-        found[answer] *= math.exp(
+        score[answer] *= math.exp(
             constant + over_signals(of_level(parameters.get("vote_slope"), level), confidence, eps)
         )
     labels = parameters.get("label") or {}
-    return {state: value * math.exp(labels.get(state, 0.0)) for state, value in found.items()}
+    return {state: value * math.exp(labels.get(state, 0.0)) for state, value in score.items()}
 
 
 def support(scores: Mapping[str, float]) -> dict[str, float]:

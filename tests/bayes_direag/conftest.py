@@ -63,9 +63,8 @@ def signals(tmp_path_factory: pytest.TempPathFactory) -> Fit:
 
 @pytest.fixture(scope="session")
 def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    sampling = {"num_chains": 2, "num_warmup": 200, "num_samples": 2000}
     questions, preset = one_level.observations(), one_level.PRESET
-    fit = lambda _: fit_nuts(questions, preset=preset, **sampling, seed=1)  # noqa: E731
+    fit = lambda _: fit_nuts(questions, preset=preset, **one_level.SAMPLING, seed=1)  # noqa: E731
     return made_once(tmp_path_factory, "one_level_nuts", fit)
 
 
@@ -83,9 +82,9 @@ def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
         )
     )
     candidate = np.full_like(said, -1)
-    for row, own in zip(candidate, said, strict=True):
-        distinct = sorted(set(own[own >= 0].tolist()))
-        row[own >= 0] = [distinct.index(answer) for answer in own[own >= 0]]
+    for row, answers in zip(candidate, said, strict=True):
+        distinct = sorted(set(answers[answers >= 0].tolist()))
+        row[answers >= 0] = [distinct.index(answer) for answer in answers[answers >= 0]]
     logits = clipped_logit(np.where(candidate >= 0, stated, 0.5), EPS)
     return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1, np.full_like(candidate, -1))
 

@@ -19,8 +19,8 @@ def assert_every_door_says_the_same(fit: Fit, new: Observations, folder: Path) -
         pd.testing.assert_frame_equal(fit.predict(folder / name), expected)
         assert Observations.read(folder / name, new.kind).fingerprint == new.fingerprint
     records = [question.model_dump(mode="json") for question in new.questions]
-    for given in (new.to_frame(), records, new.to_frame().to_dict("records"), str(folder / name)):
-        pd.testing.assert_frame_equal(fit.predict(given), expected)
+    for source in (new.to_frame(), records, new.to_frame().to_dict("records"), str(folder / name)):
+        pd.testing.assert_frame_equal(fit.predict(source), expected)
     predict_file(fit, folder / "all.parquet", folder / "streamed.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "streamed.parquet"), expected, check_dtype=False)
     fit.save(folder / "fit.nc")
@@ -32,10 +32,10 @@ def assert_every_door_says_the_same(fit: Fit, new: Observations, folder: Path) -
     predictor = Predictor.load(folder / "fit.json")
     assert len(predictor.parameters.weight) == fit.n_samples
     table = expected.drop(columns="problem_id").astype(object)
-    for question, own in zip(records, table.where(table.notna(), None).to_dict("records"), strict=True):
+    for question, row in zip(records, table.where(table.notna(), None).to_dict("records"), strict=True):
         said = predictor.predict(question["observations"])
-        assert said.keys() == own.keys()
-        assert {name: said[name] for name in EXACT & own.keys()} == {name: own[name] for name in EXACT & own.keys()}
-        assert [said[name] is None for name in own] == [value is None for value in own.values()]
-        pairs = [(said[name], own[name]) for name in own.keys() - EXACT if own[name] is not None]
+        assert said.keys() == row.keys()
+        assert {name: said[name] for name in EXACT & row.keys()} == {name: row[name] for name in EXACT & row.keys()}
+        assert [said[name] is None for name in row] == [value is None for value in row.values()]
+        pairs = [(said[name], row[name]) for name in row.keys() - EXACT if row[name] is not None]
         np.testing.assert_allclose(*zip(*pairs, strict=True), rtol=0, atol=1e-9)

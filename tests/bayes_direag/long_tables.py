@@ -24,14 +24,14 @@ def long_table(kind: str, n: int = 40, seed: int = 0, *, flagged: bool = True) -
         if not len(levels):
             rows.append(about)
         for level in levels.tolist():
-            own: dict[str, object] = {"level": level, "answer": rng.choice(np.array(ANSWERS[kind], object))}
+            row: dict[str, object] = {"level": level, "answer": rng.choice(np.array(ANSWERS[kind], object))}
             if rng.random() < 0.8:
-                own["level_name"] = f"level {'dcba'[level]}"
+                row["level_name"] = f"level {'dcba'[level]}"
             if rng.random() < 0.9:
-                own["confidence"] = float(rng.choice([0, 10, 50, 99.9, 100]))
+                row["confidence"] = float(rng.choice([0, 10, 50, 99.9, 100]))
             if flags and (number % 3 == 0 or rng.random() < 0.5):
-                own["correct"] = bool(rng.random() < 0.5)
-            rows.append({**about, **own})
+                row["correct"] = bool(rng.random() < 0.5)
+            rows.append({**about, **row})
     columns = ["problem_id", "level", "level_name", "answer", "confidence", "correct", "gold_answer", "dataset"]
     return pd.DataFrame(rows, columns=columns).convert_dtypes()
 

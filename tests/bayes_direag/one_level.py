@@ -37,6 +37,8 @@ def program(data: LikelihoodData) -> None:
 
 
 PRESET = preset(program)
+#: How the tests sample it.
+SAMPLING = {"num_chains": 2, "num_warmup": 200, "num_samples": 2000}
 
 #: Right and wrong answers at each stated confidence.
 _COUNTS = {50: (4, 6), 80: (6, 4), 95: (8, 2), 100: (9, 1)}

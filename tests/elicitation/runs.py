@@ -16,6 +16,7 @@ from elicitation.progress import Tally
 from elicitation.prompts import ProtocolName, load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import elicit
+from tests.command_line import HEAR_CTRL_C
 from tests.elicitation.stub_server import solve
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ def policy() -> "Policy":
 
 
 def start(code: str, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
-    """Run code that hears Ctrl-C, even if the tests run in the background, where a shell has that ignored."""
-    hearing = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
-    command = [sys.executable, "-c", hearing, *arguments]
+    """Run code that hears Ctrl-C."""
+    command = [sys.executable, "-c", f"{HEAR_CTRL_C}\n{code}", *arguments]
     return subprocess.Popen(command, cwd=cwd, env=os.environ | ENVIRONMENT, stderr=subprocess.PIPE)  # noqa: S603

@@ -62,13 +62,7 @@ class Stub:
     and ``choice`` into its choice.
     """
 
-    def __init__(
-        self,
-        model: str = "stub",
-        delay: float = 0.0,
-        garbage: float = 0.0,
-        key: str | None = None,
-    ) -> None:
+    def __init__(self, model: str = "stub", delay: float = 0.0, garbage: float = 0.0, key: str | None = None) -> None:
         self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
         self.refused = set[str]()
         self.faults: deque[int | str] = deque()
@@ -214,7 +208,7 @@ class Stub:
         choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message}
         if request.get("logprobs"):  # the less probable, the longer a token is
             tokens = [*re.findall(r"\s*\w+|\W", text), "\n"]
-            choice["logprobs"] = {"content": [{"token": own, "logprob": -len(own) / 10} for own in tokens]}
+            choice["logprobs"] = {"content": [{"token": token, "logprob": -len(token) / 10} for token in tokens]}
         usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
         named = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
         return {**named, "choices": [choice | self.choice], "usage": usage, **self.further}

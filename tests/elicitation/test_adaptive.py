@@ -47,7 +47,7 @@ def policy() -> Policy:
 @pytest.mark.slow
 def test_policy_on_record_is_that_of_a_fit_to_the_full_run(policy: Policy, full: Path, tmp_path: Path) -> None:
     fit = fit_map(Observations.read(full / "observations.jsonl"), partial=True)
-    prices = {name: 1.0 + place for place, name in enumerate(fit.level_names)}
+    prices = {name: 1.0 + number for number, name in enumerate(fit.level_names)}
     made = replace(fit.policy(prices=prices, person=20.0), factor=1 / 60)
     made.save(tmp_path / "policy.json")  # to be recorded where the form of policies changes
     assert made.predictor.parameters.weight == pytest.approx(policy.predictor.parameters.weight, rel=1e-3)
@@ -63,14 +63,14 @@ def adaptive(policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_adaptive_asks_what_the_policy_asks_given_the_same_replies(policy: Policy, full: Path, adaptive: Path) -> None:
     n_unreadable = 0
-    for whole, found in zip(runs.records(full), runs.records(adaptive), strict=False):
+    for whole, record in zip(runs.records(full), runs.records(adaptive), strict=False):
         by_level = {one["level_name"]: one for one in whole["observations"]}
         asked: list[dict[str, Any]] = []
         while (step := policy.next(asked)).ask is not None:
             asked.append(by_level[step.ask])
-        assert found["observations"] == sorted(asked, key=lambda one: one["level"])
+        assert record["observations"] == sorted(asked, key=lambda one: one["level"])
         decision = {"answer": step.answer, "probability": step.probability, "hand_over": step.hand_over}
-        assert found["decision"] == decision
+        assert record["decision"] == decision
         n_unreadable += sum(one["answer"] is None for one in asked)
     assert n_unreadable > 5
     assert len(Observations.read(adaptive / "observations.jsonl")) == N
@@ -159,10 +159,10 @@ def test_adaptive_asks_a_group_sample_by_sample(policy: Policy, tmp_path: Path) 
     )
     summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]
-    assert all(names == [f"sample_{place}" for place in range(len(names))] for names in asked)
+    assert all(names == [f"sample_{number}" for number in range(len(names))] for names in asked)
     assert {*map(len, asked)} == {1, 2, 3, 4}
-    found = Observations.read(tmp_path / "run" / "observations.jsonl")
-    assert (found.n_levels, found.learned_levels) == (4, ("runs",))
+    observations = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert (observations.n_levels, observations.learned_levels) == (4, ("runs",))
     assert summary.spending["all_reports"] == 240
     ungrouped = replace(protocol, levels=(replace(protocol.levels[0], group=None),))
     by_form = replace(policy, predictor=replace(policy.predictor, levels=("sample",), groups="{group}_{n}"))

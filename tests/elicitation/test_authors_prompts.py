@@ -32,9 +32,9 @@ def test_authors_prompts_are_what_the_code_returns(tmp_path: Path) -> None:
         assert again["content"] == code["build_format_retry_prompt"](prompt)
     assert messages(samples, 0, QUESTION)[0]["content"] == code["build_vanilla_sample_prompt"](QUESTION)
     assert messages(topk, 0, QUESTION)[0]["content"] == code["build_topk_prompt"](QUESTION, 5)
-    for own in (steered, samples, topk):
-        paraphrased = runs.PARAPHRASED[own.name]
-        assert (own.holds, own.repairs, own.n_samples) == (
+    for protocol in (steered, samples, topk):
+        paraphrased = runs.PARAPHRASED[protocol.name]
+        assert (protocol.holds, protocol.repairs, protocol.n_samples) == (
             paraphrased.holds,
             paraphrased.repairs,
             paraphrased.n_samples,

@@ -313,8 +313,8 @@ def test_chat_engine_describes_itself_without_user_names_and_passwords(stub: Stu
         async with ChatEngine([url], "stub") as described:
             return described
 
-    found = asyncio.run(about(stub.url.replace("//", "//me:secret@")))
-    assert found == {"kind": "openai", "endpoints": [stub.url], "server_version": "0.0.stub", "context": 2048}
+    description = asyncio.run(about(stub.url.replace("//", "//me:secret@")))
+    assert description == {"kind": "openai", "endpoints": [stub.url], "server_version": "0.0.stub", "context": 2048}
 
 
 def test_chat_engine_reads_no_more_than_it_can_hold(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:

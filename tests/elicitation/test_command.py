@@ -102,8 +102,8 @@ def test_options_are_refused_before_anything_is_made(
     tmp_path: Path, levels: str, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "levels.toml").write_text(f"[levels.a]\n{levels}")
-    own = ("--levels", tmp_path / "levels.toml") if levels else ()
-    assert message in refuse(*ELICIT, "--limit", 4, "--out", tmp_path / "run", *own, *arguments)
+    options = ("--levels", tmp_path / "levels.toml") if levels else ()
+    assert message in refuse(*ELICIT, "--limit", 4, "--out", tmp_path / "run", *options, *arguments)
     assert not (tmp_path / "run").exists()
 
 

@@ -133,6 +133,6 @@ def test_journal_does_not_mix_concurrent_lines(tmp_path: Path) -> None:
 
 def test_request_seed_differs_by_every_part_of_its_key() -> None:
     keys = [Key("a", 0, 0, 0), Key("b", 0, 0, 0), Key("a", 1, 0, 0), Key("a", 0, 1, 0), Key("a", 0, 0, 1)]
-    found = {request_seed(run, key) for run in (0, 1) for key in keys}
-    assert len(found) == 10
-    assert all(0 <= seed < 2**31 for seed in found)
+    seeds = {request_seed(run, key) for run in (0, 1) for key in keys}
+    assert len(seeds) == 10
+    assert all(0 <= seed < 2**31 for seed in seeds)

@@ -50,8 +50,8 @@ def test_panel_asks_each_level_of_its_model_at_its_endpoint(
     assert [stub.requests[0].get("temperature") for stub in servers] == [0.7, 0.2]
     assert ["top_k" in stub.requests[0] for stub in servers] == [True, False]
     assert ["logprobs" in stub.requests[0] for stub in servers] == [False, True]
-    found = Observations.read(tmp_path / "run" / "observations.jsonl")
-    assert found.level_names == ("cheap", "dear")
+    observations = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert observations.level_names == ("cheap", "dear")
     record = runs.records(tmp_path / "run")[0]
     assert [record["model"], *(one["model"] for one in record["observations"])] == ["cheap, dear", "cheap", "dear"]
     manifest = runs.manifest(tmp_path / "run")
@@ -87,7 +87,7 @@ def test_panel_resumes_with_the_same_models_alone(tmp_path: Path) -> None:
         return Panel({name: CannedEngine(lambda _: "Answer and Confidence (0-100): 7, 80%", name) for name in models})
 
     def protocol(*models: str) -> Protocol:
-        text = "".join(f'[levels.level-{place}]\nmodel = "{name}"\n' for place, name in enumerate(models))
+        text = "".join(f'[levels.level-{number}]\nmodel = "{name}"\n' for number, name in enumerate(models))
         return load_protocol("steered", write_levels(tmp_path, text))
 
     elicit(runs.questions(2), protocol("a", "b"), panel("a", "b"), tmp_path / "run")

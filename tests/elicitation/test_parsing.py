@@ -43,12 +43,12 @@ OK = ParseStatus.OK
 def test_parsing_the_table_of_cases(case: dict[str, Any]) -> None:
     """A case says what is read, by which reader (``read``) and options, and what comes of it."""
     options = {name: case[name] for name in ("kind", "scale", "confident", "k", "pattern") if name in case}
-    found = READERS[case.get("read", "reply")](case["text"], case["finish_reason"], **options)
+    reading = READERS[case.get("read", "reply")](case["text"], case["finish_reason"], **options)
     status, expected = ParseStatus(case["status"]), case.get("confidence")
     if "guesses" in case:
-        assert found == Guesses(tuple((answer, stated) for answer, stated in case["guesses"]), status)
+        assert reading == Guesses(tuple((answer, stated) for answer, stated in case["guesses"]), status)
     else:  # compared as texts, as minus zero is no confidence
-        assert str(found) == str(Reading(case["answer"], None if expected is None else float(expected), status))
+        assert str(reading) == str(Reading(case["answer"], None if expected is None else float(expected), status))
 
 
 TOKENS = (

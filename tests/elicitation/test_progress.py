@@ -25,8 +25,8 @@ def tally(gold: str | None = "4") -> Tally:
     low = {"level": 0, "level_name": "low", "answer": "$4", "confidence": 80, "parse_status": "repaired"}
     high = {"level": 1, "level_name": "high", "parse_status": "no_answer"}
     settled: dict[Query, Reports] = {}
-    for place, report in enumerate((low, high)):
-        query = Query(Problem("a", "sums", "How many?", gold), place, 0)
+    for number, report in enumerate((low, high)):
+        query = Query(Problem("a", "sums", "How many?", gold), number, 0)
         settled[query] = (Observation.model_validate(report | {"finish_reason": "stop"}),)
     questions = [Question(problem_id="a", observations=tuple(one for (one,) in settled.values()))]
     return count(questions, settled, "numeric", generations=2, asked=1, tokens=100, seconds=1.0)

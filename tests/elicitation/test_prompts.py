@@ -95,11 +95,11 @@ note = "(2) Be quick."
 def test_load_protocol_takes_levels_and_examples_from_a_file(tmp_path: Path) -> None:
     levels = tmp_path / "levels.toml"
     levels.write_text(f'{LEVELS}[[examples]]\nquestion = "1 + 1?"\nreply = "\\nAnswer: 2\\n"\n')
-    own = load_protocol("steered", levels)
-    assert [level.name for level in own.levels] == ["calm", "hurried"]
-    assert own.examples == (Example("1 + 1?", "Answer: 2"),)
-    assert (own.frame, own.repair) == (STEERED.frame, STEERED.repair)
-    assert messages(own, 1, "Q?")[-1]["content"].endswith("(2) Be quick.")
+    protocol = load_protocol("steered", levels)
+    assert [level.name for level in protocol.levels] == ["calm", "hurried"]
+    assert protocol.examples == (Example("1 + 1?", "Answer: 2"),)
+    assert (protocol.frame, protocol.repair) == (STEERED.frame, STEERED.repair)
+    assert messages(protocol, 1, "Q?")[-1]["content"].endswith("(2) Be quick.")
     levels.write_text('frame = "{question} {note}"\nreply_pattern = "[A-E]"\n')
     assert messages(load_protocol("samples", levels), 0, "Why?") == [{"role": "user", "content": "Why?"}]
 

@@ -25,12 +25,12 @@ def refuse(_: ChatRequest) -> str:
 
 def test_elicit_writes_observations_that_the_core_reads(tmp_path: Path) -> None:
     summary = runs.ask(12, runs.canned(), tmp_path)
-    found = Observations.read(tmp_path / "observations.jsonl")
-    assert found.level_names == ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
-    assert found.kind == "numeric"
-    assert found.usable.all()
-    assert [level["accuracy"] for level in summary.levels] == pytest.approx(found.correct.mean(0))
-    assert [level["mean_confidence"] for level in summary.levels] == pytest.approx(found.confidence.mean(0))
+    observations = Observations.read(tmp_path / "observations.jsonl")
+    assert observations.level_names == ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
+    assert observations.kind == "numeric"
+    assert observations.usable.all()
+    assert [level["accuracy"] for level in summary.levels] == pytest.approx(observations.correct.mean(0))
+    assert [level["mean_confidence"] for level in summary.levels] == pytest.approx(observations.confidence.mean(0))
     assert (summary.n_questions, summary.n_unanswered, summary.generations, summary.asked) == (12, 0, 60, 60)
     first = runs.records(tmp_path)[3]["observations"][1]
     assert first["raw_output"].startswith("Adding up.")
@@ -59,8 +59,8 @@ def test_manifest_says_what_repeats_the_run(tmp_path: Path) -> None:
 
 def test_levels_are_those_of_samples_and_ranks(tmp_path: Path) -> None:
     runs.ask(4, runs.canned(), tmp_path / "samples", "samples")
-    found = Observations.read(tmp_path / "samples" / "observations.jsonl")
-    assert found.level_names == tuple(f"sample_{i}" for i in range(5))
+    sampled = Observations.read(tmp_path / "samples" / "observations.jsonl")
+    assert sampled.level_names == tuple(f"sample_{i}" for i in range(5))
     assert len({o["seed"] for record in runs.records(tmp_path / "samples") for o in record["observations"]}) == 20
 
     steered = runs.PROTOCOLS["steered"]
@@ -88,10 +88,10 @@ def test_levels_are_the_same_in_json(tmp_path: Path, protocol: str) -> None:
     assert summary.statuses == {"ok": summary.asked}
     assert runs.manifest(tmp_path / "json")["identity"]["form"] == "json"
     assert "form" not in runs.manifest(tmp_path / "text")["identity"]
-    found = Observations.read(tmp_path / "json" / "observations.jsonl")
-    assert found.usable.all()
-    assert found.signal_names == ("number",)
-    assert found.level_names == Observations.read(tmp_path / "text" / "observations.jsonl").level_names
+    observations = Observations.read(tmp_path / "json" / "observations.jsonl")
+    assert observations.usable.all()
+    assert observations.signal_names == ("number",)
+    assert observations.level_names == Observations.read(tmp_path / "text" / "observations.jsonl").level_names
 
 
 def test_repairs_are_at_most_two(tmp_path: Path) -> None:
@@ -229,15 +229,15 @@ def test_logprobs_give_a_signal_where_asked_for(protocol: str, tmp_path: Path) -
         for asked in (True, None):
             sampling = Sampling(max_tokens=64, logprobs=asked)
             runs.ask(3, runs.chat(stub.url), tmp_path / str(asked), protocol, sampling=sampling)
-    found, without = (Observations.read(tmp_path / name / "observations.jsonl") for name in ("True", "None"))
-    assert found.signal_names == ("number", "logprob")
-    for question in found.questions:
+    observations, without = (Observations.read(tmp_path / name / "observations.jsonl") for name in ("True", "None"))
+    assert observations.signal_names == ("number", "logprob")
+    for question in observations.questions:
         for report in question.observations:
             # the answer is one token, with the blank before it
             assert report.confidences == {"logprob": round(100 * math.exp(-(len(str(report.answer)) + 1) / 10), 2)}
     assert without.signal_names == ("number",)
     assert b"final_tokens" not in (tmp_path / "None" / "journal.jsonl").read_bytes()
-    alone = found.of_signals(["number"])
+    alone = observations.of_signals(["number"])
     assert alone.fingerprint == without.fingerprint
 
 

@@ -85,9 +85,11 @@ def test_folder_keeps_foreign_files(out, stranger):
     (out / stranger).parent.mkdir(exist_ok=True)
     (out / stranger).write_text("dear to me")
     before = contents(out)
-    place = "/".join(Path(stranger).parts[:2])
+    outermost = "/".join(Path(stranger).parts[:2])
     for refuse in (FOLDER.check, write):
-        with pytest.raises(DirEAGError, match=rf"saw {place}; expected a new or empty folder, or one with an earlier"):
+        with pytest.raises(
+            DirEAGError, match=rf"saw {outermost}; expected a new or empty folder, or one with an earlier"
+        ):
             refuse(out)
     assert contents(out) == before
 

@@ -4,13 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.display.style import (
-    figure_style,
-    forest,
-    headed_figure,
-    row_labels,
-    without_formulas,
-)
+from analysis.display.style import figure_style, forest, headed_figure, row_labels, without_formulas
 from tests.analysis.figure_checks import assert_stands_alone
 
 
@@ -36,5 +30,5 @@ def test_forest_runs_from_the_top():
     (bars, dots) = axes.collections
     assert dots.get_offsets().tolist() == [[1, 2], [2, 1], [3, 0]]
     assert bars.get_segments()[0].tolist() == [[0.5, 2], [1.5, 2]]
-    placed = {label.get_text(): place for label, place in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)}
+    placed = {label.get_text(): height for label, height in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)}
     assert placed == {"a": 2, "b": 1, "c": 0}

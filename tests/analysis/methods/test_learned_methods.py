@@ -66,15 +66,15 @@ class TestPlatt:
     def test_a_calibrated_method_selects_the_same_answers_and_says_one_half_without_a_label(self) -> None:
         everything = simulate_observations(120, seed=1)
         labelled, tested = everything.select(slice(0, 60)), everything.select(slice(60, 120))
-        found = Calibrated(FixedRule(majority))(labelled, 0)(tested)
+        answers = Calibrated(FixedRule(majority))(labelled, 0)(tested)
         before, now = majority(labelled), majority(tested)
-        np.testing.assert_array_equal(found.candidate, now.candidate)
+        np.testing.assert_array_equal(answers.candidate, now.candidate)
         expected = platt(before.confidence, before.is_right(labelled), now.confidence)
-        np.testing.assert_allclose(found.confidence, expected)
+        np.testing.assert_allclose(answers.confidence, expected)
         labelled, tested = observe([None, ("1", 90)], gold="1"), observe([("1", 80), None], [None, ("1", 20)])
-        found = Calibrated(lambda *_: partial(vanilla, level_name=labelled.level_names[0]))(labelled, 0)(tested)
-        assert found.candidate.tolist() == [0, -1]
-        np.testing.assert_array_equal(found.confidence, [0.5, np.nan])
+        answers = Calibrated(lambda *_: partial(vanilla, level_name=labelled.level_names[0]))(labelled, 0)(tested)
+        assert answers.candidate.tolist() == [0, -1]
+        np.testing.assert_array_equal(answers.confidence, [0.5, np.nan])
 
 
 class TestConditionalLogit:
@@ -88,10 +88,10 @@ class TestConditionalLogit:
         feature = np.hstack([shared, np.ones((150, 2)), score, -np.ones((150, 1))])
         model = LogisticRegression(C=1.0, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
         expected = model.fit(feature, right).predict_proba(feature)[:, 1]
-        found = conditional_logit(labelled, 0)(labelled)
-        np.testing.assert_allclose(found.confidence, expected, atol=1e-6)
+        answers = conditional_logit(labelled, 0)(labelled)
+        np.testing.assert_allclose(answers.confidence, expected, atol=1e-6)
         states = np.stack([expected, 0 * expected, 1 - expected], axis=1)
-        np.testing.assert_allclose(found.distribution, states, atol=1e-6)
+        np.testing.assert_allclose(answers.distribution, states, atol=1e-6)
 
     def test_it_learns_whom_to_believe_and_that_nobody_may_be_right(self) -> None:
         rng = np.random.default_rng(1)
@@ -100,9 +100,9 @@ class TestConditionalLogit:
         answer = np.where(known, truth[:, None], rng.integers(0, 3, (600, 3)))
         everything = gold(reports(answer, np.full((600, 3), 60)), truth)
         labelled, tested = everything.select(slice(0, 400)), everything.select(slice(400, 600))
-        found = conditional_logit(labelled, 0)(tested)
-        assert found.is_right(tested).mean() > majority(tested).is_right(tested).mean() + 0.05
-        null = found.distribution[:, -1]
+        answers = conditional_logit(labelled, 0)(tested)
+        assert answers.is_right(tested).mean() > majority(tested).is_right(tested).mean() + 0.05
+        null = answers.distribution[:, -1]
         assert null.mean() == pytest.approx((~tested.gold_generated).mean(), abs=0.05)
 
 
@@ -116,7 +116,7 @@ def counted(observations: Observations, number: int) -> dict[str, float]:
     chosen = observations.candidates[number][majority(observations).candidate[number]]
     votes = Counter(answer for answer, _ in told)
     others = max((count for answer, count in votes.items() if answer != chosen), default=0)
-    found = {
+    counts = {
         "share": votes[chosen] / len(told),
         "margin": (votes[chosen] - others) / len(told),
         "n_answers": float(len(votes)),
@@ -124,8 +124,8 @@ def counted(observations: Observations, number: int) -> dict[str, float]:
     }
     sides = {"for": [c for a, c in told if a == chosen], "against": [c for a, c in told if a != chosen]}
     for spread, of in {"mean": statistics.mean, "max": max, "min": min, "sd": statistics.pstdev}.items():
-        found |= {f"{spread}_{side}": of(stated) if stated else np.nan for side, stated in sides.items()}
-    return found
+        counts |= {f"{spread}_{side}": of(stated) if stated else np.nan for side, stated in sides.items()}
+    return counts
 
 
 class TestFeatures:
@@ -162,18 +162,18 @@ class TestClassifiers:
 
         best = minimize(loss, np.zeros(3), tol=1e-10).x
         expected = expit(best[0] + (test - mean) / sd @ best[1:])
-        found = VOTE_LOGISTIC.learn.make(0).fit(train, correct).predict_proba(test)[:, 1]
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        probability = VOTE_LOGISTIC.learn.make(0).fit(train, correct).predict_proba(test)[:, 1]
+        np.testing.assert_allclose(probability, expected, atol=1e-6)
 
     @pytest.mark.parametrize("name", CLASSIFIERS)
     def test_the_answer_is_the_majority_s_and_its_probability_is_learned(self, name: str) -> None:
         everything = simulate_observations(400, seed=3)
         labelled, tested = everything.select(slice(0, 200)), everything.select(slice(200, 400))
-        found = CLASSIFIERS[name](labelled, 0)(tested)
-        np.testing.assert_array_equal(found.candidate, majority(tested).candidate)
-        right = found.is_right(tested)
-        assert roc_auc_score(right, found.confidence) > 0.7
-        assert abs(found.confidence.mean() - right.mean()) < 0.1
+        answers = CLASSIFIERS[name](labelled, 0)(tested)
+        np.testing.assert_array_equal(answers.candidate, majority(tested).candidate)
+        right = answers.is_right(tested)
+        assert roc_auc_score(right, answers.confidence) > 0.7
+        assert abs(answers.confidence.mean() - right.mean()) < 0.1
         one_class = observe(*[[("1", 90), ("1", 80)]] * 8, gold="1")
         said = CLASSIFIERS[name](one_class, 0)(observe([("1", 90), ("2", 80)], [None, None]))
         np.testing.assert_allclose(said.confidence, [0.9, np.nan], err_msg="Laplace's rule")
@@ -200,6 +200,6 @@ def test_learned_methods_see_every_signal(learner) -> None:
     both = dataclasses.replace(everything, signals=signals)
     areas = []
     for known in (both.of_signals(["number"]), both):
-        found = learner(known.select(slice(0, 200)), 0)(known.select(slice(200, 400)))
-        areas.append(roc_auc_score(found.is_right(known.select(slice(200, 400))), found.confidence))
+        answers = learner(known.select(slice(0, 200)), 0)(known.select(slice(200, 400)))
+        areas.append(roc_auc_score(answers.is_right(known.select(slice(200, 400))), answers.confidence))
     assert areas[1] > areas[0] + 0.05

@@ -10,12 +10,7 @@ import pytest
 
 from analysis.methods import direag
 from analysis.methods.method import Answers, Method
-from analysis.methods.registry import (
-    EVALUATED_METHODS,
-    SIMPLE_METHODS,
-    fitted_methods,
-    method_words,
-)
+from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods, method_words
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
 from bayes_direag.fits.fit import Fit
@@ -74,22 +69,22 @@ EVERY = {**SIMPLE_METHODS, "direag": FITTED, "CONTRIBUTING": of_contributing()}
 @pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
 class TestEveryMethod:
     def test_it_answers_with_a_probability_of_a_distribution_over_the_states_there_are(self, method: Method) -> None:
-        found = said(method, LABELLED, TESTED)
-        answered = found.candidate >= 0
-        assert (found.candidate < TESTED.n_candidates).all()
-        assert ((found.confidence[answered] >= 0) & (found.confidence[answered] <= 1)).all()
-        assert np.isnan(found.confidence[~answered]).all()
+        answers = said(method, LABELLED, TESTED)
+        answered = answers.candidate >= 0
+        assert (answers.candidate < TESTED.n_candidates).all()
+        assert ((answers.confidence[answered] >= 0) & (answers.confidence[answered] <= 1)).all()
+        assert np.isnan(answers.confidence[~answered]).all()
         assert answered.mean() > 0.8
-        if found.distribution is None:
-            assert np.isnan(found.state_probability(TESTED)).all()
+        if answers.distribution is None:
+            assert np.isnan(answers.state_probability(TESTED)).all()
             return
-        assert found.distribution.shape == (100, TESTED.n_levels + 1)
-        np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
+        assert answers.distribution.shape == (100, TESTED.n_levels + 1)
+        np.testing.assert_allclose(answers.distribution.sum(axis=1), 1)
         absent = np.arange(TESTED.n_levels) >= TESTED.n_candidates[:, None]
-        assert (found.distribution[:, :-1][absent] == 0).all()
-        rows = zip(found.distribution, TESTED.correct_candidate, strict=True)
-        expected = np.array([row[:-1][own].sum() if own.any() else row[-1] for row, own in rows])
-        np.testing.assert_allclose(found.state_probability(TESTED)[TESTED.answered], expected[TESTED.answered])
+        assert (answers.distribution[:, :-1][absent] == 0).all()
+        rows = zip(answers.distribution, TESTED.correct_candidate, strict=True)
+        expected = np.array([row[:-1][is_right].sum() if is_right.any() else row[-1] for row, is_right in rows])
+        np.testing.assert_allclose(answers.state_probability(TESTED)[TESTED.answered], expected[TESTED.answered])
 
     def test_what_must_not_matter(self, method: Method) -> None:
         """Neighbours, labels of what is answered, the order of the labelled questions, and what answers are called."""
@@ -115,12 +110,12 @@ class TestEveryMethod:
         right = LABELLED.select(LABELLED.correct.all(axis=1))
         for labelled in (right, LABELLED.select(~LABELLED.gold_generated)):
             assert len(labelled)
-            found = said(method, labelled, tested)
-            assert found.candidate[3] == -1
-            assert np.isnan(found.confidence[3])
-            answered = found.candidate >= 0
-            assert np.isfinite(found.confidence[answered]).all()
-            assert np.isnan(found.state_probability(tested)[3])
+            answers = said(method, labelled, tested)
+            assert answers.candidate[3] == -1
+            assert np.isnan(answers.confidence[3])
+            answered = answers.candidate >= 0
+            assert np.isfinite(answers.confidence[answered]).all()
+            assert np.isnan(answers.state_probability(tested)[3])
 
 
 @pytest.mark.parametrize("way", ["map", "nuts"])
@@ -141,19 +136,19 @@ def test_registry_has_a_fit_before_and_after_its_calibration(way: str, monkeypat
     assert asked == [(FitSettings(PRESETS["paper"], way, sampling, seed=5), LABELLED)]
     table = made().predict(TESTED)
     for method, column in ((before, "support"), (after, "probability")):
-        found = method.answer(learned, TESTED)
-        np.testing.assert_allclose(found.confidence, table[column])
-        np.testing.assert_array_equal(found.is_right(TESTED), TESTED.is_right(table["answer"]))
-    np.testing.assert_allclose(found.distribution[:, -1], table["null_probability"])
+        answers = method.answer(learned, TESTED)
+        np.testing.assert_allclose(answers.confidence, table[column])
+        np.testing.assert_array_equal(answers.is_right(TESTED), TESTED.is_right(table["answer"]))
+    np.testing.assert_allclose(answers.distribution[:, -1], table["null_probability"])
 
 
 def test_registry_method_of_a_posterior_has_its_mean_distribution(nuts: Fit) -> None:
     for stage in (direag.before_calibration, direag.after_calibration):
-        found = stage(nuts, TESTED)
-        own = found.distribution[np.arange(100), np.maximum(found.candidate, 0)]
-        np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
-        np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
-    np.testing.assert_allclose(found.null_probability, nuts.predict(TESTED)["null_probability"])
+        answers = stage(nuts, TESTED)
+        support = answers.distribution[np.arange(100), np.maximum(answers.candidate, 0)]
+        np.testing.assert_allclose(support[TESTED.answered], answers.confidence[TESTED.answered])
+        np.testing.assert_allclose(answers.distribution.sum(axis=1), 1)
+    np.testing.assert_allclose(answers.null_probability, nuts.predict(TESTED)["null_probability"])
 
 
 def test_registry_has_words_for_every_name() -> None:

@@ -33,7 +33,10 @@ tables = st.integers(1, 7).flatmap(
 
 
 def selected(observations: Observations, answers: Answers) -> list[tuple[str | None, float]]:
-    texts = [own[k] if k >= 0 else None for own, k in zip(observations.candidates, answers.candidate, strict=True)]
+    texts = [
+        candidates[k] if k >= 0 else None
+        for candidates, k in zip(observations.candidates, answers.candidate, strict=True)
+    ]
     return list(zip(texts, answers.confidence.tolist(), strict=True))
 
 
@@ -47,8 +50,8 @@ def expected_majority(row: list[Report]) -> tuple[str, Fraction]:
     answers, confidences = usable(row)
 
     def rank(answer: str) -> tuple[int, Fraction, int]:
-        own = [q for a, q in zip(answers, confidences, strict=True) if a == answer]
-        return len(own), sum(own, Fraction()) / len(own), -answers.index(answer)
+        stated = [q for a, q in zip(answers, confidences, strict=True) if a == answer]
+        return len(stated), sum(stated, Fraction()) / len(stated), -answers.index(answer)
 
     best = max(set(answers), key=rank)
     return best, Fraction(answers.count(best), len(answers))

@@ -42,10 +42,10 @@ def test_calibration_has_its_false_alarms_power_and_coverage():
 def test_calibration_finds_a_large_shift_with_its_size_and_place(shift, direction):
     rng = np.random.default_rng(1)
     stated = np.concatenate([rng.uniform(0.4, 0.5, 400), rng.uniform(0.7, 0.8, 600)])
-    found = judged(stated, stated - shift, rng)
-    assert (found.verdict, found.direction) == ("off", direction)
-    assert found.size == pytest.approx(abs(shift), abs=0.05)
-    assert found.worst[:2] == (0.7, pytest.approx(0.8))
+    judgement = judged(stated, stated - shift, rng)
+    assert (judgement.verdict, judgement.direction) == ("off", direction)
+    assert judgement.size == pytest.approx(abs(shift), abs=0.05)
+    assert judgement.worst[:2] == (0.7, pytest.approx(0.8))
 
 
 def test_calibration_too_sure_at_both_ends_has_no_one_direction():
@@ -85,9 +85,9 @@ def test_calibration_of_nothing_of_what_is_certain_and_of_luck():
     assert (nothing.n, nothing.verdict, nothing.smallest_found) == (0, "too few", np.inf)
     certain, wrong = np.ones(200), np.arange(200) >= 20
     assert judge_calibration(certain, np.ones(200, bool), rng=0).low == 0
-    found = judge_calibration(certain, wrong, rng=0)
-    assert (found.verdict, found.smece) == ("off", smece(certain, wrong))
-    assert found == judge_calibration(certain, wrong, rng=0), "the seed decides"
+    judgement = judge_calibration(certain, wrong, rng=0)
+    assert (judgement.verdict, judgement.smece) == ("off", smece(certain, wrong))
+    assert judgement == judge_calibration(certain, wrong, rng=0), "the seed decides"
     stated = np.repeat(0.5, 200)
     lucky = judge_calibration(stated, np.arange(200) % 2 == 0, rng=0)
     assert (lucky.smece, lucky.size, lucky.low) == (pytest.approx(0, abs=1e-3), 0, 0)

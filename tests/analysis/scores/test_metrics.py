@@ -17,16 +17,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 
 from analysis.scores import metrics
 from analysis.scores.calibration import binned_reliability
-from analysis.scores.metrics import (
-    METRICS,
-    MIN_CONFIDENCE,
-    N_BINS,
-    N_CELLS,
-    adaptive_ece,
-    ece,
-    evaluate_metrics,
-    smece,
-)
+from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, N_BINS, N_CELLS, adaptive_ece, ece, evaluate_metrics, smece
 from analysis.scores.selective import by_threshold, risk_coverage
 
 RANKING = ("auroc", "pr_positive", "pr_negative")

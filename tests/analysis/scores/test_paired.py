@@ -25,8 +25,10 @@ def two() -> tuple[Scored, Scored]:
 
 def every_score(scored: Scored) -> dict[str, float]:
     selection = {name: float(mean_score(of_each(scored))[0]) for name, of_each in SELECTION_SCORES.items()}
-    own = scored.answered
-    return selection | {name: value.item() for name, value in evaluate_metrics(own.confidence, own.correct).items()}
+    answered = scored.answered
+    return selection | {
+        name: value.item() for name, value in evaluate_metrics(answered.confidence, answered.correct).items()
+    }
 
 
 def paired_differences(first: Scored, second: Scored, **settings: object) -> dict[str, PairedDifference]:
@@ -37,19 +39,19 @@ def paired_differences(first: Scored, second: Scored, **settings: object) -> dic
 class TestDifferences:
     def test_equal_a_loop_over_shared_resamples(self, two):
         first, second = two
-        found = paired_differences(first, second, seed=5, n_resamples=60, level=0.8)
+        differences = paired_differences(first, second, seed=5, n_resamples=60, level=0.8)
         replicates = []
         for row in resample_weights(N, 60, 5):
             drawn = np.repeat(np.arange(N), row)
             own, other = (every_score(one.select(drawn)) for one in two)
             replicates.append({name: other[name] - own[name] for name in own})
-        for name, one in found.items():
+        for name, one in differences.items():
             values = np.array([replicate[name] for replicate in replicates])
             point = [every_score(each)[name] for each in two]
             assert one[:3] == pytest.approx((*point, point[1] - point[0]))
             assert one[3:5] == pytest.approx(np.nanquantile(values, [0.1, 0.9]), abs=1e-6), name
             assert one.n_undefined == np.isnan(values).sum(), name
-        assert found["auroc"].n_undefined > 0
+        assert differences["auroc"].n_undefined > 0
 
     def test_change_sign_with_the_order_and_are_none_of_a_method_with_itself(self, two):
         there, back, itself = (
@@ -72,16 +74,16 @@ class TestDifferences:
     def test_unanswered_questions_count_for_what_sees_the_selected_answer(self, two):
         first, second = two
         gap = Scored(np.where(np.arange(N) < 3, np.nan, first.confidence), first.correct)
-        found = paired_differences(gap, second, seed=5, n_resamples=20)
-        assert math.isnan(found["log_score"].difference), "one states no distribution"
+        differences = paired_differences(gap, second, seed=5, n_resamples=20)
+        assert math.isnan(differences["log_score"].difference), "one states no distribution"
         filled = np.where(np.arange(N) < 3, 0, first.correct - (first.confidence - first.correct) ** 2)
-        assert found["benefit"].first == pytest.approx(filled.mean())
-        assert found["benefit"].second == pytest.approx(
+        assert differences["benefit"].first == pytest.approx(filled.mean())
+        assert differences["benefit"].second == pytest.approx(
             np.mean(second.correct - (second.confidence - second.correct) ** 2)
         )
         kept = np.arange(3, N)
         alone = paired_differences(first.select(kept), second.select(kept), seed=5, n_resamples=20)
-        assert [found[name] for name in ("brier", "nll")] == [alone[name] for name in ("brier", "nll")]
+        assert [differences[name] for name in ("brier", "nll")] == [alone[name] for name in ("brier", "nll")]
 
     def test_a_cluster_is_one_draw(self, two):
         copies = [one._replace(cluster=np.arange(N)).select(np.tile(np.arange(N), 4)) for one in two]

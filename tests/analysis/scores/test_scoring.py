@@ -55,16 +55,16 @@ class TestScores:
         rows = predictions("a", 40, 1)
         rows.loc[:9, ["probability", "state_probability"]] = np.nan
         rows.loc[:9, "correct"] = False
-        found = score(rows, seed=5, n_resamples=50).iloc[0]
+        scores = score(rows, seed=5, n_resamples=50).iloc[0]
         answered = rows.iloc[10:]
         right, brier = answered["correct"].sum(), ((answered["probability"] - answered["correct"]) ** 2).sum()
-        assert (found["n"], found["unanswered"]) == (30, 10)
+        assert (scores["n"], scores["unanswered"]) == (30, 10)
         expected = {"benefit": (right - brier) / 40, "accuracy_of_all": right / 40}
         expected["log_score"] = -np.log(answered["state_probability"]).mean()
         for name, value in expected.items():
-            assert found[name] == pytest.approx(value)
-            assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
-        assert found["accuracy"] == pytest.approx(right / 30)
+            assert scores[name] == pytest.approx(value)
+            assert scores[f"{name}_low"] < scores[name] < scores[f"{name}_high"]
+        assert scores["accuracy"] == pytest.approx(right / 30)
 
     def test_a_method_has_the_same_scores_alone_or_among_others_and_an_error_is_raised(self) -> None:
         tables = [predictions("a", 40, 1), predictions("b", 30, 2), predictions("c", 40, 3)]

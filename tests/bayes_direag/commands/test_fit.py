@@ -83,20 +83,15 @@ def test_further_questions_tell_how_levels_agree(tmp_path, observations):
 
 def test_labels_that_cannot_be_used(tmp_path, observations, questions):
     labels = labels_of(observations, tmp_path / "labels.csv", 0)
-    for given, said in ((labels, ", field gold_answer: no row is filled in"), ("none.csv", ": there is no such file")):
-        assert f"{given}{said}" in refuse("fit", questions, "--labels", given, "--out", tmp_path / "fit.nc")
+    for table, said in ((labels, ", field gold_answer: no row is filled in"), ("none.csv", ": there is no such file")):
+        assert f"{table}{said}" in refuse("fit", questions, "--labels", table, "--out", tmp_path / "fit.nc")
 
 
 @pytest.mark.parametrize(
     ("made", "options", "settings", "says"),
     [
         ("point", ("--preset", "paper"), {"preset": "paper"}, "Converged: gradient "),
-        (
-            "nuts",
-            (*SHORT, "--target-accept", 0.9),
-            {"preset": "bayes", **SAMPLING, "progress": False},
-            "R-hat at most",
-        ),
+        ("nuts", (*SHORT, "--target-accept", 0.9), {"preset": "bayes", **SAMPLING, "progress": False}, "R-hat at most"),
     ],
 )
 def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, made, options, settings, says):

@@ -24,8 +24,8 @@ def test_predict_answers_only_the_surest(tmp_path, fitted):
     assert f"{n} of 60 new questions are answered" in printed
     assert "for an accuracy of 0.6 with assurance 0.8" in printed
     assert table.loc[table["answered"], "probability"].min() > table.loc[~table["answered"], "probability"].max()
-    found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
-    assert (found["abstention"]["n_answered"], found["abstention"]["is_approximate"]) == (n, False)
+    record = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
+    assert (record["abstention"]["n_answered"], record["abstention"]["is_approximate"]) == (n, False)
 
 
 def test_predict_writes_a_row_a_question_in_order(tmp_path, fitted, questions):
@@ -46,8 +46,8 @@ def test_how_many_are_right_stands_at_the_end(tmp_path, fitted, questions):
     simulate_observations(60, seed=78).write(new)
     estimate = Fit.load(fitted[0]).estimate(new)
     assert one_line(succeed("predict", fitted[0], new, "--out", target)).endswith(one_line(estimate.text()))
-    found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json"))
-    assert found["estimate"] == estimate.record()
+    record = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json"))
+    assert record["estimate"] == estimate.record()
     seen = one_line(succeed("predict", fitted[0], questions, "--out", target))
     assert "cannot be estimated: none of 81 questions is both answered and new" in seen
 

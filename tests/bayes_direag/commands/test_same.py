@@ -25,9 +25,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("same")
     rng = np.random.default_rng(4)
     rows = [
-        {"problem_id": f"q{n}", "level": name, "answer": FRUITS[place], "confidence": 60, "gold_answer": FRUITS[n % 5]}
+        {"problem_id": f"q{n}", "level": name, "answer": FRUITS[fruit], "confidence": 60, "gold_answer": FRUITS[n % 5]}
         for n in range(60)
-        for name, place in zip("abc", (n + rng.integers(3, size=3)) % 5, strict=True)
+        for name, fruit in zip("abc", (n + rng.integers(3, size=3)) % 5, strict=True)
     ]
     Observations.from_records(rows, "text").write(folder / "o.jsonl")
     (folder / "sizes.py").write_text(CODE)

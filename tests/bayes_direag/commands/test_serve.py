@@ -19,7 +19,7 @@ from bayes_direag.commands.serve import service
 from bayes_direag.errors import FewReportsWarning
 from bayes_direag.fits.fit import Fit
 from bayes_direag.predictor import Predictor
-from tests.command_line import refuse
+from tests.command_line import HEAR_CTRL_C, refuse
 
 SAID = [
     {"level": "cautious", "answer": "51 dollars", "confidence": 70},
@@ -86,9 +86,9 @@ def test_serve_stops_reading_a_body_that_has_no_end(predictor: Predictor) -> Non
 
 
 def test_serve_says_which_fit_answers(client: TestClient, predictor: Predictor) -> None:
-    found = client.get("/health").json()
-    assert (found["status"], found["levels"], found["answers"]) == ("ok", list(predictor.levels), "numeric")
-    assert found["fit"] == predictor.made_by["fit"]
+    record = client.get("/health").json()
+    assert (record["status"], record["levels"], record["answers"]) == ("ok", list(predictor.levels), "numeric")
+    assert record["fit"] == predictor.made_by["fit"]
     assert [client.get(path).status_code for path in ("/docs", "/redoc", "/answer")] == [404, 404, 405]
 
 
@@ -111,7 +111,8 @@ def test_serve_has_a_form_that_runs_its_own_script_alone(predictor: Predictor) -
 
 def test_serve_over_loopback(predictor: Predictor, tmp_path: Path) -> None:
     predictor.save(tmp_path / "predictor.json")
-    command = [sys.executable, "-m", "bayes_direag", "serve", str(tmp_path / "predictor.json"), "--port", "0"]
+    code = f"{HEAR_CTRL_C}\nfrom bayes_direag.cli import app; app()"
+    command = [sys.executable, "-c", code, "serve", str(tmp_path / "predictor.json"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
         try:
             line = process.stdout.readline()

@@ -15,5 +15,5 @@ def question(name: str, *answers: object, **about: object) -> Question:
         for level, answer in enumerate(answers)
         if answer is not ...
     }
-    observations = (Observation(level=k, **dict(zip(FIELDS, own, strict=False))) for k, own in reports.items())
+    observations = (Observation(level=k, **dict(zip(FIELDS, report, strict=False))) for k, report in reports.items())
     return Question(problem_id=name, observations=tuple(observations), **about)

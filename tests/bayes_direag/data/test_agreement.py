@@ -18,8 +18,8 @@ from tests.bayes_direag.data.questions import question
 
 
 def of(option: Sequence[Sequence[int]], level: Sequence[int] | None = None, n_options: int = 5) -> Agreement:
-    given = np.array(option)
-    return agreement(comparisons(given, range(given.shape[1]) if level is None else level, n_options))
+    answers = np.array(option)
+    return agreement(comparisons(answers, range(answers.shape[1]) if level is None else level, n_options))
 
 
 def by_hand(option: np.ndarray, level: Sequence[int], n_options: int) -> tuple[list[float], list[float], list[float]]:
@@ -64,8 +64,8 @@ def by_hand(option: np.ndarray, level: Sequence[int], n_options: int) -> tuple[l
     n_options=st.sampled_from([4, 40, 41]),
 )
 def test_agreement_is_that_of_the_equations(option: np.ndarray, level: tuple[int, ...], n_options: int) -> None:
-    for found, expected in zip(of(option, level, n_options), by_hand(option, level, n_options), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    for value, expected in zip(of(option, level, n_options), by_hand(option, level, n_options), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-9)
 
 
 def panel(n: int, skill: Sequence[float], seed: int = 0) -> np.ndarray:
@@ -77,17 +77,17 @@ def panel(n: int, skill: Sequence[float], seed: int = 0) -> np.ndarray:
 
 def test_agreement_of_a_level_alone_and_of_one_that_answers_alone_is_unknown() -> None:
     for option in ([[0], [1], [0]], np.zeros((0, 3), int)):
-        found = of(option)
-        assert np.isnan(found.share).all()
-        assert np.isnan(found.by_chance).all()
-        assert (found.score == 0).all()
+        agreement = of(option)
+        assert np.isnan(agreement.share).all()
+        assert np.isnan(agreement.by_chance).all()
+        assert (agreement.score == 0).all()
     three = panel(200, [0.9, 0.5, 0.5])
     alone = np.full((50, 4), -1)
     alone[:, 3] = 2
-    found = of(np.concatenate([np.column_stack([three, np.full(200, -1)]), alone]))
-    assert np.isnan([found.share[3], found.by_chance[3]]).all()
-    assert found.score[3] == 0
-    np.testing.assert_array_equal(found.score[:3], of(three).score)
+    agreement = of(np.concatenate([np.column_stack([three, np.full(200, -1)]), alone]))
+    assert np.isnan([agreement.share[3], agreement.by_chance[3]]).all()
+    assert agreement.score[3] == 0
+    np.testing.assert_array_equal(agreement.score[:3], of(three).score)
 
 
 def test_agreement_of_a_panel_of_one_mind_says_nothing_of_its_levels() -> None:

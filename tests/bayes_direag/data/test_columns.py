@@ -62,30 +62,32 @@ def ours(table: pd.DataFrame) -> Observations:
 
 def read_alike(table: pd.DataFrame, folder: Path, **columns: object) -> Observations:
     """Read a table as a frame and from a file of each format, and return what all of them are."""
-    found = Observations.from_frame(table, **columns)
+    observations = Observations.from_frame(table, **columns)
     table.to_csv(folder / "o.csv", index=False)
     table.to_parquet(folder / "o.parquet", index=False)
     table.to_json(folder / "o.jsonl", orient="records", lines=True)
     for name in ("o.csv", "o.parquet", "o.jsonl"):
         again = Observations.read(folder / name, None, Columns(**columns))
-        assert (again.fingerprint, again.groups) == (found.fingerprint, found.groups)
-        np.testing.assert_array_equal(again.status, found.status)
-    return found
+        assert (again.fingerprint, again.groups) == (observations.fingerprint, observations.groups)
+        np.testing.assert_array_equal(again.status, observations.status)
+    return observations
 
 
 def test_columns_of_a_table_under_other_names(tmp_path: Path) -> None:
     Observations.from_frame(theirs().assign(notes=[[1, {"a": 2}]] * 36), **NAMES, scale="fraction")  # a list not read
-    found, expected = read_alike(theirs(), tmp_path, **NAMES, scale="fraction"), ours(theirs())
-    assert found.fingerprint == expected.fingerprint
-    assert found.cluster == tuple(f"d{question // 3}" for question in range(12))
-    np.testing.assert_array_equal(found.status, expected.status)
+    observations, expected = read_alike(theirs(), tmp_path, **NAMES, scale="fraction"), ours(theirs())
+    assert observations.fingerprint == expected.fingerprint
+    assert observations.cluster == tuple(f"d{question // 3}" for question in range(12))
+    np.testing.assert_array_equal(observations.status, expected.status)
 
 
 def test_columns_keep_an_order_of_levels() -> None:
     order = ("llama", "qwen", "gpt")
-    found, first = (Observations.from_frame(theirs(), **NAMES, scale="fraction", **o) for o in ({"levels": order}, {}))
-    assert found.level_names == order != first.level_names
-    assert found.align(first.level_names).fingerprint == first.fingerprint
+    observations, first = (
+        Observations.from_frame(theirs(), **NAMES, scale="fraction", **o) for o in ({"levels": order}, {})
+    )
+    assert observations.level_names == order != first.level_names
+    assert observations.align(first.level_names).fingerprint == first.fingerprint
 
 
 def wide(form: str) -> pd.DataFrame:
@@ -104,9 +106,9 @@ def wide(form: str) -> pd.DataFrame:
 def test_columns_of_a_row_a_question_in_every_form(tmp_path: Path) -> None:
     of_levels = {"answer": "reply of {level}", "confidence": "p of {level}"}
     table, expected = wide("{field} of {level}"), ours(theirs())
-    found = read_alike(table, tmp_path, **NAMES | of_levels, scale="fraction")
+    observations = read_alike(table, tmp_path, **NAMES | of_levels, scale="fraction")
     arrow = Observations.from_frame(pyarrow.Table.from_pandas(table), **NAMES | of_levels, scale="fraction")
-    assert found.fingerprint == arrow.fingerprint == expected.fingerprint
+    assert observations.fingerprint == arrow.fingerprint == expected.fingerprint
     names = {name: NAMES[name] for name in ("question", "gold", "cluster")} | of_levels | {"scale": "fraction"}
     assert Observations.from_wide(table, **names).fingerprint == expected.fingerprint
     assert Observations.from_wide(table, **names, levels=["llama"]).level_names == ("llama",)
@@ -119,9 +121,9 @@ def test_our_own_names_of_a_row_a_question_need_not_be_said(tmp_path: Path) -> N
         columns=lambda name: name.replace("reply", "answer").replace("p_", "confidence_")
     )
     renamed = renamed.rename(columns={"question_id": "problem_id", "truth": "gold_answer", "document": "cluster"})
-    found = read_alike(renamed, tmp_path, scale="fraction")
-    assert found.fingerprint == Observations.from_wide(renamed, scale="fraction").fingerprint
-    assert found.fingerprint == ours(theirs()).fingerprint
+    observations = read_alike(renamed, tmp_path, scale="fraction")
+    assert observations.fingerprint == Observations.from_wide(renamed, scale="fraction").fingerprint
+    assert observations.fingerprint == ours(theirs()).fingerprint
     with pytest.raises(ObservationError, match="no column confidence_llama"):
         Observations.from_wide(renamed.drop(columns="confidence_llama"), scale="fraction")
 
@@ -135,15 +137,19 @@ def runs(**changes: object) -> pd.DataFrame:
 
 def test_columns_take_a_form_of_groups_by_every_door(tmp_path: Path) -> None:
     columns = {**NAMES, "scale": "fraction", "groups": GROUPS}
-    found = read_alike(runs(), tmp_path, **columns)
-    assert dict(zip(found.level_names, found.groups, strict=True)) == {"a_run0": "a", "a_run12": "a", "b": "b"}
+    observations = read_alike(runs(), tmp_path, **columns)
+    assert dict(zip(observations.level_names, observations.groups, strict=True)) == {
+        "a_run0": "a",
+        "a_run12": "a",
+        "b": "b",
+    }
     stated = runs(group=runs()["model"].map({"a_run0": "a", "a_run12": "a"}))
-    assert Observations.from_frame(stated, **NAMES, scale="fraction").fingerprint == found.fingerprint
+    assert Observations.from_frame(stated, **NAMES, scale="fraction").fingerprint == observations.fingerprint
     records = Observations.from_records(runs().to_dict("records"), None, Columns(**columns))
-    assert records.fingerprint == found.fingerprint
+    assert records.fingerprint == observations.fingerprint
     Observations.from_frame(runs(), **NAMES, scale="fraction").write(tmp_path / "nested.jsonl")
     nested = Observations.read(tmp_path / "nested.jsonl", None, Columns(groups=GROUPS))
-    assert nested.fingerprint == found.fingerprint
+    assert nested.fingerprint == observations.fingerprint
     own = runs(group=runs()["model"].map({"b": "c"}))  # a stated group counts
     assert {*Observations.from_frame(own, **columns).groups} == {"a", "c"}
     report = {"problem_id": "a", "answer": "1", "confidence": 50}
@@ -155,8 +161,8 @@ def test_columns_given_to_a_field_are_of_no_optional_one() -> None:
     named = theirs().rename(columns={"model": "group", "p": "weight"})
     columns = NAMES | {"level": "group", "confidence": "weight", "scale": "fraction"}
     expected = Observations.from_frame(theirs(), **NAMES, scale="fraction")
-    found = Observations.from_frame(named, **columns)
-    assert (found.fingerprint, found.groups) == (expected.fingerprint, None)
+    observations = Observations.from_frame(named, **columns)
+    assert (observations.fingerprint, observations.groups) == (expected.fingerprint, None)
 
 
 def test_columns_of_groups_are_enough(tmp_path: Path) -> None:
@@ -171,17 +177,17 @@ def test_columns_with_other_forms_of_groups_and_what_is_none() -> None:
     with pytest.raises(ObservationError, match=r"no level has a name of the form of the groups; saw .*a_run0"):
         Observations.from_frame(runs(), **NAMES, scale="fraction", groups="{group}-run{n}")
     dots = runs().assign(model=runs()["model"].str.replace("_run", ".(x)"))
-    found = Observations.from_frame(dots, **NAMES, scale="fraction", groups="{group}.(x){n}")
-    assert sorted(found.learned_levels) == ["a", "b"]
+    observations = Observations.from_frame(dots, **NAMES, scale="fraction", groups="{group}.(x){n}")
+    assert sorted(observations.learned_levels) == ["a", "b"]
 
 
 def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
     votes = theirs().drop(columns="p").assign(confidence="not a number")
     names = {**NAMES, "confidence": None}
-    found = read_alike(votes, tmp_path, **names)
-    assert found.voting == found.level_names
+    observations = read_alike(votes, tmp_path, **names)
+    assert observations.voting == observations.level_names
     unstated = Observations.from_frame(theirs().assign(p=np.nan), **NAMES)
-    np.testing.assert_array_equal(found.candidate, unstated.candidate)
+    np.testing.assert_array_equal(observations.candidate, unstated.candidate)
     pairs = [f"{field}={name or ''}" for field, name in names.items()]
     assert Columns.named(pairs) == Columns(**names)
     assert Columns(**names).pairs == pairs
@@ -193,10 +199,10 @@ def test_votes_need_no_column_of_confidences(tmp_path: Path) -> None:
 def test_columns_may_be_two_for_a_level(tmp_path: Path) -> None:
     table = pd.concat([theirs(seed=seed).assign(prompt=seed) for seed in range(2)], ignore_index=True)
     columns = {**NAMES, "level": "model,prompt", "scale": "fraction", "groups": "{group}/{n}"}
-    found = read_alike(table, tmp_path, **columns)
+    observations = read_alike(table, tmp_path, **columns)
     joined = table.assign(model=table["model"] + "/" + table["prompt"].astype(str))
-    assert found.fingerprint == Observations.from_frame(joined, **columns | {"level": "model"}).fingerprint
-    assert sorted(found.learned_levels) == ["gpt", "llama", "qwen"]
+    assert observations.fingerprint == Observations.from_frame(joined, **columns | {"level": "model"}).fingerprint
+    assert sorted(observations.learned_levels) == ["gpt", "llama", "qwen"]
     with pytest.raises(ObservationError, match="the table has no column version"):
         Observations.from_frame(table, **columns | {"level": "model,version"})
 
@@ -214,11 +220,11 @@ def test_cells_with_semicolons_or_tabs_between_them(tmp_path: Path, delimiter: s
 
 def test_columns_may_be_named_by_numbers_and_levels_are_names_that_are_numbered_as_they_appear(tmp_path: Path) -> None:
     table = pd.DataFrame([["a", "small", "5", 90, "5"], ["a", "large", "6", 80, "5"], ["b", "large", "5", 70, "5"]])
-    found = Observations.from_frame(table, question=0, level=1, answer=2, confidence=3, gold=4)
+    observations = Observations.from_frame(table, question=0, level=1, answer=2, confidence=3, gold=4)
     named = table.set_axis(["problem_id", "level", "answer", "confidence", "gold_answer"], axis=1)
-    assert found.fingerprint == read_alike(named, tmp_path).fingerprint
-    assert found.level_names == ("small", "large")
-    np.testing.assert_allclose(found.confidence, [[0.9, 0.8], [np.nan, 0.7]])
+    assert observations.fingerprint == read_alike(named, tmp_path).fingerprint
+    assert observations.level_names == ("small", "large")
+    np.testing.assert_allclose(observations.confidence, [[0.9, 0.8], [np.nan, 0.7]])
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def questions(rows: Rows) -> Rows:
     about = ("problem_id", "gold_answer", "cluster", "weight")
     records = {str(row.get("problem_id")): {name: row[name] for name in about if name in row} for row in rows}
     for name, record in records.items():
-        own = [row for row in rows if str(row.get("problem_id")) == name]
-        record["observations"] = [{name: row[name] for name in row if name not in about} for row in own]
+        reports = [row for row in rows if str(row.get("problem_id")) == name]
+        record["observations"] = [{name: row[name] for name in row if name not in about} for row in reports]
     return list(records.values())
 
 
@@ -116,9 +116,9 @@ def test_doors_take_what_is_missing_for_missing(tmp_path, door, field):
     values += [float("nan")] if type_of(field) is float or door not in TYPED else []
     values += [] if door in (*IN_TEXT, *TYPED) else [pd.NA, pd.NaT, np.float32("nan")]
     for value in values:
-        found = read(door, value)
-        assert found.fingerprint == expected.fingerprint, value
-        np.testing.assert_array_equal(found.status, expected.status)
+        observations = read(door, value)
+        assert observations.fingerprint == expected.fingerprint, value
+        np.testing.assert_array_equal(observations.status, expected.status)
 
 
 def test_doors_take_what_tables_of_pandas_leave_out_for_missing():
@@ -146,36 +146,36 @@ def test_doors_take_what_tables_of_pandas_leave_out_for_missing():
 def test_doors_convert_every_number_in_one_way(tmp_path, scale, stated, percent):
     for door, read in DOORS.items():
         rows = [row | {"confidence": stated, "answer": np.float32(5.1)} for row in ROWS]
-        found = read(rows, tmp_path / "o", Columns(scale=scale))
-        np.testing.assert_allclose(found.confidence, percent / 100, rtol=1e-15, err_msg=door)
-        assert found.candidates == (("5.1",), ("5.1",)), door
+        observations = read(rows, tmp_path / "o", Columns(scale=scale))
+        np.testing.assert_allclose(observations.confidence, percent / 100, rtol=1e-15, err_msg=door)
+        assert observations.candidates == (("5.1",), ("5.1",)), door
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_flags_are_texts_where_a_text_is_expected(tmp_path, door):
-    found = DOORS[door]([row | {"answer": True} for row in ROWS], tmp_path / "o", Columns())
-    assert found.table.record(1).observations[1].answer == ("True" if door == "CSV" else "true")
+    observations = DOORS[door]([row | {"answer": True} for row in ROWS], tmp_path / "o", Columns())
+    assert observations.table.record(1).observations[1].answer == ("True" if door == "CSV" else "true")
 
 
 @pytest.mark.parametrize("door", OF_REPORTS)
 def test_levels_may_be_called_by_decimals(tmp_path, door):
-    found = DOORS[door]([row | {"level": row["level"] / 4} for row in WITHOUT_NAMES], tmp_path / "o", Columns())
-    assert found.level_names == ("0", "0.25")
+    observations = DOORS[door]([row | {"level": row["level"] / 4} for row in WITHOUT_NAMES], tmp_path / "o", Columns())
+    assert observations.level_names == ("0", "0.25")
 
 
 @pytest.mark.parametrize("door", OF_REPORTS)
 def test_fractions_in_tables_are_said_and_kept_for_the_files_of_a_fit(tmp_path, door):
     with pytest.warns(ColumnsWarning, match=r"scale fraction, since all .* in 0 to 1.\nTo change it: --scale percent"):
-        found = DOORS[door]([row | {"confidence": 0.9} for row in WITHOUT_NAMES], tmp_path / "o", Columns())
-    assert ({*found.confidence.ravel()}, found.table.names.scale) == ({0.9}, "fraction")
+        observations = DOORS[door]([row | {"confidence": 0.9} for row in WITHOUT_NAMES], tmp_path / "o", Columns())
+    assert ({*observations.confidence.ravel()}, observations.table.names.scale) == ({0.9}, "fraction")
 
 
 @pytest.mark.parametrize("door", ["frame", "CSV", "Parquet of reports"])
 def test_flags_may_be_whole_floats(tmp_path, door):
     said = {"records of questions": (True, None, False, None), door: (1.0, np.nan, 0.0, np.nan)}
     rows = {by: [row | {"correct": flag} for row, flag in zip(ROWS, said[by], strict=True)] for by in said}
-    expected, found = (DOORS[by](rows[by], tmp_path / "o", Columns()) for by in said)
-    assert found.fingerprint == expected.fingerprint
+    expected, observations = (DOORS[by](rows[by], tmp_path / "o", Columns()) for by in said)
+    assert observations.fingerprint == expected.fingerprint
 
 
 def refusal(door: str, rows: Rows, path: Path) -> ObservationError | None:
@@ -369,7 +369,7 @@ def test_columns_are_checked_by_the_rules_of_records(field, value):
 
 def test_columns_of_any_type(tmp_path):
     """Categories of polars are views of strings."""
-    given = pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "problem_id": [1, 1, 2, 2, 3],
             "level": [0.0, 1.0, 0.0, 1.0, None],
@@ -380,7 +380,7 @@ def test_columns_of_any_type(tmp_path):
             "model": [None] * 5,
         }
     )
-    given.to_parquet(tmp_path / "o.parquet")
+    frame.to_parquet(tmp_path / "o.parquet")
     plainly = Observations.read(tmp_path / "o.parquet")
     first, _, last = plainly.questions
     reports = (

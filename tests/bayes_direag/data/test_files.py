@@ -89,8 +89,8 @@ def test_files_of_the_released_code_are_read(tmp_path, form, items, expected):
         error, message = error_of(written(tmp_path, RELEASED | {form: [items[0] | {field: wrong}]}))
         assert (error.line, error.field) == (1, f"{form}[0].{field}")
         assert said in message
-    for wrong, place in (({}, ""), ([3], "[0]")):
-        assert error_of(written(tmp_path, RELEASED | {form: wrong}))[0].field == f"{form}{place}"
+    for wrong, index in (({}, ""), ([3], "[0]")):
+        assert error_of(written(tmp_path, RELEASED | {form: wrong}))[0].field == f"{form}{index}"
 
 
 def test_file_of_the_released_sample_reads_like_its_table(golden):

@@ -26,16 +26,18 @@ def names(table: pd.DataFrame) -> list[str]:
 
 @given(st.lists(st.lists(st.sampled_from([None, "1", "1.0", "2", "3", "four"]), min_size=4, max_size=4), min_size=1))
 def test_margin_and_answers_by_counting(said):
-    observations = Observations.from_questions([question(f"{k}", *own) for k, own in enumerate(said)], "numeric")
-    for number, own in enumerate(said):
-        read = ["1" if text == "1.0" else text for text in own if text not in (None, "four")]
+    observations = Observations.from_questions(
+        [question(f"{k}", *reports) for k, reports in enumerate(said)], "numeric"
+    )
+    for number, reports in enumerate(said):
+        read = ["1" if text == "1.0" else text for text in reports if text not in (None, "four")]
         counts = [*sorted(Counter(read).values(), reverse=True), 0, 0]
         assert vote_margin(observations)[number] == pytest.approx((counts[0] - counts[1]) / max(len(read), 1))
         shown = answers_as_given(observations, number)
         order = sorted(set(read), key=lambda text: (-read.count(text), text))
         assert [text.removesuffix(".0") for text in shown] == order
         if "1" in order:
-            assert shown[order.index("1")] == ("1.0" if own.count("1.0") > own.count("1") else "1")
+            assert shown[order.index("1")] == ("1.0" if reports.count("1.0") > reports.count("1") else "1")
 
 
 def test_labelling_chooses_every_second_question_by_the_closest_votes():
@@ -45,9 +47,9 @@ def test_labelling_chooses_every_second_question_by_the_closest_votes():
     assert len(set(chosen)) == 40
     assert table["chosen"].tolist() == ["at random", "close votes"] * 20
     margin = dict(zip(observations.problem_id, vote_margin(observations), strict=True))
-    for place, name in enumerate(chosen):
-        if place % 2:
-            assert margin[name] == min(margin[other] for other in margin if other not in chosen[:place])
+    for position, name in enumerate(chosen):
+        if position % 2:
+            assert margin[name] == min(margin[other] for other in margin if other not in chosen[:position])
     closest, random = (np.mean([margin[name] for name in chosen[k::2]]) for k in (1, 0))
     assert closest < random - 0.1
 

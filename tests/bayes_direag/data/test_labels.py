@@ -15,8 +15,8 @@ from tests.command_line import without_gold
 
 def numbers(*golds: str | None) -> Observations:
     """Return questions a, b and c, with some gold answers."""
-    given = [("a", "51 dollars", "61"), ("b", "7", "7.0"), ("c", "1/2", "3")]
-    pairs = zip(given, golds or [None] * 3, strict=True)
+    questions = [("a", "51 dollars", "61"), ("b", "7", "7.0"), ("c", "1/2", "3")]
+    pairs = zip(questions, golds or [None] * 3, strict=True)
     return Observations.from_questions([question(*words, gold_answer=gold) for words, gold in pairs], "numeric")
 
 
@@ -151,8 +151,8 @@ def test_labels_of_a_frame_name_its_rows_as_lines():
     ],
 )
 def test_labels_and_gold_answers_together_show_the_kind(tmp_path, labels, gold, kind):
-    given = [question(f"{k}", "51", "no", "B", gold_answer=gold) for k in range(12)]
-    Observations.from_questions(given, "text").write(tmp_path / "new.jsonl")
+    questions = [question(f"{k}", "51", "no", "B", gold_answer=gold) for k in range(12)]
+    Observations.from_questions(questions, "text").write(tmp_path / "new.jsonl")
     labels.to_csv(tmp_path / "labels.csv", index=False)
     if kind is None:
         with pytest.raises(ObservationError, match="line 7, field gold_answer: most right answers are numeric, but"):

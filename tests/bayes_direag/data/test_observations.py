@@ -77,7 +77,7 @@ def test_observations_are_right_by_flags_or_the_gold_answer(answers, gold, corre
     assert table.correct[0].tolist() == (correct or [False] * len(answers))
     assert table.labelled.tolist() == [correct is not None]
     assert table.conflicting.tolist() == [conflicting]
-    right = {table.candidates[0][place] for place in table.candidate[0][table.correct[0]]}
+    right = {table.candidates[0][candidate] for candidate in table.candidate[0][table.correct[0]]}
     assert {
         text for text, is_right in zip(table.candidates[0], table.correct_candidate[0], strict=False) if is_right
     } == right

@@ -76,15 +76,15 @@ def test_runs_are_one_group_by_every_door(fit, tmp_path):
 
 
 def test_runs_alone_and_single_levels_are_read_by_a_fit_as_it_read_its_own(fit, tmp_path):
-    given, frame = rows(), pd.DataFrame(rows())
+    records, frame = rows(), pd.DataFrame(rows())
     single = fit_map(Observations.from_records(FIVE, "choice", Columns(confidence=None, groups="none")))
     assert single.level_names == ("run0", "run1", "run2", "run3", "run4")
-    one = Observations.from_records(given[1::3], "choice", VOTES)
+    one = Observations.from_records(records[1::3], "choice", VOTES)
     assert one.groups is None
     pd.testing.assert_frame_equal(fit.predict(one), fit.predict(frame[1::3]))
     for learned in (fit, single):
         learned.save(tmp_path / "fit.nc")
-        loaded, here = Fit.load(tmp_path / "fit.nc"), Observations.from_records(given, "choice", VOTES)
+        loaded, here = Fit.load(tmp_path / "fit.nc"), Observations.from_records(records, "choice", VOTES)
         pd.testing.assert_frame_equal(loaded.predict(frame), learned.predict(here))
         said = learned.predictor.predict([{"level": "run1", "answer": "A"}])
         assert said["answer"] == "A"
@@ -93,18 +93,18 @@ def test_runs_alone_and_single_levels_are_read_by_a_fit_as_it_read_its_own(fit, 
 def test_runs_in_a_column(tmp_path):
     named = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
     runs = [{"run" if name == "level" else name: value for name, value in row.items()} for row in named]
-    found = Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None)
-    assert found.groups == ("runs",) * 3
+    observations = Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None)
+    assert observations.groups == ("runs",) * 3
     assert Observations.from_frame(pd.DataFrame(runs), level="run", confidence=None, groups="none").groups is None
     frame = pd.DataFrame(runs).assign(model="small", confidence=50.0)
     both = pd.concat([frame, frame.assign(model="large")])
-    found = Observations.from_frame(both, level="model")
-    assert found.level_names == ("small/0", "small/1", "small/2", "large/0", "large/1", "large/2")
-    assert found.groups == ("small",) * 3 + ("large",) * 3
+    observations = Observations.from_frame(both, level="model")
+    assert observations.level_names == ("small/0", "small/1", "small/2", "large/0", "large/1", "large/2")
+    assert observations.groups == ("small",) * 3 + ("large",) * 3
     both.to_csv(tmp_path / "runs.csv", index=False)
-    assert Observations.read(tmp_path / "runs.csv", columns=Columns(level="model")).groups == found.groups
+    assert Observations.read(tmp_path / "runs.csv", columns=Columns(level="model")).groups == observations.groups
     with pytest.warns(ColumnsWarning, match="by what is in it: level model"):
-        assert Observations.from_frame(both).groups == found.groups
+        assert Observations.from_frame(both).groups == observations.groups
     alone = Observations.from_frame(both[both["run"] == 1], level="model")
     assert (alone.level_names, alone.groups) == (("small", "large"), None)
     with pytest.raises(ObservationError, match="this level occurs twice"):
@@ -122,7 +122,7 @@ def test_runs_by_names_and_reports_are_undone_by_a_form_and_none():
     stated = [row | {"group": "g"} for row in rows()]
     numbered = [row | {"level": int(str(row["level"])[-1])} for row in rows()]
     released = [{"problem_id": "a", "samples": [{"pred_answer_norm": "1", "confidence": 9}] * 2}]  # levels, as there
-    for given, groups, expected in (
+    for records, groups, expected in (
         (rows(), "none", None),
         (stated, "none", None),
         (stated, None, ("g",) * 3),
@@ -130,8 +130,8 @@ def test_runs_by_names_and_reports_are_undone_by_a_form_and_none():
         (numbered, "{n}", ("runs",) * 3),
         (released, None, None),
     ):
-        found = Observations.from_records(given, "choice", Columns(confidence=None, groups=groups))
-        assert found.groups == expected
+        observations = Observations.from_records(records, "choice", Columns(confidence=None, groups=groups))
+        assert observations.groups == expected
 
 
 def test_fit_says_it_in_a_line(tmp_path):

@@ -42,20 +42,20 @@ def test_tables_of_every_form_say_what_records_say(tmp_path, kind, seed):
 def test_scattered_rows_are_put_together(shuffle):
     table = long_table("numeric", seed=3)
     mixed = table.sort_values("level", kind="stable") if shuffle == "by level" else table.sample(frac=1, random_state=1)
-    found, first = (Observations.from_frame(one, answers="numeric") for one in (mixed, table))
+    observations, first = (Observations.from_frame(one, answers="numeric") for one in (mixed, table))
     names = list(dict.fromkeys(mixed["problem_id"]))
-    assert found.problem_id == tuple(names)
-    assert found.fingerprint == first.select(np.array([*map(first.problem_id.index, names)])).fingerprint
+    assert observations.problem_id == tuple(names)
+    assert observations.fingerprint == first.select(np.array([*map(first.problem_id.index, names)])).fingerprint
 
 
 def test_cells_of_any_length_and_lines_are_read(tmp_path):
     path = tmp_path / "table.csv"
     rows = [f'a,0,9,80,"{"x" * 200_000}"', 'b,0,"9\n",80,"of two\nlines"', "", "c,0,007,80,"]
     path.write_text("problem_id,level,answer,confidence,question\n" + "\n".join(rows) + "\n")
-    found = Observations.read(path, "text")
-    assert [len(question.question or "") for question in found.questions] == [200_000, 12, 0]
-    assert found.candidates == (("9",), ("9",), ("007",))
-    assert [found.table.line_of(row) for row in range(3)] == [2, 3, 7]
+    observations = Observations.read(path, "text")
+    assert [len(question.question or "") for question in observations.questions] == [200_000, 12, 0]
+    assert observations.candidates == (("9",), ("9",), ("007",))
+    assert [observations.table.line_of(row) for row in range(3)] == [2, 3, 7]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -78,8 +78,12 @@ def test_lines_are_counted_whatever_their_ends(tmp_path, end, row, line):
 )
 def test_headers_of_spreadsheets_are_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "o.csv").write_text(text)
-    found = Observations.read(tmp_path / "o.csv")
-    assert (found.problem_id, found.level_names, found.correct.tolist()) == (("q",), ("a",), [[True]])
+    observations = Observations.read(tmp_path / "o.csv")
+    assert (observations.problem_id, observations.level_names, observations.correct.tolist()) == (
+        ("q",),
+        ("a",),
+        [[True]],
+    )
 
 
 def test_columns_that_parquet_of_questions_has_beside_ours_are_named(tmp_path: Path) -> None:
@@ -100,9 +104,9 @@ def test_tables_call_a_column_without_a_name_by_its_place(tmp_path: Path) -> Non
 
 def test_tables_keep_commas_in_names_where_semicolons_part_cells(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("problem_id;level;answer;confidence\na;small, bold;5;90,5\na;gpt-3,5;5;80\n")
-    found = Observations.read(tmp_path / "o.csv", "numeric")
-    assert found.level_names == ("small, bold", "gpt-3,5")
-    np.testing.assert_allclose(found.confidence, [[0.905, 0.8]])
+    observations = Observations.read(tmp_path / "o.csv", "numeric")
+    assert observations.level_names == ("small, bold", "gpt-3,5")
+    np.testing.assert_allclose(observations.confidence, [[0.905, 0.8]])
 
 
 @pytest.mark.parametrize("answer", ["3,5", "-2,25 kg", "1.218,50"])
@@ -119,8 +123,8 @@ def test_tables_give_back_a_carriage_return_in_a_text(tmp_path: Path) -> None:
     table = rows(2, answer=["x\rightarrow", '=1+1\r"'], gold_answer="x")
     Observations.from_frame(table, answers="text").write(tmp_path / "o.csv")
     assert pd.read_csv(tmp_path / "o.csv")["answer"].tolist() == table["answer"].tolist()
-    found = Observations.read(tmp_path / "o.csv", "text")
-    assert [one.observations[0].answer for one in found.questions] == table["answer"].tolist()
+    observations = Observations.read(tmp_path / "o.csv", "text")
+    assert [one.observations[0].answer for one in observations.questions] == table["answer"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -132,8 +136,7 @@ def test_tables_with_what_is_not_on_the_scale_are_refused(scale: str, value: obj
 
 
 @pytest.mark.parametrize(
-    ("confidences", "n"),
-    [([1, 2, 3, 4, 5.5], 30), ([1, 2, 3, 4, 5], 19), ([0, 0], 9), ([1, 1], 9), ([1.5, 1.5], 9)],
+    ("confidences", "n"), [([1, 2, 3, 4, 5.5], 30), ([1, 2, 3, 4, 5], 19), ([0, 0], 9), ([1, 1], 9), ([1.5, 1.5], 9)]
 )
 def test_tables_with_neither_ratings_nor_fractions_are_in_percent(confidences, n) -> None:
     stated = np.resize(confidences, n)

@@ -45,38 +45,40 @@ def constant(fit: Fit, new: Observations, probability: float, *sizes: tuple[int,
 @pytest.mark.parametrize("probability", [0.0, 0.72, 1.0])
 def test_estimate_of_equal_probabilities_has_intervals_of_text_books(fit, new, probability):
     """With 100 labels and 300 answers, the inverse of 1/100 + 1/300 is 75."""
-    found = constant(fit, new, probability, (100, 100), (300, 300))
+    estimate = constant(fit, new, probability, (100, 100), (300, 300))
     wilson = binomtest(round(75 * probability), 75).proportion_ci(0.9, "wilson")
-    assert found.accuracy == pytest.approx(probability)
-    assert (found.accuracy_low, found.accuracy_high) == pytest.approx((wilson.low, wilson.high))
-    assert found.worth == pytest.approx(75)
-    assert found.benefit == pytest.approx(probability**2)
+    assert estimate.accuracy == pytest.approx(probability)
+    assert (estimate.accuracy_low, estimate.accuracy_high) == pytest.approx((wilson.low, wilson.high))
+    assert estimate.worth == pytest.approx(75)
+    assert estimate.benefit == pytest.approx(probability**2)
     held = np.clip(probability, 1 / 102, 101 / 102)
     half = t(99).ppf(0.95) * np.sqrt(4 * probability**2 * held * (1 - held) / 75)
-    assert (found.benefit_low, found.benefit_high) == pytest.approx((found.benefit - half, found.benefit + half))
+    assert (estimate.benefit_low, estimate.benefit_high) == pytest.approx(
+        (estimate.benefit - half, estimate.benefit + half)
+    )
 
 
 def test_estimate_says_what_more_labels_would_bring(fit, new):
     """Four times as many halve the interval, but for what the new answers themselves leave to chance."""
-    found, many = (constant(fit, new, 0.5, (n, n), (300, 300)) for n in (40, 160))
-    width, narrowed = (one.accuracy_high - one.accuracy_low for one in (found, many))
-    assert found.narrowed(120) == pytest.approx(narrowed / width, rel=0.03)
-    assert found.text().endswith("40 labelled ones. About 120 more labels would narrow this to 58% of its width.")
+    few, many = (constant(fit, new, 0.5, (n, n), (300, 300)) for n in (40, 160))
+    width, narrowed = (one.accuracy_high - one.accuracy_low for one in (few, many))
+    assert few.narrowed(120) == pytest.approx(narrowed / width, rel=0.03)
+    assert few.text().endswith("40 labelled ones. About 120 more labels would narrow this to 58% of its width.")
     assert constant(fit, new, 0.5, (40, 40), (10**6, 10**6)).narrowed(120) == pytest.approx(0.5, abs=1e-3)
     assert many.text().endswith("the 160 labelled ones."), "of 300 questions, 480 cannot be labelled"
 
 
 def test_estimate_of_unequal_probabilities_is_worth_more(fit, new):
-    found, p = fit.estimate(new), fit.predict(new)["probability"].to_numpy()
+    predicted, p = fit.estimate(new), fit.predict(new)["probability"].to_numpy()
     held = p.clip(1 / 102, 101 / 102)
-    assert found.accuracy == pytest.approx(p.mean())
-    assert found.benefit == pytest.approx((p**2).mean())
-    assert found.worth == pytest.approx(75 * p.mean() * (1 - p.mean()) / (held * (1 - held)).mean())
+    assert predicted.accuracy == pytest.approx(p.mean())
+    assert predicted.benefit == pytest.approx((p**2).mean())
+    assert predicted.worth == pytest.approx(75 * p.mean() * (1 - p.mean()) / (held * (1 - held)).mean())
 
 
 def test_estimate_of_a_posterior_is_of_means_by_draw_with_noise(nuts, questions):
     new = questions.select(slice(400, 480))
-    found, aligned = nuts.estimate(new, interval_level=0.8), nuts.aligned(new)
+    estimate, aligned = nuts.estimate(new, interval_level=0.8), nuts.aligned(new)
     support = supports(nuts.evaluation(aligned))
     selected = support[..., :-1].mean(axis=0).argmax(axis=1)
     p = nuts.recalibration.of_selected(np.take_along_axis(support, selected[None, :, None], axis=2)[..., 0])
@@ -85,12 +87,12 @@ def test_estimate_of_a_posterior_is_of_means_by_draw_with_noise(nuts, questions)
         right = rng.random((50, len(new))) < probability
         accuracy += right.mean(axis=1).tolist()
         benefit += (right - (right - p.mean(axis=0)) ** 2).mean(axis=1).tolist()
-    assert found.accuracy == pytest.approx(p.mean())
-    assert found.benefit == pytest.approx(np.mean(benefit), abs=0.004)
-    assert (found.accuracy_low, found.accuracy_high) == pytest.approx(np.quantile(accuracy, [0.1, 0.9]), abs=0.02)
-    assert (found.benefit_low, found.benefit_high) == pytest.approx(np.quantile(benefit, [0.1, 0.9]), abs=0.02)
-    assert found.worth == pytest.approx(p.mean() * (1 - p.mean()) / np.var(accuracy), rel=0.15)
-    assert nuts.estimate(new, interval_level=0.8).record() == found.record()
+    assert estimate.accuracy == pytest.approx(p.mean())
+    assert estimate.benefit == pytest.approx(np.mean(benefit), abs=0.004)
+    assert (estimate.accuracy_low, estimate.accuracy_high) == pytest.approx(np.quantile(accuracy, [0.1, 0.9]), abs=0.02)
+    assert (estimate.benefit_low, estimate.benefit_high) == pytest.approx(np.quantile(benefit, [0.1, 0.9]), abs=0.02)
+    assert estimate.worth == pytest.approx(p.mean() * (1 - p.mean()) / np.var(accuracy), rel=0.15)
+    assert nuts.estimate(new, interval_level=0.8).record() == estimate.record()
 
 
 def test_estimate_counts_questions_of_a_cluster_as_one(fit, nuts, new):

@@ -62,9 +62,9 @@ class TestAsking:
             right = bool(question.is_right([step.answer])[0])
             benefit = right - ((step.probability or 0.0) - right) ** 2
             rows.append({"reports": len(reports), "accuracy": right, "benefit": benefit, "handed_over": step.hand_over})
-        means, own = pd.DataFrame(rows).mean(), policy.replay(whole).iloc[0]
-        assert own[means.index].astype(float).to_dict() == pytest.approx(means.to_dict())
-        assert 0 < own["handed_over"] < 1
+        means, replayed = pd.DataFrame(rows).mean(), policy.replay(whole).iloc[0]
+        assert replayed[means.index].astype(float).to_dict() == pytest.approx(means.to_dict())
+        assert 0 < replayed["handed_over"] < 1
 
     def test_a_level_that_gave_nothing_is_not_asked_again(self, partial):
         reports, step = asked(partial.policy(budget=1.0), lambda name, _: {"level": name, "answer": None})
@@ -115,11 +115,11 @@ class TestReplaying:
 
     def test_levels_are_those_of_the_fit_by_the_form_of_their_names(self, partial_groups, new):
         """As for the fit itself: where they were read as single ones, or as one run alone."""
-        policy, given = partial_groups.policy(), grouped(new)
-        expected = policy.replay(given)
-        runs = tuple(f"{group}_run{place}" for place, group in enumerate(given.groups))
+        policy, questions = partial_groups.policy(), grouped(new)
+        expected = policy.replay(questions)
+        runs = tuple(f"{group}_run{number}" for number, group in enumerate(questions.groups))
         policy = replace(policy, predictor=replace(policy.predictor, groups="{group}_run{n}"))
-        pd.testing.assert_frame_equal(policy.replay(replace(given, level_names=runs, groups=None)), expected)
+        pd.testing.assert_frame_equal(policy.replay(replace(questions, level_names=runs, groups=None)), expected)
 
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):
         order = np.random.default_rng(0).permutation(64)
@@ -270,7 +270,7 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     partial.save("fit.nc")
     new.write("new.jsonl")
-    prices = "".join(f'"{name}" = {1 + place}\n' for place, name in enumerate(partial.level_names))
+    prices = "".join(f'"{name}" = {1 + number}\n' for number, name in enumerate(partial.level_names))
     Path("prices.toml").write_text(prices)
     made = succeed("policy", "fit.nc", "--prices", "prices.toml", "--budget", 0.4, "--out", "policy.json")
     policy = Policy.load("policy.json")
@@ -337,8 +337,8 @@ def test_asking_gives_one_more_vote_the_label_of_the_leader(votes: Fit) -> None:
     read = predictor.read(first)
     leader, _, probability = asking.leading(read.reports, read.level)
     (gains,) = asking.gain(read.reports, read.level, leader, probability)
-    given = first, [*first, {"level": "fair", "answer": "yes"}], [{"level": "fair", "answer": "unsure"}]
-    p, more, alone = (predictor.predict(reports)["probability"] for reports in given)
+    reports_of = first, [*first, {"level": "fair", "answer": "yes"}], [{"level": "fair", "answer": "unsure"}]
+    p, more, alone = (predictor.predict(reports)["probability"] for reports in reports_of)
     chance = p * alone + (1 - p) * asking.coincidence
     less = (p - chance * more) / (1 - chance)
     expected = chance * more**2 + (1 - chance) * less**2 - p**2
@@ -348,6 +348,6 @@ def test_asking_gives_one_more_vote_the_label_of_the_leader(votes: Fit) -> None:
 def test_asking_counts_coincidences_over_pairs_whose_first_report_is_wrong(partial: Fit) -> None:
     same = []
     for said, correct in zip(partial.fitted.candidate, partial.fitted.correct, strict=True):
-        given = np.flatnonzero(said >= 0)
-        same += [said[i] == said[j] for i in given for j in given if i != j and not correct[i]]
+        answered = np.flatnonzero(said >= 0)
+        same += [said[i] == said[j] for i in answered for j in answered if i != j and not correct[i]]
     assert partial.asking.coincidence == pytest.approx((sum(same) + 1) / (len(same) + 2))

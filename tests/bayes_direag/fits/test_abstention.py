@@ -25,10 +25,10 @@ class TestTheThreshold:
         """All labelled and new questions are surer than any target needs, so that all are answered or none."""
         sure, fewest_wrong = np.full(n, 0.999), None
         for n_wrong in range(n):
-            found = lowest_threshold(sure, np.arange(n) >= n_wrong, sure, target=target, assurance=assurance)
+            threshold = lowest_threshold(sure, np.arange(n) >= n_wrong, sure, target=target, assurance=assurance)
             high = binomtest(n_wrong, n, alternative="less").proportion_ci(assurance).high
-            fewest_wrong = n_wrong if fewest_wrong is None and np.isnan(found) else fewest_wrong
-            assert np.isnan(found) or (found, high <= 1 - target) == (0.999, True)
+            fewest_wrong = n_wrong if fewest_wrong is None and np.isnan(threshold) else fewest_wrong
+            assert np.isnan(threshold) or (threshold, high <= 1 - target) == (0.999, True)
         assert fewest_wrong  # some wrong answers are allowed
 
     @pytest.mark.parametrize(("target", "assurance"), [(0.9, 0.9), (0.8, 0.7)])
@@ -39,8 +39,8 @@ class TestTheThreshold:
         for _ in range(600):
             labelled, new = rng.choice(kinds, 150), rng.choice(kinds, 400)
             correct = rng.random(150) < labelled**2
-            found = lowest_threshold(labelled, correct, new, target=target, assurance=assurance)
-            missed += bool((kinds[kinds >= found] ** 2).mean() < target) if found == found else 0
+            threshold = lowest_threshold(labelled, correct, new, target=target, assurance=assurance)
+            missed += bool((kinds[kinds >= threshold] ** 2).mean() < target) if threshold == threshold else 0
         assert missed <= 600 * (1 - assurance) + 3 * np.sqrt(600 * assurance * (1 - assurance))
 
     def test_calibrated_probabilities_seldom_miss_where_something_is_answered(self):
@@ -48,9 +48,9 @@ class TestTheThreshold:
         rng, outcomes = np.random.default_rng(1), []
         for _ in range(300):
             labelled, new = rng.beta(3, 1, 100), rng.beta(3, 1, 300)
-            found = lowest_threshold(labelled, rng.random(100) < labelled, new, target=0.9)
+            threshold = lowest_threshold(labelled, rng.random(100) < labelled, new, target=0.9)
             right = rng.random(300) < new
-            outcomes += [right[new >= found].mean() < 0.9] if found == found else []
+            outcomes += [right[new >= threshold].mean() < 0.9] if threshold == threshold else []
         assert 50 < len(outcomes) < 150
         assert np.mean(outcomes) <= 0.1 + 3 * np.sqrt(0.09 / len(outcomes))
 
@@ -68,10 +68,10 @@ class TestTheThreshold:
     def test_it_is_one_of_the_new_and_does_not_depend_on_order_or_unanswered_questions(self, labelled, new, target):
         sure, right = np.array([c for c, _ in labelled]), np.array([r for _, r in labelled], bool)
         fresh, nothing = np.array(new), [np.nan, np.nan]
-        found = lowest_threshold(sure, right, fresh, target=target, assurance=0.7)
-        assert np.isnan(found) or found in fresh
+        threshold = lowest_threshold(sure, right, fresh, target=target, assurance=0.7)
+        assert np.isnan(threshold) or threshold in fresh
         turned = np.append(sure[::-1], nothing), np.append(right[::-1], [True, False]), np.append(fresh[::-1], nothing)
-        np.testing.assert_equal(lowest_threshold(*turned, target=target, assurance=0.7), found)  # NaN equals itself
+        np.testing.assert_equal(lowest_threshold(*turned, target=target, assurance=0.7), threshold)  # NaN equals itself
 
     @pytest.mark.parametrize(("target", "assurance"), [(0.0, 0.9), (1.0, 0.9), (0.9, 0.4), (0.9, 1.0)])
     def test_what_cannot_be_asked_for_is_refused(self, target, assurance):
@@ -95,27 +95,27 @@ class TestWhichLabelsDecide:
         known, fresh = fit.predict(LABELLED), predictions["probability"].to_numpy()
         right = LABELLED.is_right(known["answer"])
         expected = lowest_threshold(known["probability"].to_numpy(), right, fresh, target=0.6)
-        found = answer(fit, NEW, LABELLED, target_accuracy=0.6)
-        assert (found.threshold, found.is_approximate, found.n_new) == (expected, False, 140)
-        assert found.table["answered"].sum() == found.n_answered == (fresh >= expected).sum() > 0
+        answered = answer(fit, NEW, LABELLED, target_accuracy=0.6)
+        assert (answered.threshold, answered.is_approximate, answered.n_new) == (expected, False, 140)
+        assert answered.table["answered"].sum() == answered.n_answered == (fresh >= expected).sum() > 0
         above = (known["probability"] >= expected).to_numpy()
-        assert (found.n_labelled_above, found.n_labelled_wrong) == (above.sum(), (~right[above]).sum())
-        pd.testing.assert_frame_equal(found.table.drop(columns="answered"), predictions)
+        assert (answered.n_labelled_above, answered.n_labelled_wrong) == (above.sum(), (~right[above]).sum())
+        pd.testing.assert_frame_equal(answered.table.drop(columns="answered"), predictions)
         hidden = replace(NEW, labelled=np.zeros(140, bool), correct=np.zeros_like(NEW.correct))
         for new, labelled in ((hidden, LABELLED), (NEW.to_frame(), LABELLED.to_frame())):
-            assert answer(fit, new, labelled, target_accuracy=0.6).record() == found.record()
+            assert answer(fit, new, labelled, target_accuracy=0.6).record() == answered.record()
         mixed = answer(fit, EVERYTHING.select(np.r_[:140, 280:420]), LABELLED, target_accuracy=0.6)
-        assert mixed.record() == found.record()
+        assert mixed.record() == answered.record()
 
     @pytest.mark.slow
     def test_a_map_without_others_is_cross_fitted(self, fit):
-        found = answer(fit, NEW, target_accuracy=0.5)
+        answered = answer(fit, NEW, target_accuracy=0.5)
         probability, right = np.full(140, np.nan), np.zeros(140, bool)
         for part in cross_fit(FITTED, n_folds=5, preset=fit.preset, seed=0):
             probability[part.index] = part.predictions["probability"]
             right[part.index] = FITTED.select(part.index).is_right(part.predictions["answer"])
         expected = lowest_threshold(probability, right, fit.predict(NEW)["probability"].to_numpy(), target=0.5)
-        assert (found.threshold, found.is_approximate) == (expected, True)
+        assert (answered.threshold, answered.is_approximate) == (expected, True)
 
     def test_a_posterior_without_others_is_left_one_out(self, fit):
         rng, tree = np.random.default_rng(2), fit.tree.copy()
@@ -131,8 +131,8 @@ class TestWhichLabelsDecide:
         names = LABELLED.problem_id
         copies = LABELLED.select(np.tile(np.arange(len(names)), 4))
         copied = tuple(f"{name}-{copy}" for copy in range(4) for name in names)
-        found = answer(fit, NEW, replace(copies, problem_id=copied, cluster=names * 4), target_accuracy=0.6)
-        assert found.record() == answer(fit, NEW, LABELLED, target_accuracy=0.6).record()
+        answered = answer(fit, NEW, replace(copies, problem_id=copied, cluster=names * 4), target_accuracy=0.6)
+        assert answered.record() == answer(fit, NEW, LABELLED, target_accuracy=0.6).record()
 
     def test_no_threshold_is_said_with_its_reason(self, fit):
         silent = NEW.without(np.arange(140)[:, None] < 5)

@@ -30,11 +30,11 @@ def test_convergence_figures_are_arviz_s_the_final_calibration_included(nuts: Fi
 )
 def test_convergence_fails_by_each_fault_alone(nuts: Fit, group, name, spoil, field) -> None:
     draws = nuts.tree[group][name].to_numpy()
-    found = sampler_summary(replaced(nuts, group, {name: spoil(draws)}))
+    summary = sampler_summary(replaced(nuts, group, {name: spoil(draws)}))
     fine = SamplerSummary(4, 1000, 1.0, 1000.0, 1.0, 0)
-    assert not found.converged
-    assert not fine._replace(**{field: getattr(found, field)}).converged
-    assert str(found).startswith("R-hat at most")
+    assert not summary.converged
+    assert not fine._replace(**{field: getattr(summary, field)}).converged
+    assert str(summary).startswith("R-hat at most")
 
 
 @pytest.mark.parametrize(("chains", "draws"), [(2, 300), (4, 1000)])

@@ -27,9 +27,9 @@ HONEST, SPLIT = (preset(COUNT, recalibration=own) for own in ({"out_of_fold": 3}
 def states(fit: Fit, observations: Observations, row: int) -> dict[str, float]:
     """Return the support of each answer to a question, by the equations in plain Python."""
     reports = brute_force.reports_of(observations, row)
-    found = brute_force.support(brute_force.scores(reports, brute_force.of_map(fit), fit.preset.eps))
-    del found[brute_force.NULL]
-    return found
+    support = brute_force.support(brute_force.scores(reports, brute_force.of_map(fit), fit.preset.eps))
+    del support[brute_force.NULL]
+    return support
 
 
 def assert_optimal(fit: Fit, support: list[float], right: list[bool]) -> None:
@@ -63,19 +63,19 @@ def test_calibration_stays_out_of_fold_beside_a_member_of_one_question(simulated
     fits = fits_by(FitSettings(HONEST, seed=2), simulated, np.stack([~one, one]))
     alone = [fit_map(simulated.select(row), preset=HONEST, seed=2) for row in (~one, one)]
     in_sample = fit_map(simulated.select(one), preset=COUNT)
-    for found, expected in zip([*fits, fits[1]], [*alone, in_sample], strict=True):
-        np.testing.assert_allclose(found.parameters()["mode"], expected.parameters()["mode"], rtol=1e-5)
+    for fit, expected in zip([*fits, fits[1]], [*alone, in_sample], strict=True):
+        np.testing.assert_allclose(fit.parameters()["mode"], expected.parameters()["mode"], rtol=1e-5)
 
 
 def test_calibration_is_learned_without_the_cluster(simulated: Observations) -> None:
     some = simulated.select(slice(0, 60))
     clusters = {"alone": None, "each": some.problem_id, "as one": ("all",) * 60}
-    fits = {name: fit_map(replace(some, cluster=own), preset=HONEST) for name, own in clusters.items()}
+    fits = {name: fit_map(replace(some, cluster=cluster), preset=HONEST) for name, cluster in clusters.items()}
     fits["in sample"] = fit_map(some, preset=COUNT)
-    found = {name: fit.recalibration.of_selected(np.array([[0.3, 0.8]])) for name, fit in fits.items()}
-    np.testing.assert_array_equal(found["alone"], found["each"])
-    np.testing.assert_allclose(found["as one"], found["in sample"], rtol=1e-6)
-    assert np.abs(found["alone"] - found["as one"]).max() > 1e-4
+    calibrated = {name: fit.recalibration.of_selected(np.array([[0.3, 0.8]])) for name, fit in fits.items()}
+    np.testing.assert_array_equal(calibrated["alone"], calibrated["each"])
+    np.testing.assert_allclose(calibrated["as one"], calibrated["in sample"], rtol=1e-6)
+    assert np.abs(calibrated["alone"] - calibrated["as one"]).max() > 1e-4
 
 
 def test_calibration_by_a_split_is_on_what_the_evidence_has_not_seen(simulated: Observations) -> None:
@@ -83,12 +83,12 @@ def test_calibration_by_a_split_is_on_what_the_evidence_has_not_seen(simulated: 
     learnable = np.flatnonzero(simulated.labelled & simulated.answered)
     apart = learnable[assign_folds(len(learnable), 4, 3) == 0]
     alone = fit_map(simulated.select(np.setdiff1d(learnable, apart)), preset=COUNT)
-    weights = [found.parameters().query("parameter == 'weight'")["mode"] for found in (fit, alone)]
+    weights = [each.parameters().query("parameter == 'weight'")["mode"] for each in (fit, alone)]
     np.testing.assert_allclose(*weights, rtol=1e-6)
     every = [states(alone, simulated, row) for row in apart]
-    best = [max(sorted(own), key=own.get) for own in every]
+    best = [max(sorted(support), key=support.get) for support in every]
     right = [answer == simulated.questions[row].gold_answer for answer, row in zip(best, apart, strict=True)]
-    assert_optimal(fit, [own[answer] for own, answer in zip(every, best, strict=True)], right)
+    assert_optimal(fit, [support[answer] for support, answer in zip(every, best, strict=True)], right)
     assert fit.has_seen(simulated)[learnable].all()
     assert set(fit.calibrated_on) == set(np.array(simulated.problem_id)[apart])
 
@@ -126,8 +126,8 @@ def test_calibration_split_keeps_clusters_whole(simulated: Observations) -> None
     whole = replace(simulated, cluster=tuple(f"c{row // 6}" for row in range(240)))
     names = fit_map(whole, preset=SPLIT).calibrated_on
     clusters = {simulated.problem_id.index(name) // 6 for name in names}
-    own = np.isin(np.arange(240) // 6, [*clusters]) & whole.informative
-    assert set(names) == set(np.array(simulated.problem_id)[own])
+    of_clusters = np.isin(np.arange(240) // 6, [*clusters]) & whole.informative
+    assert set(names) == set(np.array(simulated.problem_id)[of_clusters])
 
 
 def test_calibration_split_refuses_too_few_questions(simulated: Observations) -> None:

@@ -108,7 +108,7 @@ def test_fit_has_a_container_of_what_was_fitted(point: Fit, labelled: Observatio
     assert tree["posterior"]["level"].to_numpy().tolist() == list(labelled.level_names)
     assert (tree.attrs["observations_sha256"], tree.attrs["dataset"]) == (labelled.fingerprint, "simulated")
     unconstrained = {
-        str(name): jnp.asarray(own.to_numpy()[0, 0]) for name, own in tree["unconstrained_posterior"].items()
+        str(name): jnp.asarray(values.to_numpy()[0, 0]) for name, values in tree["unconstrained_posterior"].items()
     }
     loss_at = jax.jit(lambda unconstrained, data: penalised_loss(model_of(point.preset), unconstrained, data))
     loss = loss_at(unconstrained, LikelihoodData.of(labelled, preset=point.preset))
@@ -215,9 +215,9 @@ class TestFile:
     def test_one_of_which_a_single_bit_is_damaged_is_not_loaded(self, point: Fit, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
         content, other = (tmp_path / "fit.nc").read_bytes(), "its content is not what was written"
-        for place, says in ((0, "this is no NetCDF file"), (len(content) // 3, other), (len(content) - 1, other)):
+        for byte, says in ((0, "this is no NetCDF file"), (len(content) // 3, other), (len(content) - 1, other)):
             damaged = bytearray(content)
-            damaged[place] ^= 1
+            damaged[byte] ^= 1
             (tmp_path / "damaged.nc").write_bytes(damaged)
             with pytest.raises(FitFileError, match=says):
                 Fit.load(tmp_path / "damaged.nc")

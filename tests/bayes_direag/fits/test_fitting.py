@@ -89,7 +89,7 @@ def clustered(observations: Observations, size: int) -> Observations:
 
 class TestCrossFitting:
     def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(self, simulated):
-        honest = presets.preset(COUNT, recalibration={"out_of_fold": 2})
+        honest = presets.preset("bayes", recalibration={"out_of_fold": 2})
         for number, one in enumerate(cross_fit(simulated, n_folds=2, preset=honest, seed=2)):
             wrong = {int(i): ["123456789", simulated.candidates[i][0], None][int(i) % 3] for i in one.index}
             corrupted = with_golds(simulated, wrong)

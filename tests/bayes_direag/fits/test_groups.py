@@ -31,8 +31,8 @@ def permuted(observations: Observations, seed: int) -> Observations:
     """Return the observations with the reports of each group shuffled, question by question."""
     order = np.tile(np.arange(5), (len(observations), 1))
     for group in ("careful", "bold"):
-        own = np.array(observations.groups) == group
-        order[:, own] = np.random.default_rng(seed).permuted(order[:, own], axis=1)
+        of_group = np.array(observations.groups) == group
+        order[:, of_group] = np.random.default_rng(seed).permuted(order[:, of_group], axis=1)
     arrays = {"candidate": observations.candidate, "status": observations.status, "correct": observations.correct}
     moved = {name: np.take_along_axis(values, order, axis=1) for name, values in arrays.items()}
     signals = {name: np.take_along_axis(values, order, axis=1) for name, values in observations.signals.items()}
@@ -95,22 +95,22 @@ def test_groups_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_groups_have_a_parameter_each_in_the_posterior(observations: Observations, tmp_path: Path) -> None:
     sampling = {"num_chains": 2, "num_warmup": 100, "num_samples": 50}
-    found = fit_nuts(observations.select(slice(0, 50)), **sampling, seed=1)
-    assert dict(found.tree["posterior"]["weight"].sizes) == {"chain": 2, "draw": 50, "level": 3}
-    found.save(tmp_path / "fit.nc")
-    pd.testing.assert_frame_equal(Fit.load(tmp_path / "fit.nc").predict(observations), found.predict(observations))
+    fit = fit_nuts(observations.select(slice(0, 50)), **sampling, seed=1)
+    assert dict(fit.tree["posterior"]["weight"].sizes) == {"chain": 2, "draw": 50, "level": 3}
+    fit.save(tmp_path / "fit.nc")
+    pd.testing.assert_frame_equal(Fit.load(tmp_path / "fit.nc").predict(observations), fit.predict(observations))
     shuffled = permuted(observations, seed=1)
-    pd.testing.assert_frame_equal(found.predict(shuffled), found.predict(observations), rtol=1e-9)
+    pd.testing.assert_frame_equal(fit.predict(shuffled), fit.predict(observations), rtol=1e-9)
 
 
 def test_rows_of_a_group_need_no_level() -> None:
     table = pd.DataFrame(
         {"id": [1, 1, 1, 2, 2], "model": ["a", "b", "a", "a", "b"], "answer": [7, 7, 8, 7, 9], "confidence": 80}
     )
-    found = Observations.from_frame(table, question="id", group="model", answers="numeric")
-    assert (found.level_names, found.groups) == (("a 1", "b 1", "a 2"), ("a", "b", "a"))
-    np.testing.assert_array_equal(found.candidate, [[0, 0, 1], [0, 1, -1]])
-    assert Observations.from_frame(found.to_frame(), answers="numeric").fingerprint == found.fingerprint
+    observations = Observations.from_frame(table, question="id", group="model", answers="numeric")
+    assert (observations.level_names, observations.groups) == (("a 1", "b 1", "a 2"), ("a", "b", "a"))
+    np.testing.assert_array_equal(observations.candidate, [[0, 0, 1], [0, 1, -1]])
+    assert Observations.from_frame(observations.to_frame(), answers="numeric").fingerprint == observations.fingerprint
 
 
 def test_groups_that_the_fit_does_not_know_are_refused(groups: Fit) -> None:

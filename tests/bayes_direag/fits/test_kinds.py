@@ -83,11 +83,11 @@ def test_kinds_of_fits_predict_by_the_printed_equations(case: tuple[Fit, Observa
         assert row.null_probability == pytest.approx(null, rel=1e-8, abs=1e-13)
     if fit.preset.name == "bayes":  # of the others in the tests of the models
         unconstrained = {
-            str(name): own.to_numpy() for name, own in fit.tree["unconstrained_posterior"].to_dataset().items()
+            str(name): values.to_numpy() for name, values in fit.tree["unconstrained_posterior"].to_dataset().items()
         }
         reached = evaluated_draws(model_of(fit.preset), unconstrained, fit.likelihood_data).log_likelihood[0, 0]
         states = fit.tree["observed_data"]["target"].to_numpy()
         rows = zip(supports(fit, fit.fitted), fit.fitted.candidates, states, reached, strict=False)
-        for support, candidates, state, own in rows:
+        for support, candidates, state, values in rows:
             target = candidates[state] if state >= 0 else brute_force.NULL
-            assert math.exp(own) == pytest.approx(support[target], rel=1e-6)
+            assert math.exp(values) == pytest.approx(support[target], rel=1e-6)

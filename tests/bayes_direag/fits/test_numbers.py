@@ -91,8 +91,8 @@ def test_numbers_are_read_written_and_selected_by_every_door(tmp_path: Path) -> 
     wide["m1"] = "A"
     form = {"answer": "{level}", "levels": ["m0", "m1"], **names}
     again.append(Observations.from_wide(wide, answers="choice", **form))
-    for found in (*again, *theirs):
-        assert found.fingerprint == QUESTIONS.fingerprint
+    for observations in (*again, *theirs):
+        assert observations.fingerprint == QUESTIONS.fingerprint
 
 
 def test_numbers_that_are_missing_are_nan_and_wrong_ones_are_named() -> None:
@@ -130,12 +130,13 @@ def test_program_learns_from_a_number_and_predicts_by_it(fit: Fit, tmp_path: Pat
     for name in ("new.csv", "new.jsonl", "new.parquet"):
         new.write(tmp_path / name)
         predict_file(again, tmp_path / name, tmp_path / "predicted.parquet")
-        found = pd.read_parquet(tmp_path / "predicted.parquet")
-        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+        table = pd.read_parquet(tmp_path / "predicted.parquet")
+        pd.testing.assert_frame_equal(table, expected, check_dtype=False)
     held_out = cross_fit(QUESTIONS, preset=eased, n_folds=3)
     assert np.corrcoef(held_out[0].predictions["support"], EASE[held_out[0].index])[0, 1] > 0.8
 
 
+@pytest.mark.slow
 def test_nuts_of_a_program_with_a_number_agrees_with_its_mode() -> None:
     short = {"num_chains": 2, "num_warmup": 100, "num_samples": 200}
     draws = fit_nuts(QUESTIONS, preset=eased, **short).tree["posterior"]["effect"]
@@ -152,7 +153,7 @@ def test_program_without_its_number_is_refused_before_it_is_fitted_and_where_it_
         fit.predict([NEW])
     with pytest.raises(DirEAGError, match="question 2 are no numbers, and its number ease is missing"):
         fit.predict([RECORDS[1], NEW])
-    assert len(fit_map(QUESTIONS).likelihood_data.numbers) == 0  # presets read none
+    assert len(LikelihoodData.of(QUESTIONS).numbers) == 0  # presets read none
 
 
 def test_program_needs_no_number_of_questions_that_nobody_has_labelled(fit: Fit) -> None:

@@ -17,7 +17,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import FitSettings, Variant
+from bayes_direag.model.settings import FitSettings
 from tests.bayes_direag import brute_force
 from tests.made_fits import NUTS_SAMPLING, TINY_SAMPLING, sampled_nuts
 
@@ -42,9 +42,9 @@ def natural(nuts: Fit) -> list[dict[str, object]]:
 
 def supports(natural: list[dict[str, object]], fit: Fit, observations: Observations, question: int) -> np.ndarray:
     """Return one question's support by (sample, state), the null last, by the equations in plain Python."""
-    own = brute_force.reports_of(observations, question)
+    reports = brute_force.reports_of(observations, question)
     states = (*observations.candidates[question], brute_force.NULL)
-    each = [brute_force.support(brute_force.scores(own, one, fit.preset.eps)) for one in natural]
+    each = [brute_force.support(brute_force.scores(reports, one, fit.preset.eps)) for one in natural]
     return np.array([[one[state] for state in states] for one in each])
 
 
@@ -116,19 +116,23 @@ class TestContainer:
         nuts.tree.to_netcdf(tmp_path / "exact.nc")
         sizes = [(tmp_path / name).stat().st_size for name in ("exact.nc", "fit.nc")]
         assert sizes[0] - sizes[1] > 0.5 * exact.nbytes
-        found = again.with_predictive().tree
+        tree = again.with_predictive().tree
         for group in set(made.tree.children) - {"log_likelihood"}:
-            assert found[group].to_dataset().equals(made.tree[group].to_dataset()), group
+            assert tree[group].to_dataset().equals(made.tree[group].to_dataset()), group
 
     def test_a_map_has_no_predictive_draws(self, point: Fit) -> None:
         with pytest.raises(DirEAGError, match="a MAP has no posterior draws; expected a NUTS fit"):
             point.with_predictive()
 
     def test_what_is_said_of_the_answer_that_is_selected_without_its_label(self, nuts, labelled) -> None:
-        found = nuts.tree["recalibration"].to_dataset()
-        assert found["intercept"].shape == found["slope"].shape == (NUTS_SAMPLING.num_chains, NUTS_SAMPLING.num_samples)
-        assert (found.attrs["method"], found.attrs["eps"]) == ("platt", 1e-6)
-        assert len(np.unique(found["slope"])) > 0.5 * nuts.n_samples
+        recalibration = nuts.tree["recalibration"].to_dataset()
+        assert (
+            recalibration["intercept"].shape
+            == recalibration["slope"].shape
+            == (NUTS_SAMPLING.num_chains, NUTS_SAMPLING.num_samples)
+        )
+        assert (recalibration.attrs["method"], recalibration.attrs["eps"]) == ("platt", 1e-6)
+        assert len(np.unique(recalibration["slope"])) > 0.5 * nuts.n_samples
         loo, fitted = nuts.tree["loo"], nuts.fitted
         assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "probability"}
         right = fitted.correct_candidate[np.arange(len(fitted)), loo["candidate"]]
@@ -222,7 +226,7 @@ def test_fit_nuts_draws_from_the_posterior_of_the_recorded_draws(nuts: Fit, amon
 
 
 @pytest.mark.slow
-def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> None:
+def test_nuts_fit_follows_from_its_seed_or_its_draws(labelled: Observations) -> None:
     fits = [fit_nuts(labelled, **TINY_SAMPLING.model_dump(), seed=seed).with_predictive() for seed in (1, 1, 2)]
     assert fits[0].tree.equals(fits[1].tree)
     for group, name in (
@@ -240,23 +244,20 @@ def test_equal_seeds_and_equal_draws_give_equal_fits(labelled: Observations) -> 
         assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
 
 
-@pytest.mark.parametrize("variant", ["count", pytest.param("confidence", marks=pytest.mark.slow)])
-def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequally(
-    labelled: Observations, variant: Variant
-) -> None:
-    """By default of the variant with the fewest parameters, whose program is the smallest."""
-    fit = fit_nuts(labelled, preset=presets.preset("release", variant), **TINY_SAMPLING.model_dump())
+@pytest.mark.slow
+def test_release_has_a_posterior_within_its_bounds_where_questions_weigh_unequally(labelled: Observations) -> None:
+    fit = fit_nuts(labelled, preset=PRESETS["release"], **TINY_SAMPLING.model_dump())
     assert fit.preset.is_weighted
     unconstrained = arrays(fit.tree["unconstrained_posterior"])
     bounds = {"weight_base": (-5, 3), "bias": (-5, 5), "slope": (-2, 2)}
-    assert len(unconstrained) == (3 if variant == "count" else 6)
+    assert len(unconstrained) == 6
     for name, values in unconstrained.items():
         low, high = bounds.get(name, (-8, 3))
         assert ((values > low) & (values < high)).all()
     weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
     assert len(set(weight)) == 2
     priors = brute_force.log_priors(unconstrained, "release", weight.sum())
-    prior = sum(own.reshape(*own.shape[:2], -1).sum(axis=2) for own in priors.values())
+    prior = sum(terms.reshape(*terms.shape[:2], -1).sum(axis=2) for terms in priors.values())
     expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
     np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
     assert fit.recalibration.method == "platt"

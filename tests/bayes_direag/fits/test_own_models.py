@@ -119,10 +119,10 @@ def test_forward_is_the_likelihood_of_the_program(program: Callable[..., None], 
     drawn = Predictive(model, num_samples=3)(jax.random.key(2), data.unlabelled)
     sites = [name for name, site in parameter_sites(model, data).items() if site.is_unconstrained]
     draws = {name: np.asarray(drawn[name], float) for name in sites}
-    found = supports(Forward(model, draws, data))
-    np.testing.assert_allclose(found.sum(axis=2), 1.0)
+    support = supports(Forward(model, draws, data))
+    np.testing.assert_allclose(support.sum(axis=2), 1.0)
     expected = log_likelihood(model, draws, data)["target"]
-    of_target = found[:, np.arange(len(data.weight)), data.target]
+    of_target = support[:, np.arange(len(data.weight)), data.target]
     merged = np.asarray(data.merged != data.candidate).any(axis=0)  # several right answers are one state
     assert not merged.any()
     np.testing.assert_allclose(of_target, np.exp(expected), rtol=1e-6)
@@ -132,8 +132,8 @@ def test_export_refuses_what_the_presets_equations_do_not_say(simulated: Observa
     """A model that has their sites and no further term is exported; one that says more is refused, in one line."""
     some = simulated.select(slice(0, 30))
     draws = {"weight_base": np.zeros((2, 30, 5)), "bias": np.zeros((2, 30)), "slope_base": np.zeros((2, 30))}
-    own = Fit.from_draws(draws, some, preset=squared)
-    for refused in (lambda: own.predictor, lambda: own.asking):
+    fit = Fit.from_draws(draws, some, preset=squared)
+    for refused in (lambda: fit.predictor, lambda: fit.asking):
         with pytest.raises(DirEAGError, match="model squared: it is another than the equations of the presets"):
             refused()
     plain = Fit.from_draws({"weight_base": np.zeros((2, 30, 5))}, some, preset=stated)
@@ -151,11 +151,11 @@ def test_export_takes_a_model_that_is_a_preset_s_with_other_priors(simulated: Ob
 
     some, rng = simulated.select(slice(0, 30)), np.random.default_rng(0)
     draws = {"null_base_base": rng.normal(size=(2, 30)), "weight": rng.normal(1, 0.1, (2, 30, 5))}
-    own = Fit.from_draws(draws, some, preset=even)
+    fit = Fit.from_draws(draws, some, preset=even)
     question = some.questions[0]
     reports = [report.model_dump(exclude_none=True) for report in question.observations]
-    found = own.predictor.predict(reports)["probability"]
-    assert found == pytest.approx(own.predict(some)["probability"][0], rel=1e-12)
+    predicted = fit.predictor.predict(reports)["probability"]
+    assert predicted == pytest.approx(fit.predict(some)["probability"][0], rel=1e-12)
 
 
 def test_file_of_a_weight_that_may_be_negative_is_read(simulated: Observations, tmp_path) -> None:
@@ -165,10 +165,10 @@ def test_file_of_a_weight_that_may_be_negative_is_read(simulated: Observations, 
         draw_states(data, sums_by_answer(data.by_report(weight) * data.usable, data.candidate), 0 * data.n_states)
 
     some = simulated.select(slice(0, 30))
-    own = Fit.from_draws({"weight": np.full((2, 30, 5), -0.3)}, some, preset=signed)
-    own.save(tmp_path / "own.nc")
+    fit = Fit.from_draws({"weight": np.full((2, 30, 5), -0.3)}, some, preset=signed)
+    fit.save(tmp_path / "own.nc")
     again = Fit.load(tmp_path / "own.nc", preset=signed)
-    pd.testing.assert_frame_equal(again.predict(some), own.predict(some))
+    pd.testing.assert_frame_equal(again.predict(some), fit.predict(some))
 
 
 def test_own_model_is_cross_fitted_and_its_data_are_a_pytree(simulated: Observations) -> None:
@@ -187,8 +187,8 @@ def test_numpyro_has_the_log_likelihood_of_its_draws(fit: Fit, simulated: Observ
     assert sampled.tree["posterior"]["slope"].dims == ("chain", "draw", "level")
     assert (sampled.tree["posterior"]["spread"] > 0).all()
     data = LikelihoodData.of(some, preset=two_slopes)
-    found = log_likelihood(model_of(preset(two_slopes)), unconstrained, data, batch_ndims=2)["target"]
-    np.testing.assert_allclose(sampled.tree["log_likelihood"]["target"], found, rtol=1e-10)
+    theirs = log_likelihood(model_of(preset(two_slopes)), unconstrained, data, batch_ndims=2)["target"]
+    np.testing.assert_allclose(sampled.tree["log_likelihood"]["target"], theirs, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -198,9 +198,9 @@ def test_own_model_is_there_for_what_fits_again(simulated: Observations) -> None
     evaluation = evaluate(some, methods=["direag"], preset=two_slopes, n_folds=2, n_resamples=20)
     assert len(evaluation.predictions.query("method == 'direag'")) == 60
     fits = {"map": fit_map(some, preset=two_slopes), "nuts": fit_nuts(some, preset=two_slopes, **short)}
-    found = compare(fits, n_resamples=20).tables
-    assert found["moved"]["fitted"].tolist() == [0, 0]
-    slopes = found["parameters"].query("model == 'nuts' and parameter == 'slope'")
+    comparison = compare(fits, n_resamples=20).tables
+    assert comparison["moved"]["fitted"].tolist() == [0, 0]
+    slopes = comparison["parameters"].query("model == 'nuts' and parameter == 'slope'")
     assert slopes["level"].tolist() == [*some.level_names]
     assert fits["nuts"].with_predictive().tree["prior"]["slope"].dims == ("chain", "draw", "level")
 

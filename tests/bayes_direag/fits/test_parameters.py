@@ -28,9 +28,9 @@ def test_parameters_that_labels_identify_come_first_and_do_not_change_with_the_s
     natural = nuts.tree["posterior"].to_dataset()
     ratio = natural["null_base"] / natural["weight"].sum("level")
     np.testing.assert_allclose(draws["null_base_relative"], ratio)
-    given = {"prior_strength": xr.ones_like(natural["null_base"])} | {str(n): v for n, v in natural.items()}
+    sites = {"prior_strength": xr.ones_like(natural["null_base"])} | {str(n): v for n, v in natural.items()}
     tree = nuts.tree.copy()
-    tree["posterior"] = xr.DataTree(natural.assign({name: 7 * given[name] for name in SCALED_TOGETHER}))
+    tree["posterior"] = xr.DataTree(natural.assign({name: 7 * sites[name] for name in SCALED_TOGETHER}))
     xr.testing.assert_allclose(identified_draws(tree), draws)
 
 

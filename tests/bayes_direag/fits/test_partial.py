@@ -48,10 +48,10 @@ class TestCopies:
         np.testing.assert_array_equal(copies.cluster_number, np.tile(np.arange(n), N_COPIES))
         assert copies.weight.sum() == 2 * n
         assert thinned(questions, "nuts", 0).weight.sum() == n
-        given, correct = (np.tile(each, (N_COPIES, 1)) for each in (questions.usable, questions.correct))
-        assert not (copies.usable & ~given).any()
+        usable, correct = (np.tile(each, (N_COPIES, 1)) for each in (questions.usable, questions.correct))
+        assert not (copies.usable & ~usable).any()
         assert not (copies.correct & ~correct).any()
-        assert (copies.answered == given.any(axis=1)).all()
+        assert (copies.answered == usable.any(axis=1)).all()
         alone = keeping(questions, 1)
         np.testing.assert_array_equal(thinned(alone, "map", 0).usable, np.tile(alone.usable, (N_COPIES, 1)))
 
@@ -78,16 +78,16 @@ class TestMap:
         assert partial.n_questions == n == partial.tree["observed_data"].sizes["problem"]
         assert (data.weight.sum(), len(data.weight)) == (pytest.approx(2 * n), N_COPIES * n)
         unconstrained = partial.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=0)
-        found, unravel = ravel_pytree({str(name): values.to_numpy() for name, values in unconstrained.items()})
-        found = np.asarray(found)
+        mode, unravel = ravel_pytree({str(name): values.to_numpy() for name, values in unconstrained.items()})
+        mode = np.asarray(mode)
         loss = jax.jit(
             jax.value_and_grad(
                 lambda unconstrained: penalised_loss(model_of(partial.preset), unravel(unconstrained), data)
             )
         )
         with jax.enable_x64(True):
-            here = float(loss(found)[0])
-            start = found + np.random.default_rng(0).normal(0, 0.1, len(found))
+            here = float(loss(mode)[0])
+            start = mode + np.random.default_rng(0).normal(0, 0.1, len(mode))
             theirs = optimize.minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-8})
         assert here == pytest.approx(theirs.fun, abs=1e-8)
         assert partial.tree["sample_stats"]["loss"].item() == pytest.approx(here, abs=1e-8)
@@ -134,8 +134,10 @@ def test_partial_copies_of_a_question_count_as_one_and_are_left_out_together(que
     drawn = fit_nuts(questions.select(slice(0, 60)), **sampling, partial=True, seed=2)
     data, n = drawn.likelihood_data, drawn.n_questions
     assert (data.weight.sum(), len(data.weight)) == (pytest.approx(n), N_COPIES * n)
-    given = {str(name): own.to_numpy() for name, own in drawn.tree["unconstrained_posterior"].to_dataset().items()}
-    by_row = evaluated_draws(model_of(drawn.preset), given, data).log_likelihood.reshape(200, -1)
+    draws = {
+        str(name): values.to_numpy() for name, values in drawn.tree["unconstrained_posterior"].to_dataset().items()
+    }
+    by_row = evaluated_draws(model_of(drawn.preset), draws, data).log_likelihood.reshape(200, -1)
     removed = (by_row * np.asarray(data.weight)).reshape(200, N_COPIES, n).sum(axis=1)
     weight = np.exp(-removed) / np.exp(-removed).sum(axis=0)
     expected = np.log((weight * np.exp(by_row[:, :n])).sum(axis=0))
@@ -152,17 +154,19 @@ class TestOrdinaryFits:
     def test_how_much_fewer_reports_do(self, whole: Observations, ordinary: Fit) -> None:
         """By a plain loop over every part of the reports; random ones are within sampling error of that."""
         asked, final = ordinary.evaluation(whole), ordinary.recalibration
-        found = EnoughReports.of(asked, final).excess
+        excess = EnoughReports.of(asked, final).excess
         every, expected = distribution(asked, final), []
         for left in range(1, 5):
             moved = []
             for kept in combinations(range(5), left):
                 fewer = whole.without(~np.isin(np.arange(5), kept)[None] & whole.usable)
                 table = ordinary.predict(fewer, warn=False)
-                place = [own.index(answer) for own, answer in zip(whole.candidates, table["answer"], strict=True)]
-                moved.append(table["probability"].to_numpy() - every[np.arange(len(whole)), place])
+                selected = [
+                    answers.index(answer) for answers, answer in zip(whole.candidates, table["answer"], strict=True)
+                ]
+                moved.append(table["probability"].to_numpy() - every[np.arange(len(whole)), selected])
             expected.append(np.mean(moved))
-            assert found[left - 1] == pytest.approx(expected[-1], abs=4 * np.std(moved) / np.sqrt(len(whole)))
+            assert excess[left - 1] == pytest.approx(expected[-1], abs=4 * np.std(moved) / np.sqrt(len(whole)))
         assert expected[0] > expected[-1]
 
     def test_few_reports_are_marked_and_warned_of(self, whole: Observations, ordinary: Fit, tmp_path) -> None:

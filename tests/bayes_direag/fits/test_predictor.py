@@ -72,10 +72,7 @@ def within(*place: str, **parts: object):
         (changed(recalibration={"method": "platt"}), "KeyError: 'values'"),
         (changed(eps=1e308), "saw eps 1e\\+308; expected a number between 0 and 0.5"),
         (changed(eps=None), "TypeError"),
-        (
-            within("recalibration", "values", slope=[None]),
-            "platt has other values than numbers",
-        ),
+        (within("recalibration", "values", slope=[None]), "platt has other values than numbers"),
         (within("recalibration", "values", slope=["1e999"]), "the final calibration by platt has other values"),
         (within("recalibration", "values", slope=[10**400]), "OverflowError"),
         (within("recalibration", eps=-1.0), "saw eps -1.0"),
@@ -115,23 +112,24 @@ def test_predictor_and_fit_read_nothing_but_truth_values_where_labels_are_such(t
     records = []
     for number in range(60):
         truth = bool(rng.random() < 0.5)
-        says = {name: truth == (rng.random() < 0.8) for name in ("a", "b", "c")}
+        says = {name: truth == (rng.random() < 0.8) for name in "abcde"}  # as many as the levels of other fits
         reports = [{"level": name, "answer": str(said), "confidence": 80} for name, said in says.items()]
         records += [{"problem_id": f"{number}", "gold_answer": str(truth), **report} for report in reports]
     fit = fit_map(Observations.from_records(records))
     fit.export(tmp_path / "predictor.json")
     predictor = Predictor.load(tmp_path / "predictor.json")
     assert predictor.labels == ("false", "true")
-    maybe = {"level": "c", "answer": "maybe", "confidence": 99}
-    said = [{"level": "a", "answer": True, "confidence": 70}, {"level": "b", "answer": "False", "confidence": 60}]
-    found, alone = predictor.predict([*said, maybe]), predictor.predict(said)
-    assert found == alone
-    assert (found["answer"], found["n_used"]) == ("true", 2)
+    maybe = {"level": "e", "answer": "maybe", "confidence": 99}
+    said = [{"level": name, "answer": True, "confidence": 70} for name in "abc"]
+    said.append({"level": "d", "answer": "False", "confidence": 60})
+    predicted, alone = predictor.predict([*said, maybe]), predictor.predict(said)
+    assert predicted == alone
+    assert (predicted["answer"], predicted["n_used"]) == ("true", 4)
     assert predictor.predict([maybe])["answer"] is None
     texts = [{"problem_id": "new", **report, "answer": str(report["answer"])} for report in (*said, maybe)]
     row = fit.predict(texts, warn=False).iloc[0]
-    assert (row["answer"], row["n_used"]) == ("true", 2)
-    assert row["probability"] == pytest.approx(found["probability"], rel=1e-9)
+    assert (row["answer"], row["n_used"]) == ("true", 4)
+    assert row["probability"] == pytest.approx(predicted["probability"], rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +201,7 @@ def test_predictor_refuses_fractions_and_intervals_that_are_no_probabilities(exp
     for stated in ([0.9], [0.9] * 5, [0.2, 0.7, 0.9, 0.95], [0.9, 1.0]):
         pairs = zip(predictor.levels, stated, strict=False)
         with pytest.raises(ObservationError, match=r"so they look like fractions; saw .*; expected percentages"):
-            predictor.predict([{"level": name, "answer": "5", "confidence": own} for name, own in pairs])
+            predictor.predict([{"level": name, "answer": "5", "confidence": confidence} for name, confidence in pairs])
     assert predictor.predict([{"level": "vanilla", "answer": "5", "confidence": 1}])["n_used"] == 1
     with pytest.raises(DirEAGError, match=r"interval level 90.0"):
         predictor.predict([], interval_level=90.0)

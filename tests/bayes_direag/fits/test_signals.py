@@ -44,7 +44,7 @@ def test_questions_are_of_one_pattern_only_if_all_signals_are_equal(observations
 def changed(records: list[dict[str, object]], change: Callable[[dict[str, object]], dict[str, object]]) -> Observations:
     """Return the observations with each report changed."""
     return Observations.from_records(
-        [dict(own, observations=[change(report) for report in own["observations"]]) for own in records]
+        [dict(record, observations=[change(report) for report in record["observations"]]) for record in records]
     )
 
 
@@ -63,11 +63,11 @@ def test_signal_alone_is_the_stated_confidence_however_it_is_written(observation
 
 
 def test_signal_makes_a_report_usable(signals: Fit, records: list[dict[str, object]], tmp_path: Path) -> None:
-    reports = [dict(own) for own in records[0]["observations"]]
+    reports = [dict(report) for report in records[0]["observations"]]
     reports[0] |= {"confidence": None, "confidences": {"words": 30}}
     reports[1] |= {"confidence": None, "confidences": {"words": None}}
-    found = Observations.from_records([dict(records[0], observations=reports), *records[1:]])
-    row = signals.predict(found).iloc[0]
+    observations = Observations.from_records([dict(records[0], observations=reports), *records[1:]])
+    row = signals.predict(observations).iloc[0]
     assert row.n_used == len(reports) - 1
     signals.export(tmp_path / "fit.json")
     said = Predictor.load(tmp_path / "fit.json").predict(reports)
@@ -152,9 +152,9 @@ def test_signals_side_by_side_have_columns_of_a_form() -> None:
     with pytest.raises(ObservationError, match=r"two columns .* confidence: .*--column signal\.NAME=\{level\}_token"):
         Observations.from_frame(table)
     with pytest.warns(ColumnsWarning, match=r"confidence \{level\}_p"):
-        found = Observations.from_frame(table, signals={"tokens": "{level}_token"})
-    assert found.signal_names == ("number", "tokens")
-    np.testing.assert_allclose(found.signals["tokens"][0], [0.5, 0.6, 0.7])
+        observations = Observations.from_frame(table, signals={"tokens": "{level}_token"})
+    assert observations.signal_names == ("number", "tokens")
+    np.testing.assert_allclose(observations.signals["tokens"][0], [0.5, 0.6, 0.7])
 
 
 @pytest.mark.slow
@@ -165,8 +165,8 @@ def test_known_slopes_are_recovered() -> None:
     )
     worlds = [simulate_observations(n=4000, seed=k, parameters=truth, signals=("a", "b")) for k in range(4)]
     table = [fit_map(one, preset=IN_SAMPLE).parameters().set_index("parameter")["mode"] for one in worlds]
-    found = np.array([[own[f"slope[{name}]"] for name in ("number", "a", "b")] for own in table])
-    error = found.std(axis=0, ddof=1) / 2
-    assert (np.abs(found.mean(axis=0) - slope) < 4 * error + 0.1).all()
-    assert (found[:, 0] > found[:, 2]).all()
-    assert (found[:, 2] > found[:, 1]).all()
+    slopes = np.array([[row[f"slope[{name}]"] for name in ("number", "a", "b")] for row in table])
+    error = slopes.std(axis=0, ddof=1) / 2
+    assert (np.abs(slopes.mean(axis=0) - slope) < 4 * error + 0.1).all()
+    assert (slopes[:, 0] > slopes[:, 2]).all()
+    assert (slopes[:, 2] > slopes[:, 1]).all()

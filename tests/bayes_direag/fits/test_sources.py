@@ -51,8 +51,8 @@ def test_sources_are_read_as_the_fitted_questions_were(missing, path, theirs, si
     new.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
     for source in (new, tmp_path / "new.csv", new.astype(object).to_dict("records")):
         pd.testing.assert_frame_equal(fit.predict(source), expected)
-    for place, suffix in enumerate(("csv", "parquet", "jsonl")):
-        again = ("--column", "gold=truth") if (place + len(missing)) % 2 else ()  # each suffix is read both ways
+    for number, suffix in enumerate(("csv", "parquet", "jsonl")):
+        again = ("--column", "gold=truth") if (number + len(missing)) % 2 else ()  # each suffix is read both ways
         pd.testing.assert_frame_equal(predicted(path, tmp_path / f"new.{suffix}", *again), expected)
 
 

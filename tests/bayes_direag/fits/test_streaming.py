@@ -71,8 +71,8 @@ class TestFiles:
             assert ours.schema.equals(theirs.schema)
             assert ours["probability"].null_count == theirs["probability"].null_count == 2
         else:
-            found = pd.read_csv(target, dtype={"answer": str})
-            np.testing.assert_allclose(found["probability"], expected["probability"], rtol=1e-14)
+            table = pd.read_csv(target, dtype={"answer": str})
+            np.testing.assert_allclose(table["probability"], expected["probability"], rtol=1e-14)
         if form == "o.parquet":
             assert len(said) == 1 + (11 if batch == 6 else 1)
             assert "predicted 62 questions, " in said[-1]
@@ -133,11 +133,11 @@ class TestFiles:
         for most in (10_000, 9):
             monkeypatch.setattr(streaming, "LARGEST_SAMPLE", most)
             sample = point.aligned(predict_file(point, sources[form], tmp_path / "p.csv").sample)
-            place = [whole.problem_id.index(name) for name in sample.problem_id]
-            assert place == sorted(place)
-            assert (len(place), place == list(range(len(place)))) == ((62, True) if most > 62 else (9, False))
-            np.testing.assert_array_equal(sample.candidate, whole.candidate[place])
-            np.testing.assert_array_equal(sample.confidence, whole.confidence[place])
+            rows = [whole.problem_id.index(name) for name in sample.problem_id]
+            assert rows == sorted(rows)
+            assert (len(rows), rows == list(range(len(rows)))) == ((62, True) if most > 62 else (9, False))
+            np.testing.assert_array_equal(sample.candidate, whole.candidate[rows])
+            np.testing.assert_array_equal(sample.confidence, whole.confidence[rows])
 
     @pytest.mark.parametrize("form", ["o.jsonl", "o.csv", "o.parquet"])
     def test_text_is_read_from_a_pipe_and_parquet_refused_in_a_line(self, tmp_path, observations, point, sources, form):
@@ -156,8 +156,8 @@ class TestFiles:
             assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
             assert "Parquet cannot be read from a pipe" in done.stderr
         else:
-            found = pd.read_parquet(tmp_path / "p.parquet")
-            pd.testing.assert_frame_equal(found, point.predict(observations), rtol=1e-14)
+            table = pd.read_parquet(tmp_path / "p.parquet")
+            pd.testing.assert_frame_equal(table, point.predict(observations), rtol=1e-14)
 
 
 class TestBatches:
@@ -170,10 +170,10 @@ class TestBatches:
         names = table["problem_id"].to_pylist()
         starts = [row for row in range(len(names)) if row == 0 or names[row] != names[row - 1]][::size]
         ends = [*starts[1:], table.num_rows]
-        found = [fit.predict_batch(table[start:end]) for start, end in zip(starts, ends, strict=True)]
-        assert {batch.schema for batch in [*found, fit.predict_batch(table[:0])]} == {found[0].schema}
+        predicted = [fit.predict_batch(table[start:end]) for start, end in zip(starts, ends, strict=True)]
+        assert {batch.schema for batch in [*predicted, fit.predict_batch(table[:0])]} == {predicted[0].schema}
         expected = fit.predict(observations)
-        pd.testing.assert_frame_equal(pyarrow.concat_tables(found).to_pandas(), expected, rtol=1e-14)
+        pd.testing.assert_frame_equal(pyarrow.concat_tables(predicted).to_pandas(), expected, rtol=1e-14)
 
     def test_labels_and_foreign_columns_are_not_looked_at(self, point, long):
         table = pyarrow.Table.from_pandas(long.assign(gold_answer=long["level"].astype(str), notes=1))
@@ -227,8 +227,8 @@ class TestTheClusterOfTwo:
         fit, marker = request.getfixturevalue(kind), tmp_path / "killed"
         predict_on_ray(killed_once(fit.predict_batch, str(marker)), folder, tmp_path / "out")
         assert int(marker.read_text()) != os.getpid()
-        found = parquet.read_table(tmp_path / "out").to_pandas()
-        pd.testing.assert_frame_equal(found, fit.predict(panel, warn=False), check_exact=True)
+        table = parquet.read_table(tmp_path / "out").to_pandas()
+        pd.testing.assert_frame_equal(table, fit.predict(panel, warn=False), check_exact=True)
 
     def test_an_error_in_a_worker_is_the_error_of_this_process(self, tmp_path, point: Fit, folder):
         rows = parquet.read_table(folder / "1.parquet").to_pylist()

@@ -38,8 +38,8 @@ def test_label_not_met_before_has_no_prior(votes: Fit) -> None:
     other = [{"problem_id": "a", "observations": [{"level": 0, "level_name": "good", "answer": "unsure"}]}]
     new = votes.aligned(Observations.from_records(other, "text"))
     expected = brute_force.support(brute_force.scores([(0, "unsure", float("nan"))], values, votes.preset.eps))
-    (found,) = distribution(votes.evaluation(new))
-    assert found.tolist() == pytest.approx([expected["unsure"], expected[brute_force.NULL]])
+    (support,) = distribution(votes.evaluation(new))
+    assert support.tolist() == pytest.approx([expected["unsure"], expected[brute_force.NULL]])
 
 
 def test_label_is_right_as_often_as_its_prior_learns() -> None:
@@ -65,10 +65,10 @@ def test_votes_of_a_level_without_confidences_count_beside_others_that_state_the
     reports = next(row["observations"] for row in rows[1:] if said(row, "fair") != said(row, "coin"))
     for confidence, n_used in ((None, 1), (99, 5)):
         new = [{"problem_id": "a", "observations": [{**report, "confidence": confidence} for report in reports]}]
-        found = fit.predict(Observations.from_records(new, "text"))
-        assert found.n_used.tolist() == [n_used]
+        observations = fit.predict(Observations.from_records(new, "text"))
+        assert observations.n_used.tolist() == [n_used]
         if confidence is None:
-            assert found.answer.tolist() == [said({"observations": reports}, "coin")]
+            assert observations.answer.tolist() == [said({"observations": reports}, "coin")]
     expected = fit.predict(Observations.from_records(rows[1:3]))
     assert expected.n_used.tolist() == [5, 5]
     for stating in ((), ("q1",), ("q1", "q2")):

@@ -22,8 +22,8 @@ def test_batch_members_are_what_they_are_alone_and_the_rest_is_nothing(n: int) -
     rng = np.random.default_rng(n)
     batch = rng.normal(size=(n, 3, 2)).astype(np.float32), rng.normal(size=(n, 3)).astype(np.float32)
     padded = (np.pad(part, [(0, 64 - n), *[(0, 0)] * (part.ndim - 1)]) for part in batch)
-    found = all_summed(jnp.asarray(n), *padded)
+    sums = all_summed(jnp.asarray(n), *padded)
     expected = jax.vmap(summed)(*batch)
-    for name, every in found.items():
+    for name, every in sums.items():
         np.testing.assert_allclose(every[:n], expected[name], rtol=1e-6)
         np.testing.assert_array_equal(every[n:], 0)

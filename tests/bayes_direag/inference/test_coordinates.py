@@ -18,8 +18,8 @@ from tests.bayes_direag.model.test_models import some_unconstrained
 def test_coordinates_keep_volumes(signals: tuple[str, ...]) -> None:
     data = LikelihoodData.of(simulate_observations(40, seed=1, signals=signals))
     data = replace(data, agreement=np.linspace(0.8, -0.9, 5))
-    place = some_unconstrained(preset("bayes"), data)
-    flat, unravel = ravel_pytree(place)
+    point = some_unconstrained(preset("bayes"), data)
+    flat, unravel = ravel_pytree(point)
     slopes = jax.jit(jax.jacfwd(lambda vector: ravel_pytree(to_unconstrained(bayes, data)(unravel(vector)))[0]))(flat)
     sign, log_determinant = np.linalg.slogdet(np.asarray(slopes))
     assert abs(sign) == 1
@@ -32,8 +32,8 @@ def test_coordinates_compare_doubt_with_the_base_and_answers_with_the_null() -> 
     questions = [{"problem_id": f"q{n}", "gold_answer": "7", "observations": one} for n in range(4000)]
     data = LikelihoodData.of(Observations.from_records(questions, "numeric"))
     place = some_unconstrained(preset("bayes"), data)
-    found = jax.jit(lambda place: evaluated(bayes, to_unconstrained(bayes, data)(place), data).natural)(place)
-    own = {name: np.asarray(value) for name, value in found.items()}
+    evaluated_there = jax.jit(lambda place: evaluated(bayes, to_unconstrained(bayes, data)(place), data).natural)(place)
+    own = {name: np.asarray(value) for name, value in evaluated_there.items()}
     belief = 1 / (1 + np.exp(-(own["bias"] + own["slope"] * data.logit[0, 0])))
     total, base = own["weight"].sum(), 0.5 + own["null_base"]
     np.testing.assert_allclose(np.log(total * (1 - belief) / base), place["bias"], atol=0.01)
@@ -46,5 +46,5 @@ def test_coordinates_of_a_level_without_reports_and_of_another_model(labelled: O
     nobody = replace(data, candidate=np.where(np.arange(5)[:, None] == 2, -1, data.candidate))
     unconstrained = to_unconstrained(bayes, nobody)(some_unconstrained(preset("bayes"), data))
     assert all(np.isfinite(value).all() for value in unconstrained.values())
-    place = {"anything": jnp.ones(3)}
-    assert to_unconstrained(paper, data)(place) is place
+    point = {"anything": jnp.ones(3)}
+    assert to_unconstrained(paper, data)(point) is point

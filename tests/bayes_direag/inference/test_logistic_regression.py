@@ -22,39 +22,39 @@ POINTS = np.array([[0.3, 1.4, -0.2], [0.0, 1.0, 0.0], [-8.0, 5.0, 2.0]])
 
 
 def test_densities_are_those_of_the_equation() -> None:
-    given = posterior()
-    found = given.log_densities(POINTS)
-    expected = [log_density(given, point) for point in POINTS]
-    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-12)
+    regression = posterior()
+    densities = regression.log_densities(POINTS)
+    expected = [log_density(regression, point) for point in POINTS]
+    np.testing.assert_allclose(np.diff(densities), np.diff(expected), rtol=1e-12)
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_gradient_and_curvature_are_derivatives_of_the_density(point: np.ndarray) -> None:
-    given, total = posterior(), posterior().weight.sum()
-    gradient = optimize.approx_fprime(point, lambda x: -log_density(given, x), 1e-7)
-    np.testing.assert_allclose(given.gradient(point) * total, gradient, atol=2e-4)
-    curvature = optimize.approx_fprime(point, lambda x: given.gradient(x) * total, 1e-7)
-    np.testing.assert_allclose(given.curvature(point), curvature, atol=2e-4)
+    regression, total = posterior(), posterior().weight.sum()
+    gradient = optimize.approx_fprime(point, lambda x: -log_density(regression, x), 1e-7)
+    np.testing.assert_allclose(regression.gradient(point) * total, gradient, atol=2e-4)
+    curvature = optimize.approx_fprime(point, lambda x: regression.gradient(x) * total, 1e-7)
+    np.testing.assert_allclose(regression.curvature(point), curvature, atol=2e-4)
 
 
 @pytest.mark.parametrize("prior_sd", [0.05, 0.7, 100.0])
 def test_logistic_regression_finds_the_mode(prior_sd: float) -> None:
-    given = posterior(prior_sd=prior_sd)
-    found, n_steps = given.mode()
-    theirs = optimize.minimize(lambda x: -log_density(given, x), given.prior_mean, method="BFGS", tol=1e-9)
-    np.testing.assert_allclose(found, theirs.x, atol=1e-5)
+    regression = posterior(prior_sd=prior_sd)
+    mode, n_steps = regression.mode()
+    theirs = optimize.minimize(lambda x: -log_density(regression, x), regression.prior_mean, method="BFGS", tol=1e-9)
+    np.testing.assert_allclose(mode, theirs.x, atol=1e-5)
     assert 0 < n_steps < 20
 
 
 def test_logistic_regression_halves_steps_for_a_prior_far_from_the_answers() -> None:
     """From there a whole Newton step raises the loss."""
     features, right = np.linspace(-3, 3, 60)[:, None], np.linspace(-3, 3, 60) > 0
-    given = LogisticPosterior(features, right, np.ones(60), np.array([-30.0]), 50.0)
-    found, _ = given.mode()
-    assert np.abs(given.gradient(found)).max() <= 1e-10
-    assert given.loss(found) < given.loss(np.array([0.0]))
+    regression = LogisticPosterior(features, right, np.ones(60), np.array([-30.0]), 50.0)
+    mode, _ = regression.mode()
+    assert np.abs(regression.gradient(mode)).max() <= 1e-10
+    assert regression.loss(mode) < regression.loss(np.array([0.0]))
 
 
 def test_plain_steps_lead_to_the_mode_in_the_end() -> None:
-    given = posterior()
-    np.testing.assert_allclose(given.descended(0.5, 20_000), given.mode()[0], atol=1e-8)
+    regression = posterior()
+    np.testing.assert_allclose(regression.descended(0.5, 20_000), regression.mode()[0], atol=1e-8)

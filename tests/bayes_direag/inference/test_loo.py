@@ -42,21 +42,21 @@ def test_loo_elpd_and_pareto_k_are_those_of_arviz(name: str, request: pytest.Fix
 
 def test_loo_is_that_of_exact_integration(one_level_nuts: Fit) -> None:
     exact = one_level.posterior()
-    found = one_level_nuts.tree["loo"].to_dataset()
+    loo = one_level_nuts.tree["loo"].to_dataset()
     right = one_level.observations().gold_generated
     full = exact.probability()
     for question, target in enumerate(right):
         without = exact.probability(without=question)
         support = without @ exact.support[:, question]
-        np.testing.assert_allclose(found["support"][question], support, atol=0.01)
+        np.testing.assert_allclose(loo["support"][question], support, atol=0.01)
         ratio = np.exp(-exact.log_likelihood[:, question])  # elpd is minus the log of its mean over the draws
         spread = np.sqrt(full @ ratio**2 / (full @ ratio) ** 2 - 1)
         draws = np.exp(-one_level_nuts.tree["log_likelihood"]["target"].to_numpy()[..., question])
         error = spread / np.sqrt(float(arviz_stats.ess(draws, method="mean")))
-        np.testing.assert_allclose(found["elpd"][question], np.log(support if target else 1 - support), atol=4 * error)
-    assert (found["candidate"] == 0).all()
-    assert (found["correct"].to_numpy() == right).all()
-    moved = found["support"].to_numpy() - full @ exact.support
+        np.testing.assert_allclose(loo["elpd"][question], np.log(support if target else 1 - support), atol=4 * error)
+    assert (loo["candidate"] == 0).all()
+    assert (loo["correct"].to_numpy() == right).all()
+    moved = loo["support"].to_numpy() - full @ exact.support
     # a question's own right answer has raised its support, its wrong one lowered it
     assert (moved[right] < 0).all()
     assert (moved[~right] > 0).all()
@@ -71,8 +71,8 @@ def observations() -> Observations:
         said = rng.choice(["x", "y", "z"], size=3, p=[0.5, 0.3, 0.2]).tolist()
         verdict = dict(zip(("x", "y", "z"), (rng.random(3) < (0.6, 0.4, 0.3)).tolist(), strict=True))
         reports = zip(said, rng.integers(0, 101, 3).tolist(), map(verdict.get, said), strict=True)
-        given = [report if k == number % 3 or rng.random() < 0.9 else ... for k, report in enumerate(reports)]
-        asked.append(questions.question(str(number), *given))
+        kept = [report if k == number % 3 or rng.random() < 0.9 else ... for k, report in enumerate(reports)]
+        asked.append(questions.question(str(number), *kept))
     return Observations.from_questions(asked, answers="text")
 
 
@@ -132,10 +132,10 @@ def support(observations, parameters) -> list[np.ndarray]:
     drawn = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
     samples = [{name: value[at].tolist() for name, value in drawn.items()} for at in range(N_CHAINS * N_DRAWS)]
     rows = []
-    for question, own in enumerate(observations.candidates):
+    for question, answers in enumerate(observations.candidates):
         reports = brute_force.reports_of(observations, question)
         each = [brute_force.support(brute_force.scores(reports, one, 0.01)) for one in samples]
-        rows.append(np.array([[one[answer] for answer in own] for one in each]))
+        rows.append(np.array([[one[answer] for answer in answers] for one in each]))
     return rows
 
 
@@ -200,9 +200,9 @@ def test_loo_tells_chains_that_stand_still_by_pareto_k(observations, unconstrain
     stuck = log_likelihood.copy()
     stuck[..., 7] = -0.3
     stuck[0, :, 8], stuck[1, :, 8] = -0.2, -1.5
-    found = left_out(observations, unconstrained, stuck, parameters)
-    assert np.isinf(found.pareto_k[[7, 8]]).all()
-    assert np.isfinite(np.delete(found.pareto_k, [7, 8])).all()
-    np.testing.assert_allclose(found.elpd[7], -0.3)
-    np.testing.assert_allclose(found.elpd[8], -np.log((np.exp(0.2) + np.exp(1.5)) / 2))
-    assert np.isfinite(found.support).all()
+    still = left_out(observations, unconstrained, stuck, parameters)
+    assert np.isinf(still.pareto_k[[7, 8]]).all()
+    assert np.isfinite(np.delete(still.pareto_k, [7, 8])).all()
+    np.testing.assert_allclose(still.elpd[7], -0.3)
+    np.testing.assert_allclose(still.elpd[8], -np.log((np.exp(0.2) + np.exp(1.5)) / 2))
+    assert np.isfinite(still.support).all()

@@ -68,22 +68,22 @@ def agrees_with_an_independent_optimiser(observations: Observations, settings: P
     theirs = lowest(np.asarray(first))
     assert float(ours.loss[0]) <= theirs + 1e-6 + SEVERAL_OPTIMA.get(settings.name, 0.0)
     if abs(theirs - float(ours.loss[0])) > 1e-6:
-        found = np.concatenate([np.ravel(ours.unconstrained[name][0]) for name in sorted(start)])
-        beside = found + np.random.default_rng(0).normal(size=len(found)) / 10
+        optimum = np.concatenate([np.ravel(ours.unconstrained[name][0]) for name in sorted(start)])
+        beside = optimum + np.random.default_rng(0).normal(size=len(optimum)) / 10
         theirs = lowest(np.clip(beside, *np.array(limits).T))
     np.testing.assert_allclose(float(ours.loss[0]), theirs, atol=1e-6, rtol=0)
 
 
 def recorded(row: str, variant: Variant) -> dict[str, jax.Array]:
     """Return unconstrained parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
-    values, found = np.array(json.loads(row)), {}
+    values, unconstrained = np.array(json.loads(row)), {}
     of_level = ("weight_base", "bias")[: 1 if variant == "count" else 2]
     scalars = ("slope", "prior_strength_base", "null_base_base", "null_gain_base")
     scalars = scalars[variant != "confidence" :][: 2 if variant == "count" else None]
     for name, size in (*((name, 5) for name in of_level), *((name, 1) for name in scalars)):
-        found[name], values = jnp.asarray(values[:size] if size > 1 else values[0]), values[size:]
+        unconstrained[name], values = jnp.asarray(values[:size] if size > 1 else values[0]), values[size:]
     assert len(values) == 0
-    return found
+    return unconstrained
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_map_reproduces_and_betters_recorded_losses(name: str, variant: Variant,
     np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
 
     loss = jax.jit(lambda unconstrained, data: penalised_loss(model_of(release), unconstrained, data))
-    for row, own, expected in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
-        data = LikelihoodData.weighted(observations, own, preset=release, labels=())
+    for row, weights, expected in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
+        data = LikelihoodData.weighted(observations, weights, preset=release, labels=())
         np.testing.assert_allclose(float(loss(recorded(row, variant), data)), expected, atol=1e-7, rtol=0)
 
     optimum = map_estimates(observations, weight, preset=release)
@@ -221,7 +221,7 @@ def test_map_that_starts_near_another_comes_to_its_own_optimum_sooner(simulated:
 def test_map_keeps_the_lowest_of_several_optima(simulated_few: Observations) -> None:
     settings = preset("paper")
     data = LikelihoodData.of(simulated_few, preset=settings)
-    found = map_estimates(simulated_few, np.asarray(data.weight)[None], preset=settings)
+    optimum = map_estimates(simulated_few, np.asarray(data.weight)[None], preset=settings)
 
     @jax.jit
     def loss_from(number: int) -> jax.Array:
@@ -234,27 +234,27 @@ def test_map_keeps_the_lowest_of_several_optima(simulated_few: Observations) -> 
         return penalised_loss(model_of(settings), unconstrained, data)
 
     losses = [float(loss_from(number)) for number in range(8)]
-    assert (found.n_starts[0], found.n_optima[0]) == (8, 1 + int((np.diff(np.sort(losses)) > 1e-6).sum()))
-    np.testing.assert_allclose(found.loss[0], min(losses), rtol=1e-9)
+    assert (optimum.n_starts[0], optimum.n_optima[0]) == (8, 1 + int((np.diff(np.sort(losses)) > 1e-6).sum()))
+    np.testing.assert_allclose(optimum.loss[0], min(losses), rtol=1e-9)
 
 
 def test_map_does_not_depend_on_the_order_of_questions_or_levels(simulated_few: Observations) -> None:
-    found = map_estimates(simulated_few, np.ones((1, 60)), preset=PRESETS["paper"])
+    optimum = map_estimates(simulated_few, np.ones((1, 60)), preset=PRESETS["paper"])
     turned = simulated_few.select(np.arange(60)[::-1]).align(simulated_few.level_names[::-1])
     same = map_estimates(turned, np.ones((1, 60)), preset=PRESETS["paper"])
-    np.testing.assert_allclose(same.loss, found.loss, rtol=1e-9)
-    np.testing.assert_allclose(same.natural["share"][:, ::-1], found.natural["share"], atol=1e-4)
-    assert same.n_optima == found.n_optima
+    np.testing.assert_allclose(same.loss, optimum.loss, rtol=1e-9)
+    np.testing.assert_allclose(same.natural["share"][:, ::-1], optimum.natural["share"], atol=1e-4)
+    assert same.n_optima == optimum.n_optima
 
 
 @pytest.mark.slow
 def test_map_of_a_batch_is_searched_from_as_many_starts_as_its_model_asks() -> None:
     observations, settings = simulate_observations(600, seed=2), preset("paper", "level")
     weight = np.stack([np.arange(600) < size for size in (600, 60)]).astype(float)
-    found = map_estimates(observations, weight, preset=settings)
+    optimum = map_estimates(observations, weight, preset=settings)
     alone = map_estimates(observations, weight[1:2], preset=settings)
-    assert found.n_starts.tolist() == [8, 8]
-    np.testing.assert_allclose(found.loss[1], alone.loss[0], rtol=1e-12)
+    assert optimum.n_starts.tolist() == [8, 8]
+    np.testing.assert_allclose(optimum.loss[1], alone.loss[0], rtol=1e-12)
     for name in ("bayes", "release"):
         assert map_estimates(observations, weight[1:2], preset=PRESETS[name]).n_starts.tolist() == [1]
 
@@ -315,9 +315,9 @@ def test_map_of_thousands_of_parameters_holds_no_matrix(simulated: Observations)
             effects = numpyro.sample("effects", dist.Normal(0, 1))
         draw_states(data, jnp.zeros(data.candidate.shape), effects[: len(data.weight)])
 
-    found = map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(many))
-    assert found.curvature.size == 0
-    effects = found.natural["effects"][0]
+    optimum = map_estimates(simulated, np.ones((1, len(simulated))), preset=preset(many))
+    assert optimum.curvature.size == 0
+    effects = optimum.natural["effects"][0]
     odds = np.exp(effects[: len(simulated)])
     slope = ~simulated.gold_generated - odds / (simulated.n_candidates + odds) - effects[: len(simulated)]
     np.testing.assert_allclose(slope, 0.0, atol=1e-6)

@@ -39,15 +39,15 @@ def badly_scaled(x):
     ],
 )
 def test_newton_finds_known_minima(fn, start, expected) -> None:
-    found = minimise(fn, start)
-    np.testing.assert_allclose(found.point, expected, atol=1e-6)
-    assert found.projected_gradient <= 1e-10
-    assert 0 < found.n_steps < 60
+    minimum = minimise(fn, start)
+    np.testing.assert_allclose(minimum.point, expected, atol=1e-6)
+    assert minimum.projected_gradient <= 1e-10
+    assert 0 < minimum.n_steps < 60
 
 
 def test_newton_leaves_a_saddle() -> None:
-    found = minimise(lambda x: (x[0] ** 2 - 1) ** 2 + x[1] ** 2, [1e-3, 0.7])
-    np.testing.assert_allclose(np.abs(found.point), [1, 0], atol=1e-8)
+    minimum = minimise(lambda x: (x[0] ** 2 - 1) ** 2 + x[1] ** 2, [1e-3, 0.7])
+    np.testing.assert_allclose(np.abs(minimum.point), [1, 0], atol=1e-8)
 
 
 def bowl(x, matrix, centre):
@@ -64,31 +64,31 @@ def test_newton_in_a_box_agrees_with_a_bounded_solver(seed: int, steps_by_hessia
     root = rng.normal(size=(6, 6))
     matrix, centre = root @ root.T + 0.1 * np.eye(6), rng.normal(size=6) * 2
     low, high = -rng.random(6), rng.random(6)
-    found = minimise(bowl, np.zeros(6), low, high, matrix, centre, steps_by_hessian=steps_by_hessian)
+    minimum = minimise(bowl, np.zeros(6), low, high, matrix, centre, steps_by_hessian=steps_by_hessian)
     theirs = optimize.minimize(
         VALUE_AND_GRADIENT, np.zeros(6), (matrix, centre), jac=True, method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)), options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
     )  # fmt: skip
-    assert found.projected_gradient <= 1e-10
-    assert float(found.value) <= theirs.fun + 1e-12
-    np.testing.assert_allclose(found.point, theirs.x, atol=1e-5)
+    assert minimum.projected_gradient <= 1e-10
+    assert float(minimum.value) <= theirs.fun + 1e-12
+    np.testing.assert_allclose(minimum.point, theirs.x, atol=1e-5)
 
 
 def test_newton_moves_a_start_into_the_box() -> None:
-    found = minimise(lambda x: jnp.sum(x), [5.0, 5.0], low=-1.0, high=2.0)
-    assert found.point.tolist() == [-1, -1]
-    assert found.projected_gradient == 0
+    minimum = minimise(lambda x: jnp.sum(x), [5.0, 5.0], low=-1.0, high=2.0)
+    assert minimum.point.tolist() == [-1, -1]
+    assert minimum.projected_gradient == 0
 
 
 def test_newton_does_not_converge_where_the_loss_is_not_a_number() -> None:
-    found = minimise(lambda x: jnp.sum(jnp.log(x)), [-1.0])
-    assert not found.projected_gradient <= 1e-6
+    minimum = minimise(lambda x: jnp.sum(jnp.log(x)), [-1.0])
+    assert not minimum.projected_gradient <= 1e-6
 
 
 def test_newton_shows_too_few_steps_in_the_gradient() -> None:
-    found = minimise(rosenbrock, [-1.2, 1.0, -0.5, 2.0], max_steps=3)
-    assert found.n_steps == 3
-    assert found.projected_gradient > 1e-3
+    minimum = minimise(rosenbrock, [-1.2, 1.0, -0.5, 2.0], max_steps=3)
+    assert minimum.n_steps == 3
+    assert minimum.projected_gradient > 1e-3
 
 
 def test_newton_takes_a_known_curvature_for_the_hessian() -> None:

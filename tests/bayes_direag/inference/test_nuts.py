@@ -10,11 +10,12 @@ import arviz_stats
 import numpy as np
 import pytest
 
-from bayes_direag import LikelihoodData, bayes, simulate_observations
+from bayes_direag import LikelihoodData
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import nuts
+from bayes_direag.model.models import model_of
+from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
-from tests.made_fits import TINY_SAMPLING
 
 
 class TestStatistics:
@@ -30,8 +31,8 @@ class TestStatistics:
 
     def test_energy_is_minus_lp_and_the_momentums_half_a_degree_of_freedom_each(self, one_level_nuts: Fit) -> None:
         """A model of one's own is sampled in its unconstrained parameters."""
-        found = one_level_nuts.tree["sample_stats"].to_dataset()
-        kinetic = (found["energy"] + found["lp"]).to_numpy()
+        stats = one_level_nuts.tree["sample_stats"].to_dataset()
+        kinetic = (stats["energy"] + stats["lp"]).to_numpy()
         n_unconstrained = 2
         assert (kinetic > 0).all()
         assert abs(kinetic.mean() - n_unconstrained / 2) < 4.5 * np.sqrt(n_unconstrained / 2 / kinetic.size)
@@ -43,11 +44,11 @@ class TestStatistics:
         assert (n_steps <= 2**depth - 1).all()
 
     def test_the_step_size_is_a_chains_own_and_gives_about_the_acceptance_asked_for(self, one_level_nuts: Fit) -> None:
-        found = one_level_nuts.tree["sample_stats"].to_dataset()
-        step_size = found["step_size"].to_numpy()
+        stats = one_level_nuts.tree["sample_stats"].to_dataset()
+        step_size = stats["step_size"].to_numpy()
         assert (step_size == step_size[:, :1]).all()
         assert step_size[0, 0] != step_size[1, 0]
-        accepted = found["acceptance_rate"].to_numpy()
+        accepted = stats["acceptance_rate"].to_numpy()
         assert ((accepted >= 0) & (accepted <= 1)).all()
         assert accepted.mean() == pytest.approx(one_level_nuts.settings.sampling.target_accept_prob, abs=0.07)
 
@@ -72,12 +73,13 @@ class TestDraws:
 
 
 def test_nuts_compiles_once_for_fits_of_one_shape() -> None:
-    """Whatever their questions, their seed and the number of their draws."""
+    """Whatever their questions, their seed and the number of their draws; here that of the fit of the tests above."""
     n_compiled = set()
+    observations = one_level.observations()
     for seed, num_samples in ((1, 25), (2, 90)):
-        data = LikelihoodData.of(simulate_observations(60, seed=seed)).padded(64)
-        sampling = TINY_SAMPLING.model_copy(update={"num_samples": num_samples})
-        draws = nuts.nuts_draws(bayes, data, sampling=sampling, seed=seed)
+        data = LikelihoodData.of(observations[seed:], preset=one_level.PRESET).counted()
+        sampling = SamplingSettings(**one_level.SAMPLING | {"num_samples": num_samples})
+        draws = nuts.nuts_draws(model_of(one_level.PRESET), data, sampling=sampling, seed=seed)
         assert draws.stats["lp"].shape == (2, num_samples)
         n_compiled.add((nuts._started._cache_size(), nuts._advanced._cache_size()))
     assert len(n_compiled) == 1
@@ -103,7 +105,7 @@ print(json.dumps({"devices": jax.local_device_count(), "x64": jax.config.jax_ena
 
 
 @pytest.mark.slow
-def test_in_double_precision_and_in_parallel_it_is_the_same_posterior(tmp_path: Path) -> None:
+def test_nuts_has_the_same_posterior_in_double_precision_and_in_parallel(tmp_path: Path) -> None:
     """In a process of its own, JAX in single precision by default and the CPU split into two devices."""
     command = [sys.executable, "-W", "error", "-c", ELSEWHERE, str(tmp_path / "draws.npy")]
     options = {"cwd": Path(__file__).resolve().parents[3], "env": os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}}

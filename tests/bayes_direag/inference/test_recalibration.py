@@ -48,11 +48,11 @@ def objective(a: float, b: float, support: np.ndarray, correct: np.ndarray, pena
 @pytest.mark.parametrize("penalty", [0.001, 0.1])
 def test_recalibration_by_platt_is_the_optimum_of_the_stated_objective(penalty: float) -> None:
     support, correct = answers()
-    found = fitted(support, correct, penalty=penalty)
+    recalibration = fitted(support, correct, penalty=penalty)
     theirs = optimize.minimize(lambda x: objective(*x, support, correct, penalty), [0, 1], method="Nelder-Mead",
                                options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000})  # fmt: skip
-    assert objective(*values(found), support, correct, penalty) <= theirs.fun + 1e-12
-    np.testing.assert_allclose(values(found), theirs.x, atol=1e-5)
+    assert objective(*values(recalibration), support, correct, penalty) <= theirs.fun + 1e-12
+    np.testing.assert_allclose(values(recalibration), theirs.x, atol=1e-5)
 
 
 def test_recalibration_prior_scale_does_not_depend_on_the_number_of_questions() -> None:
@@ -60,8 +60,8 @@ def test_recalibration_prior_scale_does_not_depend_on_the_number_of_questions() 
     for n in (1, 2):
         repeated = np.tile(support, n), np.tile(correct, n)
         by_penalty = fitted(*repeated, penalty=1 / (0.5**2 * n * len(support)))
-        found = fitted(*repeated, scale=0.5).coefficients["slope"]
-        np.testing.assert_allclose(found, by_penalty.coefficients["slope"], rtol=1e-7)
+        recalibration = fitted(*repeated, scale=0.5).coefficients["slope"]
+        np.testing.assert_allclose(recalibration, by_penalty.coefficients["slope"], rtol=1e-7)
 
 
 def test_recalibration_by_release_takes_its_1200_gradient_steps() -> None:
@@ -70,8 +70,8 @@ def test_recalibration_by_release_takes_its_1200_gradient_steps() -> None:
     for _ in range(1200):
         residual = expit(a + b * score) - correct
         a, b = (a - 0.05 * (residual.mean() + 0.001 * a), b - 0.05 * ((residual * score).mean() + 0.001 * (b - 1)))
-    found = fitted(support, correct, method="release")
-    np.testing.assert_allclose(values(found), [a, b], rtol=1e-9)
+    recalibration = fitted(support, correct, method="release")
+    np.testing.assert_allclose(values(recalibration), [a, b], rtol=1e-9)
 
 
 def test_recalibration_by_none_is_the_support_itself() -> None:
@@ -82,9 +82,9 @@ def test_recalibration_by_none_is_the_support_itself() -> None:
 @pytest.mark.parametrize("right", [True, False])
 def test_recalibration_stays_finite_where_all_answers_are_right_or_wrong(right: bool) -> None:
     support, _ = answers()
-    found = fitted(support, np.full(len(support), right))
-    assert np.isfinite(values(found)).all()
-    assert (after(found, support).mean() > support.mean()) == right
+    recalibration = fitted(support, np.full(len(support), right))
+    assert np.isfinite(values(recalibration)).all()
+    assert (after(recalibration, support).mean() > support.mean()) == right
 
 
 def test_recalibration_counts_only_the_chosen_questions_of_each_row() -> None:
@@ -100,10 +100,10 @@ def test_recalibration_counts_only_the_chosen_questions_of_each_row() -> None:
 @pytest.mark.parametrize("method", ["platt", "release", "none"])
 def test_recalibration_stored_loses_nothing(method: str) -> None:
     support, correct = answers()
-    found = fitted(support, correct, method=method)
-    again = from_dataset(xr.Dataset.from_dict(found.to_dataset().to_dict()))
+    recalibration = fitted(support, correct, method=method)
+    again = from_dataset(xr.Dataset.from_dict(recalibration.to_dataset().to_dict()))
     assert again.method == method
-    assert (after(again, support) == after(found, support)).all()
+    assert (after(again, support) == after(recalibration, support)).all()
 
 
 @cache
@@ -114,11 +114,11 @@ def fitted_once(method: str) -> Recalibration:
 @pytest.mark.parametrize("method", ["platt", "release", "none"])
 @given(support=st.lists(st.floats(0, 1), min_size=2, max_size=20))
 def test_recalibration_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, support: list[float]) -> None:
-    found = fitted_once(method)
-    final = after(found, np.sort(support))
+    recalibration = fitted_once(method)
+    final = after(recalibration, np.sort(support))
     assert ((final >= 0) & (final <= 1)).all()
     assert (np.diff(final) >= -1e-15).all()
-    assert np.isnan(found.of_selected(np.array([[np.nan]]))).all()
+    assert np.isnan(recalibration.of_selected(np.array([[np.nan]]))).all()
 
 
 def test_recalibration_takes_a_weight_for_repetition() -> None:
@@ -131,9 +131,9 @@ def test_recalibration_takes_a_weight_for_repetition() -> None:
 
 def test_recalibration_counts_several_selections_by_equal_parts() -> None:
     support = np.array([[[0.5, 0.3, 0.2], [0.1, 0.7, 0.2]]])
-    given = support, np.array([[False, True, False], [False, False, True]]), np.array([[1.0, 3.0]])
+    outcomes = support, np.array([[False, True, False], [False, False, True]]), np.array([[1.0, 3.0]])
     selections = np.array([[0, 1]]), np.array([[1, 1]])
-    found = Outcomes.of_selected(*given, *selections)
+    found = Outcomes.of_selected(*outcomes, *selections)
     np.testing.assert_allclose(found.support, [[0.5, 0.7, 0.3, 0.7]])
     assert found.right.tolist() == [[False, False, True, False]]
     assert found.weight.tolist() == [[0.5, 1.5, 0.5, 1.5]]

@@ -86,12 +86,12 @@ MORE = ["30 mixed", "500 mixed", "30 wrong"]
 @pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
 def test_recalibration_posterior_is_the_tabulated_one(name: str) -> None:
     """Mean, spread and dependence of the coefficients; means and quantiles of final probabilities."""
-    truth, found = exact(name), drawn(name)
-    draws = {name: values.ravel() for name, values in found.coefficients.items()}
+    truth, recalibration = exact(name), drawn(name)
+    draws = {name: values.ravel() for name, values in recalibration.coefficients.items()}
     assert list(draws) == ["intercept", "slope"]
     for parameter, values in draws.items():
-        assert found.coefficients[parameter].shape == SHAPE
-        n = size(found, parameter)
+        assert recalibration.coefficients[parameter].shape == SHAPE
+        n = size(recalibration, parameter)
         assert n > 0.45 * N_DRAWS
         mean, sd = truth.moments(getattr(truth, parameter))
         assert abs(values.mean() - mean) < 4 * sd / np.sqrt(n)
@@ -102,7 +102,7 @@ def test_recalibration_posterior_is_the_tabulated_one(name: str) -> None:
     n = 0.45 * N_DRAWS
     for support in AT:
         values = expit(truth.intercept + truth.slope * logit(support))
-        final = found.of_selected(np.full((N_DRAWS, 1), support))[:, 0]
+        final = recalibration.of_selected(np.full((N_DRAWS, 1), support))[:, 0]
         mean, sd = truth.moments(values)
         assert abs(final.mean() - mean) < 4 * sd / np.sqrt(n)
         for level in (0.05, 0.5, 0.95):
@@ -115,11 +115,11 @@ def test_recalibration_posterior_of_a_weak_prior_and_nothing_but_right_answers()
     """The penalty of preset paper on 30 questions is a scale of 5.8: the posterior is far from normal."""
     settings = RecalibrationSettings()
     truth = exact("30 right", settings.prior_scale(30), 401)
-    found = draw_recalibration(outcomes(*labelled("30 right")), settings, SHAPE, np.random.default_rng(0))
+    recalibration = draw_recalibration(outcomes(*labelled("30 right")), settings, SHAPE, np.random.default_rng(0))
     for at in AT:
         mean, _ = truth.moments(expit(truth.intercept + truth.slope * logit(at)))
-        drawn = found.of_selected(np.full((N_DRAWS, 1), at))
-        error = drawn.std() / np.sqrt(min(size(found, name) for name in found.coefficients))
+        drawn = recalibration.of_selected(np.full((N_DRAWS, 1), at))
+        error = drawn.std() / np.sqrt(min(size(recalibration, name) for name in recalibration.coefficients))
         assert error < 0.01
         assert abs(drawn.mean() - mean) < 4 * error
 

@@ -20,8 +20,8 @@ def test_wrong_draws_are_found(shift: float, width: float) -> None:
     rng, n = np.random.default_rng(1), 200
     truth, drawn = rng.normal(size=n), shift + width * rng.normal(size=(n, N_RANKED))
     ranks = pd.DataFrame({"wrong": (drawn < truth[:, None]).sum(axis=1), "right": rng.integers(N_RANKED + 1, size=n)})
-    found = uniformity(ranks)["p"]
-    assert 21 * found["wrong"] < 0.01 < found["right"]
+    result = uniformity(ranks)["p"]
+    assert 21 * result["wrong"] < 0.01 < result["right"]
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def questions() -> tuple[Observations, Observations]:
 @pytest.mark.usefixtures("optimised")
 def test_sampler_and_intervals_are_right(questions: tuple[Observations, Observations]) -> None:
     worlds = draw_worlds(LikelihoodData.of(questions[0], preset="bayes"), 60, seed=1)
-    found = list(compared(worlds, *questions, sampling=SHORT))
-    table = uniformity(pd.DataFrame([world.ranks for world in found]))
+    comparisons = list(compared(worlds, *questions, sampling=SHORT))
+    table = uniformity(pd.DataFrame([world.ranks for world in comparisons]))
     assert len(table) == 2 * 5 + 8 + 3
     assert table["p_adjusted"].min() > 0.01, table
-    assert sum(world.diverged for world in found) <= 3
-    by_method = pd.concat([world.coverage for world in found]).groupby(level=0)
+    assert sum(world.diverged for world in comparisons) <= 3
+    by_method = pd.concat([world.coverage for world in comparisons]).groupby(level=0)
     mean, error = by_method.mean(), by_method.sem()
     units = ["questions", "bins"]
     assert (error[units] < 0.04).all(axis=None)
@@ -55,5 +55,5 @@ def test_simulated_worlds_find_a_wrong_prior(questions: tuple[Observations, Obse
     """The bias of the worlds lies two prior standard deviations above what the fit expects."""
     shifted = {"bias": np.random.default_rng(2).normal(4.0, 2.0, 20)}
     worlds = draw_worlds(LikelihoodData.of(questions[0], preset="bayes"), 20, seed=5, given=shifted)
-    found = compared(worlds, *questions, sampling=SHORT)
-    assert uniformity(pd.DataFrame([world.ranks for world in found]))["p_adjusted"].min() < 0.01
+    comparisons = compared(worlds, *questions, sampling=SHORT)
+    assert uniformity(pd.DataFrame([world.ranks for world in comparisons]))["p_adjusted"].min() < 0.01

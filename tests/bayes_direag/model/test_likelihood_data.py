@@ -42,7 +42,9 @@ def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_woul
 
 def two_questions(name: str, said: list[str]) -> tuple[Preset, LikelihoodData]:
     """Return two questions whose first level is right, and all as sure."""
-    questions = [question(f"q{k}", *((answer, 80) for answer in own), gold_answer="a") for k, own in enumerate(said)]
+    questions = [
+        question(f"q{k}", *((answer, 80) for answer in answers), gold_answer="a") for k, answers in enumerate(said)
+    ]
     settings = preset(name)
     return settings, LikelihoodData.of(Observations.from_questions(questions, answers="text"), preset=settings)
 
@@ -87,7 +89,7 @@ def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations
     assert data.target.tolist() == alone.target.tolist()
     golds = [question.gold_answer for question in labelled.questions]
     pairs = zip(golds, labelled.candidates, strict=True)
-    assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
+    assert alone.target.tolist() == [candidates.index(gold) if gold in candidates else -1 for gold, candidates in pairs]
 
 
 class TestLabels:

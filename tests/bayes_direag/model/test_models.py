@@ -65,8 +65,8 @@ def log_probability(observations: Observations, question: int, values: dict[str,
     support = brute_force.support(scores)
     right = [
         candidate
-        for place, candidate in enumerate(observations.candidates[question])
-        if observations.correct_candidate[question, place]
+        for number, candidate in enumerate(observations.candidates[question])
+        if observations.correct_candidate[question, number]
     ]
     return math.log(sum(support[answer] for answer in right or [brute_force.NULL]))
 
@@ -85,7 +85,9 @@ def labelled_yes_no(n: int) -> Observations:
     records = []
     for number in range(n):
         said = rng.choice(["yes", "no", "unsure"], size=4, p=[0.6, 0.3, 0.1]).tolist()
-        votes = [{"level": k, "answer": own, "confidence": float(rng.integers(40, 99))} for k, own in enumerate(said)]
+        votes = [
+            {"level": k, "answer": answer, "confidence": float(rng.integers(40, 99))} for k, answer in enumerate(said)
+        ]
         records.append(
             {"problem_id": f"q{number}", "gold_answer": "yes" if number % 2 else "no", "observations": votes}
         )
@@ -122,16 +124,18 @@ class TestDensity:
         by_level = ("weight", "bias", "vote") if slots else ()
         values |= {name: [values[name][slot] for slot in slots or ()] for name in by_level if name in values}
         each = [log_probability(observations, i, values, settings.eps) for i in range(len(data.weight))]
-        found = jax.jit(lambda unconstrained: evaluated(model, unconstrained, data))(unconstrained)
-        np.testing.assert_allclose(found.log_likelihood, each, rtol=1e-12, atol=1e-14)
+        evaluated_there = jax.jit(lambda unconstrained: evaluated(model, unconstrained, data))(unconstrained)
+        np.testing.assert_allclose(evaluated_there.log_likelihood, each, rtol=1e-12, atol=1e-14)
         priors = brute_force.log_priors(unconstrained, kind, float(data.weight.sum()))
         for name, prior in priors.items():
-            np.testing.assert_allclose(found.log_prior[name], prior, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(evaluated_there.log_prior[name], prior, rtol=1e-12, atol=1e-13)
         expected = sum(np.sum(prior) for prior in priors.values()) + data.weight @ np.array(each)
         joint = jax.jit(lambda unconstrained: log_density(model, (data,), {}, unconstrained)[0])(unconstrained)
         np.testing.assert_allclose(float(joint), expected, rtol=1e-12)
-        share = found.natural["share"]
-        np.testing.assert_allclose(share, found.natural["weight"] / np.sum(found.natural["weight"]), rtol=1e-12)
+        share = evaluated_there.natural["share"]
+        np.testing.assert_allclose(
+            share, evaluated_there.natural["weight"] / np.sum(evaluated_there.natural["weight"]), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("variant", ["count", "level", "confidence"])
@@ -178,8 +182,13 @@ def test_model_density_changes_little_in_single_precision(labelled: Observations
 
     data = some_data(labelled, MODELS["bayes"])
     unconstrained = some_unconstrained(MODELS["bayes"], data)
-    whole = log_density(bayes, (data,), {}, unconstrained)[0]
-    rounded = log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, unconstrained)[0]
+
+    @jax.jit
+    def densities(unconstrained: Unconstrained) -> tuple[jax.Array, jax.Array]:
+        whole = log_density(bayes, (data,), {}, unconstrained)[0]
+        return whole, log_density(in_single_precision(bayes), (data.in_single_precision(),), {}, unconstrained)[0]
+
+    whole, rounded = densities(unconstrained)
     assert rounded.dtype == jnp.float64
     assert 0 < abs(float(whole - rounded)) < 1e-3
 
@@ -238,7 +247,7 @@ def test_model_predicts_from_prior_and_posterior(draws: dict[str, np.ndarray], d
 
 def test_model_log_likelihood_has_no_weights(draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
     heavy = data.with_weight(3 * data.weight)
-    found, same = (numpyro.infer.log_likelihood(bayes, draws, own)["target"] for own in (heavy, data))
+    found, same = (numpyro.infer.log_likelihood(bayes, draws, weighted)["target"] for weighted in (heavy, data))
     np.testing.assert_array_equal(found, same)
 
 

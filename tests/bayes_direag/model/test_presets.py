@@ -13,9 +13,13 @@ def own_model(data) -> None:
 
 
 def test_documented_settings() -> None:
-    assert {name: own.eps for name, own in PRESETS.items()} == {"paper": 1e-6, "release": 1e-6, "bayes": 0.005}
-    finals = {name: own.recalibration for name, own in PRESETS.items()}
-    assert {name: own.method for name, own in finals.items()} == {
+    assert {name: settings.eps for name, settings in PRESETS.items()} == {
+        "paper": 1e-6,
+        "release": 1e-6,
+        "bayes": 0.005,
+    }
+    finals = {name: settings.recalibration for name, settings in PRESETS.items()}
+    assert {name: settings.method for name, settings in finals.items()} == {
         "paper": "platt",
         "release": "release",
         "bayes": "platt",
@@ -23,17 +27,21 @@ def test_documented_settings() -> None:
     assert (finals["paper"].split, finals["paper"].out_of_fold, finals["paper"].penalty) == (5, 0, 0.001)
     assert (finals["release"].split, finals["release"].out_of_fold, finals["release"].penalty) == (0, 0, 0.001)
     assert (finals["bayes"].split, finals["bayes"].out_of_fold, finals["bayes"].scale) == (0, 5, 0.2)
-    assert [name for name, own in PRESETS.items() if own.is_weighted] == ["release"]
-    assert [name for name, own in PRESETS.items() if own.uses_agreement] == ["bayes"]
+    assert [name for name, settings in PRESETS.items() if settings.is_weighted] == ["release"]
+    assert [name for name, settings in PRESETS.items() if settings.uses_agreement] == ["bayes"]
 
 
 def test_preset_is_a_name_a_preset_or_a_function() -> None:
     assert model_of(preset("bayes")) is model_of(preset(PRESETS["bayes"])) is bayes
     assert model_of(preset("paper")) is paper
-    own = preset(own_model)
-    assert (own.name, own.eps, own.recalibration) == ("own_model", PRESETS["bayes"].eps, PRESETS["bayes"].recalibration)
-    assert "def own_model(data)" in (own.source or "")
-    assert model_of(own) is model_of(preset(own_model))
+    settings = preset(own_model)
+    assert (settings.name, settings.eps, settings.recalibration) == (
+        "own_model",
+        PRESETS["bayes"].eps,
+        PRESETS["bayes"].recalibration,
+    )
+    assert "def own_model(data)" in (settings.source or "")
+    assert model_of(settings) is model_of(preset(own_model))
 
 
 def test_preset_of_ones_own_is_recorded_by_name_and_text_alone() -> None:

@@ -152,8 +152,8 @@ def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
     """Powers of concentrations and votes that by themselves are too large or too small for a number."""
     given_reports, every = some_reports(40), spread_parameters(5)
     sharp = every._replace(sharpness=np.full(5, sharpness), weight=every.weight * 1e12, vote=every.vote * 1e3)
-    found = supports(given_reports, sharp)
-    for sample, own in enumerate(found):
+    support = supports(given_reports, sharp)
+    for sample, own in enumerate(support):
         values = as_dict(Parameters(*(value if value is None else value[sample] for value in sharp)))
         for question, k in enumerate(given_reports.n_candidates):
             alpha = brute_force.concentrations(said(given_reports, question), values, EPS)
@@ -217,8 +217,8 @@ def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: P
         states = [*range(len(scores) - 1), -1]
         every[sample, question, states] = np.array([*(scores[k] for k in states[:-1]), scores[brute_force.NULL]])
     every /= every.sum(axis=2, keepdims=True)
-    found = supports(given_reports, parameters)
-    np.testing.assert_allclose(found, every[..., [*range(found.shape[2] - 1), -1]], rtol=1e-11)
+    support = supports(given_reports, parameters)
+    np.testing.assert_allclose(support, every[..., [*range(support.shape[2] - 1), -1]], rtol=1e-11)
     mean, some = every.mean(axis=0), given_reports.n_candidates > 0
     best = mean[:, :-1].argmax(axis=1)
     selected = np.where(some, every[:, np.arange(len(best)), best], np.nan)
@@ -257,11 +257,11 @@ def test_support_of_an_answer_that_is_a_label_has_its_prior_once() -> None:
     parameters, given_reports = spread_parameters(3), some_reports(60)
     effects = np.random.default_rng(4).normal(size=(3, 2))
     labelled = given_reports._replace(label=np.where(given_reports.candidate < 2, given_reports.candidate, -1))
-    found = supports(labelled, parameters._replace(label=effects))
+    support = supports(labelled, parameters._replace(label=effects))
     plain = supports(given_reports, parameters)
     factor = np.pad(np.exp(effects), ((0, 0), (0, plain.shape[2] - 2)), constant_values=1.0)
     expected = plain * factor[:, None]
-    np.testing.assert_allclose(found, expected / expected.sum(axis=2, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(support, expected / expected.sum(axis=2, keepdims=True), rtol=1e-12)
 
 
 def test_parameters_are_read_by_the_names_of_their_axes() -> None:

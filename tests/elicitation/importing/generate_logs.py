@@ -61,7 +61,7 @@ def lm_eval_logs(folder: Path) -> None:
 
     class Canned(LM):
         def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
-            return [reply(request.args[0], place) for place, request in enumerate(requests)]
+            return [reply(request.args[0], number) for number, request in enumerate(requests)]
 
         def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
             return [(-4 * draw(*request.args), False) for request in requests]

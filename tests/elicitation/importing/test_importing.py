@@ -103,13 +103,7 @@ def test_importing_has_a_log_of_its_tool_for_every_format() -> None:
         assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]
 
 
-@pytest.mark.parametrize(
-    ("form", "log"),
-    [
-        ("lm-eval", LM_EVAL["choice"]),
-        ("batch", LOGS / "batch" / "output.jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("form", "log"), [("lm-eval", LM_EVAL["choice"]), ("batch", LOGS / "batch" / "output.jsonl")])
 def test_compressed_logs_are_read_and_workbooks_named(tmp_path: Path, form: LogFormat, log: Path) -> None:
     path = tmp_path / f"{log.name}.gz"
     path.write_bytes(gzip.compress(log.read_bytes()))
@@ -161,13 +155,13 @@ def test_runs_of_several_models_are_put_together(tmp_path: Path) -> None:
     files = {name: tmp_path / name / "observations.jsonl" for name in "ab"}
     together = import_logs("observations", files).questions
     alone = {name: read_questions(path) for name, path in files.items()}
-    for place, question in enumerate(together):
-        own = [(name, values(one)) for name in "ab" for one in alone[name][place].observations]
-        expected = [[f"{name} {level}", *others] for name, (level, *others) in own]
+    for number, question in enumerate(together):
+        reports = [(name, values(one)) for name in "ab" for one in alone[name][number].observations]
+        expected = [[f"{name} {level}", *others] for name, (level, *others) in reports]
         assert [values(one) for one in question.observations] == expected
-        assert (question.gold_answer, question.model) == (alone["a"][place].gold_answer, "model-a, model-b")
+        assert (question.gold_answer, question.model) == (alone["a"][number].gold_answer, "model-a, model-b")
         raw = [(one.model_extra or {})["raw_output"] for one in question.observations]
-        assert raw[7] == (alone["b"][place].observations[2].model_extra or {})["raw_output"]
+        assert raw[7] == (alone["b"][number].observations[2].model_extra or {})["raw_output"]
 
 
 def test_nothing_of_an_observation_file_is_lost(tmp_path: Path) -> None:
