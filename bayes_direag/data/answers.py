@@ -94,7 +94,7 @@ _LETTERS = re.compile(
     rf"\[{_ITEM}(?:, ?{_ITEM})*\]|(?:(?:option|choice|answer)s )?{_ITEM}(?:(?:, ?(?:and )?| and ){_ITEM})+",
     re.IGNORECASE,
 )
-_LIST = re.compile(r"\s*[\[{]\s*[\"'].*[\]}]\s*", re.DOTALL)
+_LIST = re.compile(r"\s*(?:[\[{]\s*(?:[\"'].*|-?[\d.]+\s*,.*)[\]}]|\(\s*[\"'].*,.*\))\s*", re.DOTALL)
 _DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
 
 
@@ -143,7 +143,7 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
 
 
 def is_list(text: str) -> bool:
-    """Tell whether a text is a list or an object of texts, in JSON or as Python prints it."""
+    """Tell whether a text is a list of texts or numbers, or an object, in JSON or as Python prints it."""
     return _LIST.fullmatch(text) is not None
 
 

@@ -233,7 +233,10 @@ def test_kind_of_answers_is_not_changed_by_an_odd_gold_answer_which_is_an_error_
         Labels.of(tmp_path / "labels.csv").kind([])
 
 
-@pytest.mark.parametrize("several", ['["Oslo", "Kristiania"]', "['Oslo']", '{"text": ["Oslo"], "start": [3]}'])
+@pytest.mark.parametrize(
+    "several",
+    ['["Oslo", "Kristiania"]', "['Oslo']", "('Oslo', 'Bergen')", "[5, 6]", '{"text": ["Oslo"], "start": [3]}'],
+)
 def test_gold_answer_that_is_a_list_is_an_error_unless_answers_are_lists(several):
     rows = [{"problem_id": "q", "level": 0, "answer": "Oslo", "confidence": 80, "gold_answer": several}]
     with pytest.raises(ObservationError, match=r"line 1, field gold_answer: .*is a list, which no report.*one text"):
