@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import ChatRequest, Generation
-from elicitation.journal import read_identity, read_journal
+from elicitation.journal import read_journal
 
 
 class EngineError(DirEAGError):
@@ -68,7 +68,7 @@ class CannedEngine(Engine):
     @classmethod
     def replay(cls, journal: str | Path) -> "CannedEngine":
         """Return an engine that repeats the replies of a journal, and refuses other requests."""
-        entries = {entry.key: entry for entry in read_journal(journal)}
+        identity, entries = read_journal(journal)
 
         def reply(request: ChatRequest) -> Generation:
             entry = entries.get(request.key)
@@ -79,7 +79,7 @@ class CannedEngine(Engine):
                 )
             return entry.generation
 
-        return cls(reply, str(read_identity(journal).get("model", "canned")))
+        return cls(reply, str(identity.get("model", "canned")))
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
         """Return the canned reply."""

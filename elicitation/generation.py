@@ -233,10 +233,10 @@ def generation_of(reply: object) -> Generation | None:
                 isinstance(content, list) and all(isinstance(one, dict) for one in content)
             ):
                 text = text_of(content)
-                reason = _writable(str(choice.get("finish_reason") or "stop")[:40])
+                reason = str(choice.get("finish_reason") or "stop")[:40]
                 in_reasoning = is_cut_off(reason) and not reply_of(text)
                 return Generation(
-                    text=_writable(text),
+                    text=text,
                     finish_reason=REASONING if in_reasoning and "length" in reason else reason,
                     prompt_tokens=_count(about.get("usage"), "prompt_tokens"),
                     completion_tokens=_count(about.get("usage"), "completion_tokens"),
@@ -266,11 +266,6 @@ def text_of(message: object) -> str:
             return ""
 
 
-def _writable(text: str) -> str:
-    """Replace lone surrogates, which cannot be written to a file."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _count(usage: object, name: str) -> int:
     number = usage.get(name) if isinstance(usage, dict) else None
     return number if isinstance(number, int) and 0 <= number < 1 << 53 else 0
@@ -283,7 +278,7 @@ def final_tokens(logprobs: object) -> tuple[tuple[str, float], ...]:
     for record in content if isinstance(content, list) else ():
         match record:
             case {"token": str(text), "logprob": int() | float() as logprob} if -1e9 < logprob < 1:
-                tokens.append((_writable(text), float(logprob)))
+                tokens.append((text, float(logprob)))
             case _:
                 return ()
     while tokens and not tokens[-1][0].strip():

@@ -69,7 +69,7 @@ class Journal:
             header = json.dumps({"journal": VERSION, "identity": self.identity})
             whole = self.path.read_bytes()
             if not header.encode().startswith(whole):  # neither new nor with an incomplete header
-                recorded, self.entries = _read(self.path)
+                recorded, self.entries = read_journal(self.path)
                 if self.entries:
                     _check_identity(self.path, recorded, json.loads(header)["identity"])
             self._size = whole.rfind(b"\n") + 1 if self.entries else 0
@@ -119,21 +119,12 @@ class Journal:
             self._size += len(data)
 
 
-def read_journal(path: str | Path) -> list[Entry]:
-    """Return the generations of a journal, without an incomplete last line.
+def read_journal(path: str | Path) -> tuple[dict[str, JsonValue], dict[Key, Entry]]:
+    """Return the identity and the generations of a journal, without an incomplete last line.
 
     Raises JournalError if there is no such file, or it is not a journal.
     """
-    return [*_read(Path(path))[1].values()]
-
-
-def read_identity(path: str | Path) -> dict[str, JsonValue]:
-    """Return the identity in a journal; raises as :func:`read_journal` does."""
-    return _read(Path(path))[0]
-
-
-def _read(path: Path) -> tuple[dict[str, JsonValue], dict[Key, Entry]]:
-    """Return the identity and the generations of a journal, which may lack a whole line."""
+    path = Path(path)
     if not path.is_file():
         raise JournalError(f"{path}: saw no such file; expected the journal of a run. Check the path.")
     first, *lines = path.read_bytes().split(b"\n")

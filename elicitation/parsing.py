@@ -138,9 +138,9 @@ def read_guesses(
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Guesses((), ParseStatus.TRUNCATED)
-    fields, _ = find_fields(reply, scale)
+    fields, said = find_fields(reply, scale)
     if not (is_labelled := any(field.rank is not None for field in fields)):
-        fields, _ = find_fields(_ITEM.sub(r"Guess \1: ", reply), scale)
+        fields, said = find_fields(_ITEM.sub(r"Guess \1: ", reply), scale)
     lists: list[list[tuple[int, Reading]]] = []
     for field, stated in _pairs(fields):
         if field.rank is not None:
@@ -149,6 +149,8 @@ def read_guesses(
     are_read = [[reading.status is ParseStatus.OK for _, reading in guesses] for guesses in lists]
     if not lists or not (is_labelled or any(map(any, are_read))):
         return Guesses((), ParseStatus.NO_ANSWER)
+    if _CORRECTED.search(said, fields[-1].end):
+        return Guesses((), ParseStatus.AMBIGUOUS)
     ranks, readings = zip(*lists[max(range(len(lists)), key=lambda k: (all(are_read[k]), k))], strict=True)
     answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
     if ranks != tuple(range(1, len(ranks) + 1)) or len(ranks) > k:
@@ -239,20 +241,15 @@ def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, fl
     confidence, status = read_confidence(stated, scale)
     has_percent = re.search("%|percent", stated) is not None
     is_torn = kind == "text" and both is not None and both[3] is not None  # brackets may belong to the answer
-    is_hedged = kind == "text" and re.match(r"\D*\(", stated) is not None and _is_hedge(answer)  # of two hedges
     is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
-    is_unclosed = (
-        any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}")) or answer.count('"') == 1
-    )
+    is_hedged = kind == "text" and _is_hedge(answer.rpartition(",")[2]) and ("," in answer or "(" in stated)  # twice
+    is_unclosed = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
+    is_unclosed |= answer.count('"') == 1
     if is_unclosed or is_hedged or (not has_percent and (is_torn or is_one or "%" in answer or "$" in stated)):
         return None, None, ParseStatus.AMBIGUOUS
-    if confidence is not None or (status is ParseStatus.OUT_OF_RANGE and has_percent):
-        keeps = kind != "text" or "," not in answer or not _is_hedge(answer.rpartition(",")[2])
-    elif status is ParseStatus.AMBIGUOUS and _NUMBER.fullmatch(stated):
-        keeps = True  # a number on a scale that is not said
-    else:
-        keeps = _is_hedge(stated) if kind == "text" else has_percent or not re.search(r"\d", stated)
-    return _bare(answer) if keeps else None, confidence, status
+    is_word = _is_hedge(stated) if kind == "text" else has_percent or not re.search(r"\d", stated)
+    is_number = _NUMBER.fullmatch(stated) and (has_percent or status is ParseStatus.AMBIGUOUS)
+    return _bare(answer) if is_word or is_number or confidence is not None else None, confidence, status
 
 
 def _is_hedge(text: str) -> bool:
@@ -286,5 +283,5 @@ def read_confidence(text: str, scale: Scale) -> tuple[float | None, ParseStatus]
 def _bare(text: str) -> str:
     """Return a text in one line, without marks around it."""
     text = re.sub(r"[ \t\r\n]+", " ", text).strip(" ,;|")
-    text = re.sub(r"^(?:\*\*)?([^*]*)(?:\*\*)?$", r"\1", text).strip(" ,;|`")
+    text = re.sub(r"^(?:\*\*\*?)?([^*]*)(?:\*\*\*?)?$", r"\1", text).strip(" ,;|`")
     return re.sub(r"^([*_])([^*_]+)\1$", r"\2", text)

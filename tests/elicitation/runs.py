@@ -80,7 +80,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def seeds(folder: str | Path) -> list[int]:
-    return [entry.seed for entry in read_journal(Path(folder) / "journal.jsonl")]
+    return [entry.seed for entry in read_journal(Path(folder) / "journal.jsonl")[1].values()]
 
 
 def wait_for_generations(folder: Path, n: int, client: subprocess.Popen[bytes]) -> None:
@@ -90,7 +90,7 @@ def wait_for_generations(folder: Path, n: int, client: subprocess.Popen[bytes]) 
         assert client.poll() is None, client.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert len(read_journal(path)) >= n
+    assert len(read_journal(path)[1]) >= n
 
 
 def policy() -> "Policy":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elicitation.generation import Key, request_seed
-from elicitation.journal import Entry, Journal, JournalError, read_identity, read_journal
+from elicitation.journal import Entry, Journal, JournalError, read_journal
 
 IDENTITY: dict[str, Any] = {"model": "m", "sampling": {"temperature": 0.7, "top_p": 1.0}}
 
@@ -42,8 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_journal_reads_what_it_has_written(path: Path) -> None:
-    assert read_journal(path) == [entry(number) for number in range(3)]
-    assert read_identity(path) == IDENTITY
+    assert read_journal(path) == (IDENTITY, {entry(number).key: entry(number) for number in range(3)})
     with Journal(path, IDENTITY) as journal:
         assert list(journal.entries) == [Key(f"p{number}", 1, 0, 0) for number in range(3)]
 
@@ -55,7 +54,7 @@ def test_journal_removes_a_last_line_cut_off_anywhere(path: Path) -> None:
         path.write_bytes(whole[:size])
         n_whole = max(0, sum(end <= size for end in ends) - 1)
         if ends[0] <= size:
-            assert len(read_journal(path)) == n_whole
+            assert len(read_journal(path)[1]) == n_whole
             assert path.read_bytes() == whole[:size]  # reading changes nothing
         with Journal(path, IDENTITY) as journal:
             assert len(journal.entries) == n_whole, size
@@ -66,7 +65,7 @@ def test_journal_removes_a_last_line_cut_off_anywhere(path: Path) -> None:
 def test_journal_without_generations_takes_another_identity(tmp_path: Path) -> None:
     for identity in (IDENTITY, {"model": "other"}):
         Journal(tmp_path / "journal.jsonl", identity).__exit__(None, None, None)
-        assert read_identity(tmp_path / "journal.jsonl") == identity
+        assert read_journal(tmp_path / "journal.jsonl")[0] == identity
 
 
 def test_journal_is_locked_until_its_run_ends(path: Path) -> None:
@@ -119,7 +118,7 @@ def test_journal_has_whole_lines_after_a_full_disk(tmp_path: Path, monkeypatch: 
         assert path.read_bytes() == before
         monkeypatch.undo()
         append(journal, 2)
-    assert [one.seed for one in read_journal(path)] == [0, 2]
+    assert [one.seed for one in read_journal(path)[1].values()] == [0, 2]
 
 
 def test_journal_does_not_mix_concurrent_lines(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_journal_does_not_mix_concurrent_lines(tmp_path: Path) -> None:
 
     with Journal(tmp_path / "journal.jsonl", IDENTITY) as journal:
         asyncio.run(write())
-    assert {one.seed for one in read_journal(tmp_path / "journal.jsonl")} == set(range(80))
+    assert {one.seed for one in read_journal(tmp_path / "journal.jsonl")[1].values()} == set(range(80))
 
 
 def test_request_seed_differs_by_every_part_of_its_key() -> None:

@@ -116,7 +116,7 @@ def test_repairs_are_at_most_two(tmp_path: Path) -> None:
     assert summary.statuses == {"no_answer": 1, "ok": 2, "repaired": 1, "truncated": 1}
     assert [level["parsed"] for level in summary.levels] == [1, 0, 0, 1, 1]
     assert len(set(runs.seeds(tmp_path))) == 10
-    attempts = Counter(entry.attempt for entry in read_journal(tmp_path / "journal.jsonl"))
+    attempts = Counter(entry.attempt for entry in read_journal(tmp_path / "journal.jsonl")[1].values())
     assert attempts == {0: 5, 1: 3, 2: 2}
 
 
@@ -190,7 +190,7 @@ def test_engine_errors_end_the_run_and_keep_what_was_finished(tmp_path: Path) ->
         runs.ask(5, CannedEngine(reply, "stub"), tmp_path, concurrency=1)
     content = runs.manifest(tmp_path)
     assert (content["complete"], content["engine"]["kind"]) == (False, "CannedEngine")
-    assert len(read_journal(tmp_path / "journal.jsonl")) == 10
+    assert len(read_journal(tmp_path / "journal.jsonl")[1]) == 10
     assert not (tmp_path / "observations.jsonl").exists()
 
 
