@@ -72,6 +72,7 @@ _LABEL = re.compile(
     (?: {_D}(?:is{_D})?: | {_S}*\*\*{_S}*$ | (?(heading){_D}$|(?!)) )
     """
 )
+_LINES = re.compile(rf"((?:{_D}\n){{0,12}})(.*)\n?(.*)")  # behind a label: blank ones, its content, and the next
 _OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}[:=]")
 
 
@@ -150,13 +151,11 @@ def _as_lines(value: object, marked: list[str], name: str = "", rank: str = "") 
             direct = "".join(_as_lines(item, marked, names[key], rank) for key, item in members.items())
             if len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", direct)) > 1:  # two answers
                 return ""
-            inner = [
-                _literal(item) if key == "arguments" and isinstance(item, str) else item
-                for key, item in members.items()
-                if key in _AROUND
-            ]
+            inner = [members[key] for key in _AROUND if key in members]
             nested = [] if direct or name else [lines for item in inner if (lines := _as_lines(item, marked, "", rank))]
             return nested[0] if len(nested) == 1 else direct
+        case str() if not name and value.startswith("{"):  # arguments of a tool
+            return _as_lines(_literal(value), marked, "", rank)
         case str() | int() | float() if is_field:
             marked.append((value.replace(_BACKSLASH, "\\") if isinstance(value, str) else str(value).lower()).strip())
             return f"\n{name} {rank}: \0{len(marked) - 1}\0\n"
@@ -171,13 +170,9 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
         if label["inline"] is None or (is_behind and text.find("\n", labels[-1].end(), label.start()) < 0):
             labels.append(label)
     for label, following in zip(labels, [*labels[1:], None], strict=False):
-        content, *lines = text[label.end() : following.start() if following else None].split("\n", 12)[:12]
-        end, is_below = label.end() + len(content), False
-        while not content.strip("*_` \t") and lines:
-            content, is_below = lines.pop(0), True
-            end += 1 + len(content)
-        next_line = lines[0].strip() if lines else ""
-        if _BARE_CONFIDENCE.fullmatch(next_line) or (_OTHER_LABEL.match(next_line) and not is_below):
+        lines = next(_LINES.finditer(text, label.end(), following.start() if following else len(text)))
+        content, next_line = lines[2], lines[3].strip()
+        if _BARE_CONFIDENCE.fullmatch(next_line) or (_OTHER_LABEL.match(next_line) and not lines[1]):
             next_line = ""
         letter = label["name"][0].lower()
         measure = (label["second"] or (label["name"] if letter in "cpl" else "")).lower()
@@ -194,7 +189,7 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
         number = re.search(r"\d+", label["name"])
         rank = None if number is None else int(number[0])
         what = "both" if label["second"] else "confidence" if measure else "answer"
-        yield Field(label.start(), end, what, letter, content, own_scale, rank, next_line)
+        yield Field(label.start(), lines.end(2), what, letter, content, own_scale, rank, next_line)
 
 
 def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
