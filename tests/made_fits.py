@@ -105,7 +105,7 @@ def made_fit(
 ) -> Fit:
     """Return a MAP of ``paper`` with these parameters, as if found with this gradient, from so many starts."""
     settings = presets.preset(preset, variant)
-    found = Optimum(
+    optimum = Optimum(
         unconstrained={
             name if name == "bias" else f"{name}_base": _softplus_inverse(value, is_real=name == "bias")
             for name, value in given.items()
@@ -120,7 +120,7 @@ def made_fit(
         n_optima=np.array(starts[1:]),
     )
     data = LikelihoodData.weighted(observations, np.ones(len(observations)), preset=settings, labels=())
-    tree = map_posterior(found, 0, observations, data, labels=(), settings=FitSettings(settings))
+    tree = map_posterior(optimum, 0, observations, data, labels=(), settings=FitSettings(settings))
     final = settings.recalibration
     coefficients = {"intercept": np.full((1, 1), intercept), "slope": np.full((1, 1), slope)}
     tree["recalibration"] = xr.DataTree(Recalibration(final.method, coefficients, final.eps).to_dataset())

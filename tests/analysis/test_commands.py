@@ -174,8 +174,8 @@ def test_tables_under_other_names_are_read_as_one_s_own(files: Path, tmp_path: P
     for name, table, pairs in (("theirs", "theirs.csv", PAIRS), ("ours", "new.jsonl", [])):
         options = ["--methods", "majority", "--resamples", 20, *pairs]
         succeed("evaluate", files / table, "--out", tmp_path / name, *options)
-    found, known = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("theirs", "ours"))
-    pd.testing.assert_frame_equal(found, known)
+    metrics, known = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("theirs", "ours"))
+    pd.testing.assert_frame_equal(metrics, known)
     written = pd.read_csv(tmp_path / "theirs" / "predictions.csv", dtype=str)
     assert next(iter(written)) == "id", "as direag predict names it"
     theirs = Evaluation.read(tmp_path / "theirs", observations=files / "theirs.csv")

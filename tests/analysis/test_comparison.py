@@ -328,8 +328,8 @@ class TestEvaluations:
         comparison = compare(runs, seed=5, n_resamples=40)
         kept = [number for number in range(30) if number != 7]
         scored = {
-            name: Scored(np.array([own[k][0] for k in kept], float), np.array([own[k][1] for k in kept], bool))
-            for name, own in said.items()
+            name: Scored(np.array([answers[k][0] for k in kept], float), np.array([answers[k][1] for k in kept], bool))
+            for name, answers in said.items()
         }
         parts = [
             paired_table(scored["first"], scored[name], seed=5, n_resamples=40).assign(model=name, n=29, left_out=1)

@@ -178,11 +178,11 @@ def test_evaluation_on_a_test_set_with_its_levels_in_another_order(few: Observat
 
 
 def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Observations, monkeypatch) -> None:
-    for fit_method, given, recorded in (
+    for fit_method, how, recorded in (
         ("nuts", None, SamplingSettings()),
         ("map", SamplingSettings(num_samples=50), None),
     ):
-        evaluation = evaluate(few, methods=["majority"], fit_method=fit_method, sampling=given, n_resamples=1).settings
+        evaluation = evaluate(few, methods=["majority"], fit_method=fit_method, sampling=how, n_resamples=1).settings
         assert (evaluation.fit_method, evaluation.sampling, evaluation.preset) == (
             fit_method,
             recorded,

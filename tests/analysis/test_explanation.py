@@ -52,26 +52,26 @@ def fits(point: Fit, nuts: Fit) -> dict[str, Fit]:
     return {"map": point, "nuts": few, "paper": made_fit(OBSERVATIONS.select(slice(0, 4)), natural(), intercept=0.2)}
 
 
-def by_state(found: Explanation, column: str) -> dict[str, float]:
-    return dict(zip(found.states["answer"].fillna(brute_force.NULL), found.states[column], strict=True))
+def by_state(explanation: Explanation, column: str) -> dict[str, float]:
+    return dict(zip(explanation.states["answer"].fillna(brute_force.NULL), explanation.states[column], strict=True))
 
 
 @pytest.fixture(scope="module", params=product(["map", "nuts", "paper"], OBSERVATIONS.problem_id), ids=" ".join)
-def found(request, fits: dict[str, Fit]) -> Explanation:
+def explanation(request, fits: dict[str, Fit]) -> Explanation:
     kind, name = request.param
     return explain(fits[kind], OBSERVATIONS, name, interval_level=0.8)
 
 
-def place_of(found: Explanation) -> int:
-    return OBSERVATIONS.problem_id.index(found.prediction["problem_id"])
+def place_of(explanation: Explanation) -> int:
+    return OBSERVATIONS.problem_id.index(explanation.prediction["problem_id"])
 
 
-def test_explanation_figures_are_those_of_the_printed_equations_and_add_up(found: Explanation) -> None:
-    reports = brute_force.reports_of(OBSERVATIONS, place_of(found))
-    parameters = sampled_parameters(found.fit.tree)._asdict()
-    given = {site: draws for site, draws in parameters.items() if draws is not None}
-    draws = [{site: own[k].tolist() for site, own in given.items()} for k in range(found.fit.n_samples)]
-    eps = found.fit.preset.eps
+def test_explanation_figures_are_those_of_the_printed_equations_and_add_up(explanation: Explanation) -> None:
+    reports = brute_force.reports_of(OBSERVATIONS, place_of(explanation))
+    parameters = sampled_parameters(explanation.fit.tree)._asdict()
+    drawn = {site: draws for site, draws in parameters.items() if draws is not None}
+    draws = [{site: own[k].tolist() for site, own in drawn.items()} for k in range(explanation.fit.n_samples)]
+    eps = explanation.fit.preset.eps
     equations = {
         "concentration": brute_force.concentrations,
         "support": lambda *own: brute_force.support(brute_force.scores(*own)),
@@ -79,23 +79,23 @@ def test_explanation_figures_are_those_of_the_printed_equations_and_add_up(found
     for column, of_draw in equations.items():
         rows = [of_draw(reports, draw, eps) for draw in draws]
         expected = {state: np.mean([row[state] for row in rows]) for state in rows[0]}
-        assert by_state(found, column) == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_allclose(found.parts.sum(), found.states["support"], rtol=1e-12)
-    added = found.states[["evidence", "prior", "null_base"]].sum(axis=1)
-    np.testing.assert_allclose(added, found.states["concentration"], rtol=1e-12)
-    assert found.reports[["level", "answer", "stated"]].to_numpy().tolist() == [
+        assert by_state(explanation, column) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(explanation.parts.sum(), explanation.states["support"], rtol=1e-12)
+    added = explanation.states[["evidence", "prior", "null_base"]].sum(axis=1)
+    np.testing.assert_allclose(added, explanation.states["concentration"], rtol=1e-12)
+    assert explanation.reports[["level", "answer", "stated"]].to_numpy().tolist() == [
         [LEVEL_NAMES[level], answer, stated] for level, answer, stated in reports
     ]
-    to_answers = found.states["evidence"].iloc[:-1].sum()
-    np.testing.assert_allclose(found.reports["evidence"].sum(), to_answers, rtol=1e-12)
+    to_answers = explanation.states["evidence"].iloc[:-1].sum()
+    np.testing.assert_allclose(explanation.reports["evidence"].sum(), to_answers, rtol=1e-12)
 
 
-def test_explanation_is_the_prediction_and_without_a_report_that_of_a_file_without_it(found: Explanation) -> None:
-    row = place_of(found)
-    question, fit = OBSERVATIONS.questions[row], found.fit
+def test_explanation_is_the_prediction_and_without_a_report_that_of_a_file_without_it(explanation: Explanation) -> None:
+    row = place_of(explanation)
+    question, fit = OBSERVATIONS.questions[row], explanation.fit
     expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
-    pd.testing.assert_series_equal(found.prediction, expected, check_names=False, rtol=1e-12)
-    for own in found.reports.itertuples():
+    pd.testing.assert_series_equal(explanation.prediction, expected, check_names=False, rtol=1e-12)
+    for own in explanation.reports.itertuples():
         rest = tuple(one for one in question.observations if one.level_name != own.level)
         alone = Observations.from_questions([question.model_copy(update={"observations": rest})], answers="numeric")
         without = fit.predict(alone, warn=False).iloc[0]
@@ -103,17 +103,17 @@ def test_explanation_is_the_prediction_and_without_a_report_that_of_a_file_witho
         np.testing.assert_allclose(own.probability_without, without["probability"], rtol=1e-12)
 
 
-def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(found: Explanation) -> None:
+def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(explanation: Explanation) -> None:
     console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
-    console.print(shown(found.blocks()))
+    console.print(shown(explanation.blocks()))
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= 80
-    assert one_line(found.conclusion) in one_line(text)
-    assert repr(found).startswith(f"Explanation({found.prediction['problem_id']}: ")
-    assert ("x votes" in text) == bool((found.reports["vote_factor"] != 1).any())
-    axes = found.figure().axes[0]
+    assert one_line(explanation.conclusion) in one_line(text)
+    assert repr(explanation).startswith(f"Explanation({explanation.prediction['problem_id']}: ")
+    assert ("x votes" in text) == bool((explanation.reports["vote_factor"] != 1).any())
+    axes = explanation.figure().axes[0]
     assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
-    assert len(axes.get_yticklabels()) == len(found.states)
+    assert len(axes.get_yticklabels()) == len(explanation.states)
 
 
 def test_explanation_lists_what_cannot_be_used_and_does_not_depend_on_the_label(fits: dict[str, Fit]) -> None:

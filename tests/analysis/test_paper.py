@@ -120,11 +120,11 @@ class TestTables:
         of_own = known[known["method"] == "DirEAG"]
         assert of_own["source"].tolist() == ["printed", "release", "paper"]
         assert of_own[["n", "unanswered"]].to_numpy(object).tolist() == [[1000, pd.NA], [100, 2], [100, 2]]
-        printed, own = known[known["method"] == "SteerConf"].to_dict("records")
+        printed, computed = known[known["method"] == "SteerConf"].to_dict("records")
         # Mistral-7B, SVAMP, SteerConf as printed.
         assert [printed[name] for name in PRINTED_METRICS] == [0.6460, 0.0789, 0.1487, 0.8516, 0.8940, 0.7551]
         assert np.isnan([printed[f"{name}{end}"] for name in PRINTED_METRICS for end in ("_low", "_high")]).all()
-        assert (own["ece"], own["ece_low"], own["benefit"], own["run"]) == (0.3, 0.5, 0.5, "run")
+        assert (computed["ece"], computed["ece_low"], computed["benefit"], computed["run"]) == (0.3, 0.5, 0.5, "run")
         assert other[["method", "source"]].to_numpy().tolist() == [["DirEAG", "paper"]]
         variants = paper_table(VARIANTS_TABLE, [ours])
         assert variants["method"].tolist() == [*list(VARIANTS_TABLE.rows), "Full DirEAG"]

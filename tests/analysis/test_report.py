@@ -113,8 +113,8 @@ class TestSentences:
         }
         rows = made_evaluation(said).differences
         assert rows["n"].tolist() == [3, 3, 3]
-        own, other = (1 - 0.4**2 - 0.4**2) / 3, (1 - 0.1**2 - 0.8**2) / 3
-        assert rows.set_index("metric").loc["benefit", "difference"] == pytest.approx(own - other)
+        benefit, other = (1 - 0.4**2 - 0.4**2) / 3, (1 - 0.1**2 - 0.8**2) / 3
+        assert rows.set_index("metric").loc["benefit", "difference"] == pytest.approx(benefit - other)
         # of a method that says the same of all, the difference moves as the other method's metric does
         rng = np.random.default_rng(4)
         constant = {"majority": [(0.5, bool(rng.random() < 0.6)) for _ in range(50)], "direag": [(0.5, False)] * 50}
@@ -183,14 +183,14 @@ class TestPage:
         assert [row[0] for row in rows] == metrics.index.tolist()
         names = [*FIRST_METRICS, "brier"]
         for method, gain, *cells, n in rows:
-            own = metrics.loc[method]
+            figures = metrics.loc[method]
             expected = [
-                f"{own[name]:.3f}|[{own[f'{name}_low']:.3f}, {own[f'{name}_high']:.3f}]"
-                if own[name] == own[name]
+                f"{figures[name]:.3f}|[{figures[f'{name}_low']:.3f}, {figures[f'{name}_high']:.3f}]"
+                if figures[name] == figures[name]
                 else DASH
                 for name in names
             ]
-            assert (cells, int(n)) == (expected, own["n"])
+            assert (cells, int(n)) == (expected, figures["n"])
             values = [] if method == "direag" else gains.loc[method, ["difference", "low", "high"]]
             shown = "".join(f"{value:+.3f}" for value in values).replace("-", "\N{MINUS SIGN}")
             assert re.sub(r"[|\[\], ]", "", gain) == shown

@@ -107,9 +107,9 @@ def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
             ranks[f"{name}{list(place) or ''}"] = _rank(truth[name][place], by_draw[:, *place])
     with jax.enable_x64(True):
         true_raw = {str(name): jnp.asarray(truth[str(name)]) for name in unconstrained}
-        evaluated_there = evaluated(bayes, true_raw, fit.likelihood_data)
-        log_reached = float(evaluated_there.log_likelihood.sum())
-        log_density = float(sum(own.sum() for own in evaluated_there.log_prior.values()))
+        at_truth = evaluated(bayes, true_raw, fit.likelihood_data)
+        log_reached = float(at_truth.log_likelihood.sum())
+        log_density = float(sum(own.sum() for own in at_truth.log_prior.values()))
     reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
     priors = [values.to_numpy() for values in fit.tree["log_prior"].to_dataset().values()]
     joint = reached + sum(values.sum(axis=tuple(range(2, values.ndim))) for values in priors)

@@ -223,8 +223,8 @@ def test_real_replies_are_read_as_their_source_read_them(name: str, real_replies
         kind = record["kind"]
         if name == "numbered_guesses":
             lists = read_guesses(record["text"], None, kind=kind).answers, record["guesses"]
-            found, right = ([(canonical(answer, kind), stated) for answer, stated in one] for one in lists)
-            differences["another"] += found != right
+            read, right = ([(canonical(answer, kind), stated) for answer, stated in one] for one in lists)
+            differences["another"] += read != right
             continue
         reading = read_reply(record["text"], None, kind=kind, confident=name == "guess_probability")
         failed = record["answer"] in (None, "FAILED TO PARSE")

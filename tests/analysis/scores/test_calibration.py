@@ -23,18 +23,18 @@ def judged(stated: np.ndarray, right: np.ndarray, rng: np.random.Generator, **op
 def test_calibration_has_its_false_alarms_power_and_coverage():
     """Calibrated probabilities are rarely off; of faults of the smallest size that is said to be found, 80 % are."""
     rng, n = np.random.default_rng(0), 100
-    alarms, found, held = [], [], []
+    alarms, shown, held = [], [], []
     for _ in range(n):
         stated = rng.beta(4, 1.5, 300)
         calibrated = judged(stated, stated, rng)
         size = calibrated.smallest_found
         shifted = judged(stated, stated - size, rng)
         alarms.append(calibrated.verdict == "off")
-        found.append(shifted.verdict == "off")
+        shown.append(shifted.verdict == "off")
         held.append(shifted.low <= size <= shifted.high)
     error = 3 / np.sqrt(n)
     assert np.mean(alarms) == pytest.approx(FALSE_ALARM, abs=error * np.sqrt(FALSE_ALARM * (1 - FALSE_ALARM)))
-    assert np.mean(found) == pytest.approx(POWER, abs=error * np.sqrt(POWER * (1 - POWER)))
+    assert np.mean(shown) == pytest.approx(POWER, abs=error * np.sqrt(POWER * (1 - POWER)))
     assert np.mean(held) == pytest.approx(0.9, abs=error * 0.3)
 
 
@@ -72,7 +72,9 @@ def test_calibration_counts_clusters_for_less_than_their_questions():
     for _ in range(3):
         stated = rng.beta(4, 1.5, 40)[cluster]
         right = rng.random(40)[cluster] < stated
-        each, together = (judge_calibration(stated, right, rng=rng, cluster=own) for own in (None, cluster))
+        each, together = (
+            judge_calibration(stated, right, rng=rng, cluster=of_question) for of_question in (None, cluster)
+        )
         assert together.smallest_found > 1.5 * each.smallest_found
         alone.append(each.verdict == "off")
         off += together.verdict == "off"

@@ -43,8 +43,8 @@ class TestDifferences:
         replicates = []
         for row in resample_weights(N, 60, 5):
             drawn = np.repeat(np.arange(N), row)
-            own, other = (every_score(one.select(drawn)) for one in two)
-            replicates.append({name: other[name] - own[name] for name in own})
+            first_scores, other = (every_score(one.select(drawn)) for one in two)
+            replicates.append({name: other[name] - first_scores[name] for name in first_scores})
         for name, one in differences.items():
             values = np.array([replicate[name] for replicate in replicates])
             point = [every_score(each)[name] for each in two]

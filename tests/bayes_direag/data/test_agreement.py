@@ -25,20 +25,20 @@ def of(option: Sequence[Sequence[int]], level: Sequence[int] | None = None, n_op
 def by_hand(option: np.ndarray, level: Sequence[int], n_options: int) -> tuple[list[float], list[float], list[float]]:
     """Return a, e and x, in plain Python."""
     n_levels = max(level) + 1
-    hits, given, leading = ([[] for _ in range(n_levels)] for _ in range(3))
+    hits, answers, leading = ([[] for _ in range(n_levels)] for _ in range(3))
     for row in option.tolist():
         for column, said in enumerate(row):
-            others = Counter(other for place, other in enumerate(row) if place != column and other >= 0)
+            others = Counter(other for position, other in enumerate(row) if position != column and other >= 0)
             if said < 0 or not others:
                 continue
             tied = [one for one, n in others.items() if n == max(others.values())]
             hits[level[column]].append((said in tied) / len(tied))
-            given[level[column]].append(said)
+            answers[level[column]].append(said)
             leading[level[column]].append({one: 1 / len(tied) for one in tied})
     a, e, logits, noise = [], [], [], []
-    for own, said, pluralities in zip(hits, given, leading, strict=True):
-        n = len(own)
-        share = (sum(own) + 1) / (n + 2)
+    for n_hits, said, pluralities in zip(hits, answers, leading, strict=True):
+        n = len(n_hits)
+        share = (sum(n_hits) + 1) / (n + 2)
         chance = 0.0
         if n and n_options <= 40:
             chance = sum(one.get(answer, 0.0) for answer in said for one in pluralities) / n**2
@@ -48,7 +48,7 @@ def by_hand(option: np.ndarray, level: Sequence[int], n_options: int) -> tuple[l
         e.append(chance if n else math.nan)
         logits.append(math.log(k / (1 - k)))
         noise.append(max(share * (1 - share), 0.005) / n / (left * k * (1 - k)) ** 2 if n else 0.0)
-    sizes = [len(own) for own in hits]
+    sizes = [len(n_hits) for n_hits in hits]
     total = max(sum(sizes), 1)
     centre = sum(n * one for n, one in zip(sizes, logits, strict=True)) / total
     variance = sum(n * (one - centre) ** 2 for n, one in zip(sizes, logits, strict=True)) / total

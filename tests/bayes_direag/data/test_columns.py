@@ -150,8 +150,8 @@ def test_columns_take_a_form_of_groups_by_every_door(tmp_path: Path) -> None:
     Observations.from_frame(runs(), **NAMES, scale="fraction").write(tmp_path / "nested.jsonl")
     nested = Observations.read(tmp_path / "nested.jsonl", None, Columns(groups=GROUPS))
     assert nested.fingerprint == observations.fingerprint
-    own = runs(group=runs()["model"].map({"b": "c"}))  # a stated group counts
-    assert {*Observations.from_frame(own, **columns).groups} == {"a", "c"}
+    with_groups = runs(group=runs()["model"].map({"b": "c"}))  # a stated group counts
+    assert {*Observations.from_frame(with_groups, **columns).groups} == {"a", "c"}
     report = {"problem_id": "a", "answer": "1", "confidence": 50}
     numbered = [report | {"level": 0, "level_name": 7}, report | {"level": 1, "level_name": "a_run1"}]
     assert Observations.from_records(numbered, "numeric", Columns(groups=GROUPS)).groups == ("7", "a")

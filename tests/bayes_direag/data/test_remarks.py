@@ -18,9 +18,9 @@ def records() -> list[dict[str, object]]:
     """Return reports of levels: one, a copy of it, another, one that says 95%, one that rates from 1 to 5."""
     rng = np.random.default_rng(5)
     gold = rng.integers(4, size=N)
-    own, other, steady = ((gold + (rng.random(N) < wrong) * rng.integers(1, 4, N)) % 4 for wrong in (0.4, 0.5, 0.3))
+    copied, other, steady = ((gold + (rng.random(N) < wrong) * rng.integers(1, 4, N)) % 4 for wrong in (0.4, 0.5, 0.3))
     stated, rated = rng.integers(30, 99, (2, N)), rng.integers(1, 6, N)
-    answers = {"own": own, "copy": own, "other": other, "steady": steady, "rater": steady}
+    answers = {"own": copied, "copy": copied, "other": other, "steady": steady, "rater": steady}
     confidences = {"own": stated[0], "copy": stated[0], "other": stated[1], "steady": np.full(N, 95), "rater": rated}
     return [
         {

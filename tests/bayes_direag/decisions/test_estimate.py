@@ -111,9 +111,12 @@ def test_estimate_counts_no_seen_or_unanswered_questions(fit, new, questions):
     silent = new.without(np.arange(len(new))[:, None] < 20)
     assert fit.estimate(silent).n_answers == silent.answered.sum() == 280
     assert fit.estimate(questions.select(slice(80, 400))).record() == fit.estimate(new).record()
-    for given, said in ((questions.select(slice(80)), "80 questions .* 80 are"), (silent.select(slice(20)), "20 ques")):
+    for refused, said in (
+        (questions.select(slice(80)), "80 questions .* 80 are"),
+        (silent.select(slice(20)), "20 ques"),
+    ):
         with pytest.raises(DirEAGError, match=f"none of {said}"):
-            fit.estimate(given)
+            fit.estimate(refused)
 
 
 def test_estimate_refuses_what_it_cannot_use(questions, fit, new):

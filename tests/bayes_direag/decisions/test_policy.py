@@ -130,7 +130,7 @@ class TestReplaying:
     def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(self, partial, policy):
         """By fits to the other folds: those that are best on the questions of these are asked on the fold."""
         replay = partial._replay
-        (own, _, row), usable, names = policy.records, replay.questions.usable, partial.level_names
+        (records, _, row), usable, names = policy.records, replay.questions.usable, partial.level_names
 
         def outcome(levels: list[str]) -> np.ndarray:
             return replay.answers(np.isin(names, levels)[None] & usable).benefit
@@ -141,7 +141,7 @@ class TestReplaying:
                 trials = [[*levels, name] for name in names if name not in levels]
                 levels = max(trials, key=lambda trial: outcome(trial)[chosen].mean())
                 reports = (np.isin(names, levels)[None] & usable).sum(axis=1)
-                if len(levels) == 1 or reports.mean() <= own["price"]:
+                if len(levels) == 1 or reports.mean() <= records["price"]:
                     found.append(levels)
             return max(found, key=lambda trial: outcome(trial)[chosen].mean())
 
@@ -151,8 +151,8 @@ class TestReplaying:
             benefit[held_out] = outcome(best(~held_out))[held_out]
         assert sorted(row["levels"]) == sorted(best(np.ones(len(usable), bool)))
         assert row["benefit"] == pytest.approx(benefit.mean())
-        assert row["difference"] == pytest.approx(row["benefit"] - own["benefit"])
-        for one in (row, own):
+        assert row["difference"] == pytest.approx(row["benefit"] - records["benefit"])
+        for one in (row, records):
             assert one["excess"] == pytest.approx(one["probability"] - one["accuracy"])
             assert one["excess_low"] < one["excess"] < one["excess_high"]
 
@@ -278,11 +278,14 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
         "policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
     )
     assert "of their price" in made
-    own, every, _ = policy.forecast.to_dict("records")
-    dearer = policy.factor * (every["price"] - own["price"])
+    forecast, every, _ = policy.forecast.to_dict("records")
+    dearer = policy.factor * (every["price"] - forecast["price"])
     ends = (f"{every[f'difference{end}'] - dearer:+.3f}" for end in ("", "_low", "_high"))
     assert "; all {} [{}, {}].".format(*ends) in one_line(made)
-    assert f"the claim is off by {100 * own['excess']:+.1f} points [{100 * own['excess_low']:+.1f}, " in one_line(made)
+    assert (
+        f"the claim is off by {100 * forecast['excess']:+.1f} points [{100 * forecast['excess_low']:+.1f}, "
+        in one_line(made)
+    )
     tried = json.loads(succeed("policy", "policy.json", "new.jsonl", "--json"))
     assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed"]
     assert tried["forecast"] == policy.replay(new).to_dict("records")
@@ -313,17 +316,17 @@ def test_asking_has_the_gain_of_its_definition(fit: Fit) -> None:
             )
         ]
         reports = [one for one, chosen in zip(reports, asked[0], strict=True) if chosen and one["answer"] >= 0]
-        given = fit.reports(question)
-        given = given._replace(candidate=np.where(asked, given.candidate, -1))
-        leader, _, probability = asking.leading(given, levels.tolist())
-        (gains,) = asking.gain(given, levels.tolist(), leader, probability)
+        known = fit.reports(question)
+        known = known._replace(candidate=np.where(asked, known.candidate, -1))
+        leader, _, probability = asking.leading(known, levels.tolist())
+        (gains,) = asking.gain(known, levels.tolist(), leader, probability)
         said = predictor.predict(reports, interval_level=0.5)
         p, answer = said["probability"] or 0.0, said["answer"] or "0"
         assert probability[0] == pytest.approx(p, rel=1e-9)
         assert str(leader[0]) == (said["answer"] or "-1")
         for level, name in enumerate(predictor.levels):
             one = {"group": name, "answer": answer, "confidence": typical[level]}
-            alone, more = (predictor.predict(given)["probability"] for given in ([one], [*reports, one]))
+            alone, more = (predictor.predict(known)["probability"] for known in ([one], [*reports, one]))
             chance = p * alone + (1 - p) * asking.coincidence
             less = (p - chance * more) / (1 - chance)
             gain = chance * more**2 + (1 - chance) * less**2 - p**2 if reports else alone**2

@@ -54,8 +54,8 @@ class TestPredictions:
         pairs = dict(zip(candidates["answer"], candidates["answer_as_given"], strict=True))
         assert pairs == {"3": "3.0", "7": "7", "1218": "1218.0", "": ""}
         for row, question in zip(point.predict(simulated).itertuples(), simulated.questions, strict=True):
-            given = [report.answer for report in question.observations if report.answer is not None]
-            same = [text for text in given if canonical(text, "numeric") == row.answer]
+            spelled = [report.answer for report in question.observations if report.answer is not None]
+            same = [text for text in spelled if canonical(text, "numeric") == row.answer]
             assert row.answer_as_given == max(same, key=same.count)
         fitted = point.predict(point.fitted)
         assert fitted["answer_as_given"].tolist() == fitted["answer"].tolist()

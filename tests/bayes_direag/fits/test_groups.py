@@ -72,14 +72,16 @@ def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "
 
 def test_groups_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> None:
     said = [[("1", 80.0)], [("1", 80.0), ("2", 60.0)] * 4, [("2", 90.0)] * 7, []]
-    new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
+    new = Observations.from_questions(
+        [runs(str(row), "careful", answers) for row, answers in enumerate(said)], "numeric"
+    )
     assert new.n_levels == 8
     table, values = groups.predict(new), brute_force.of_map(groups)
-    for own, found in zip(said[:-1], table["support"], strict=False):
-        reports = [(0, answer, confidence / 100) for answer, confidence in own]
+    for answers, expected_support in zip(said[:-1], table["support"], strict=False):
+        reports = [(0, answer, confidence / 100) for answer, confidence in answers]
         support = brute_force.support(brute_force.scores(reports, values, groups.preset.eps))
         del support["null"]
-        assert found == pytest.approx(max(support.values()))
+        assert expected_support == pytest.approx(max(support.values()))
     assert table["n_used"].tolist() == [1, 8, 7, 0]
     for suffix in ("jsonl", "parquet", "csv"):
         new.write(tmp_path / f"new.{suffix}")

@@ -56,11 +56,11 @@ def supports(fit: Fit, questions: Observations) -> list[dict[str, float]]:
     values, slots = brute_force.of_map(fit), questions.slots or range(questions.n_levels)
     if fit.preset.name == "two_slopes":
         values["slope"] = [[slope] for slope in values["slope"]]
-    found = []
+    support_of_each = []
     for row in range(len(questions)):
-        own = [(slots[column], *report) for column, *report in brute_force.reports_of(questions, row)]
-        found.append(brute_force.support(brute_force.scores(own, values, fit.preset.eps)))
-    return found
+        reports = [(slots[column], *report) for column, *report in brute_force.reports_of(questions, row)]
+        support_of_each.append(brute_force.support(brute_force.scores(reports, values, fit.preset.eps)))
+    return support_of_each
 
 
 @pytest.mark.parametrize("case", MAPS, indirect=True)

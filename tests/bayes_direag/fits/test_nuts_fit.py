@@ -62,8 +62,8 @@ class TestContainer:
         of_levels = {"weight", "vote", "share", "weight_base_decentered", "vote_decentered"}
         for group in (*groups - {"sample_stats"}, *on_demand):
             for name, values in tree[group].data_vars.items():
-                own = {"target": ("problem",)} | dict.fromkeys(of_levels, ("level",))
-                assert values.dims == ("chain", "draw", *own.get(name, ())), (group, name)
+                others = {"target": ("problem",)} | dict.fromkeys(of_levels, ("level",))
+                assert values.dims == ("chain", "draw", *others.get(name, ())), (group, name)
         for group in tree.children.values():
             names = {"problem": labelled.problem_id, "level": labelled.level_names}
             for dim, expected in names.items():
@@ -73,9 +73,9 @@ class TestContainer:
     def test_parameters_and_likelihood_are_those_of_the_equations(self, nuts, natural, labelled) -> None:
         posterior = nuts.tree["posterior"]
         for name in NATURAL:
-            own = [np.mean(one["bias"]) if name == "bias" else one[name] for one in natural]
-            found = posterior[name].to_numpy()
-            np.testing.assert_allclose(found, np.array(own).reshape(found.shape), rtol=1e-12, atol=1e-15)
+            expected = [np.mean(one["bias"]) if name == "bias" else one[name] for one in natural]
+            values = posterior[name].to_numpy()
+            np.testing.assert_allclose(values, np.array(expected).reshape(values.shape), rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(posterior["share"].sum("level"), 1.0)
         tree = nuts.with_predictive().tree
         reached, drawn = (
@@ -84,11 +84,11 @@ class TestContainer:
         )
         for question in range(0, len(labelled), 9):
             support = supports(natural, nuts, labelled, question)
-            gold, own = labelled.questions[question].gold_answer, labelled.candidates[question]
-            state = own.index(gold) if gold in own else -1
+            gold, expected = labelled.questions[question].gold_answer, labelled.candidates[question]
+            state = expected.index(gold) if gold in expected else -1
             np.testing.assert_allclose(reached[:, question], np.log(support[:, state]), rtol=1e-10)
             assert nuts.tree["observed_data"]["target"][question] == state
-            for state, p in zip((*range(len(own)), -1), support.T, strict=True):
+            for state, p in zip((*range(len(expected)), -1), support.T, strict=True):
                 gap = (drawn[:, question] == state).sum() - p.sum()
                 assert abs(gap) < 4.5 * np.sqrt((p * (1 - p)).sum()) + 1
 

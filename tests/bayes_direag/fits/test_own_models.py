@@ -217,8 +217,8 @@ def test_ones_own_run_with_unequal_weights_goes_to_arviz(simulated: Observations
         tree = arviz_base.from_numpyro(run, log_likelihood=True)
     fit = Fit.from_draws(run, weighted, preset=two_slopes)
     np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
-    own, theirs = (arviz_stats.loo(one, var_name="target", pointwise=True) for one in (fit.tree, tree))
-    assert own.elpd == pytest.approx(theirs.elpd)
+    ours, theirs = (arviz_stats.loo(one, var_name="target", pointwise=True) for one in (fit.tree, tree))
+    assert ours.elpd == pytest.approx(theirs.elpd)
     density = tree["log_likelihood"]["target"].stack(sample=("chain", "draw"))  # noqa: PD013 - of xarray
     counts = fit.likelihood_data.weight[:, None] * density
     effective = arviz_stats.ess(fit.tree["unconstrained_posterior"].to_dataset(), method="mean")

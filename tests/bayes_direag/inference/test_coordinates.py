@@ -31,14 +31,14 @@ def test_coordinates_compare_doubt_with_the_base_and_answers_with_the_null() -> 
     one = [{"level": level, "answer": "7", "confidence": 60} for level in range(3)]
     questions = [{"problem_id": f"q{n}", "gold_answer": "7", "observations": one} for n in range(4000)]
     data = LikelihoodData.of(Observations.from_records(questions, "numeric"))
-    place = some_unconstrained(preset("bayes"), data)
-    evaluated_there = jax.jit(lambda place: evaluated(bayes, to_unconstrained(bayes, data)(place), data).natural)(place)
-    own = {name: np.asarray(value) for name, value in evaluated_there.items()}
-    belief = 1 / (1 + np.exp(-(own["bias"] + own["slope"] * data.logit[0, 0])))
-    total, base = own["weight"].sum(), 0.5 + own["null_base"]
-    np.testing.assert_allclose(np.log(total * (1 - belief) / base), place["bias"], atol=0.01)
+    point = some_unconstrained(preset("bayes"), data)
+    at_point = jax.jit(lambda point: evaluated(bayes, to_unconstrained(bayes, data)(point), data).natural)(point)
+    natural = {name: np.asarray(value) for name, value in at_point.items()}
+    belief = 1 / (1 + np.exp(-(natural["bias"] + natural["slope"] * data.logit[0, 0])))
+    total, base = natural["weight"].sum(), 0.5 + natural["null_base"]
+    np.testing.assert_allclose(np.log(total * (1 - belief) / base), point["bias"], atol=0.01)
     null = base + total * (1 - belief)
-    np.testing.assert_allclose(np.log(total * belief / null), place["weight_centre"], atol=0.01)
+    np.testing.assert_allclose(np.log(total * belief / null), point["weight_centre"], atol=0.01)
 
 
 def test_coordinates_of_a_level_without_reports_and_of_another_model(labelled: Observations) -> None:

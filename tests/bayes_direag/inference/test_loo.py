@@ -112,7 +112,7 @@ def left_out(
 
 
 @pytest.fixture(scope="module")
-def found(observations, unconstrained, log_likelihood, parameters) -> LeaveOneOut:
+def predicted(observations, unconstrained, log_likelihood, parameters) -> LeaveOneOut:
     return left_out(observations, unconstrained, log_likelihood, parameters)
 
 
@@ -139,59 +139,59 @@ def support(observations, parameters) -> list[np.ndarray]:
     return rows
 
 
-def test_loo_support_of_every_candidate(found, weight, support) -> None:
+def test_loo_support_of_every_candidate(predicted, weight, support) -> None:
     np.testing.assert_allclose(weight.sum(axis=0), 1)
     for question, every in enumerate(support):
         n = every.shape[1]
-        np.testing.assert_allclose(found.support[question, :n], weight[:, question] @ every, rtol=1e-10)
-        np.testing.assert_allclose(found.support_of_all[question, :n], every.mean(axis=0), rtol=1e-10)
-        assert (found.support[question, n:-1] == 0).all()
-    np.testing.assert_allclose(found.support.sum(axis=1), 1)
-    assert (found.support.argmax(axis=1) != found.support_of_all.argmax(axis=1)).any()
+        np.testing.assert_allclose(predicted.support[question, :n], weight[:, question] @ every, rtol=1e-10)
+        np.testing.assert_allclose(predicted.support_of_all[question, :n], every.mean(axis=0), rtol=1e-10)
+        assert (predicted.support[question, n:-1] == 0).all()
+    np.testing.assert_allclose(predicted.support.sum(axis=1), 1)
+    assert (predicted.support.argmax(axis=1) != predicted.support_of_all.argmax(axis=1)).any()
 
 
-def test_loo_elpd_is_that_of_the_smoothed_weights(found, weight, log_likelihood) -> None:
+def test_loo_elpd_is_that_of_the_smoothed_weights(predicted, weight, log_likelihood) -> None:
     expected = logsumexp(log_likelihood.reshape(-1, 50), b=weight, axis=0)
-    np.testing.assert_allclose(found.elpd, expected, rtol=1e-10)
+    np.testing.assert_allclose(predicted.elpd, expected, rtol=1e-10)
 
 
-def test_loo_outcomes_are_what_the_final_calibration_learns_from(found, observations) -> None:
+def test_loo_outcomes_are_what_the_final_calibration_learns_from(predicted, observations) -> None:
     """Answers selected without and with a question's own label, by halves."""
-    learned = found.outcomes(observations.right_state, np.ones(50))
+    learned = predicted.outcomes(observations.right_state, np.ones(50))
     question = np.arange(50)
-    for half, by in ((slice(0, 50), found.support), (slice(50, 100), found.support_of_all)):
+    for half, by in ((slice(0, 50), predicted.support), (slice(50, 100), predicted.support_of_all)):
         best = by[:, :-1].argmax(axis=1)
-        np.testing.assert_array_equal(learned.support[0, half], found.support[question, best])
+        np.testing.assert_array_equal(learned.support[0, half], predicted.support[question, best])
         np.testing.assert_array_equal(learned.right[0, half], observations.correct_candidate[question, best])
     assert learned.weight.tolist() == [[0.5] * 100]
 
 
-def test_loo_table_of_questions(found, observations, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loo_table_of_questions(predicted, observations, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any of several right answers is right."""
     assert (observations.correct_candidate.sum(axis=1) > 1).any()
     a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
     final = Recalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
-    table = found.to_dataset(observations, final)
+    table = predicted.to_dataset(observations, final)
     assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
-    for question, own in enumerate(found.support):
-        best = own[:-1].argmax()
-        confidence = (1 / (1 + np.exp(-a - b * np.log(own[best] / (1 - own[best]))))).mean()
+    for question, support in enumerate(predicted.support):
+        best = support[:-1].argmax()
+        confidence = (1 / (1 + np.exp(-a - b * np.log(support[best] / (1 - support[best]))))).mean()
         row = table.isel(problem=question)
         assert row["candidate"] == best
-        np.testing.assert_allclose(row["support"], own[best])
+        np.testing.assert_allclose(row["support"], support[best])
         np.testing.assert_allclose(row["probability"], confidence, rtol=1e-10)
         verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
         assert row["correct"] == verdicts[observations.candidates[question][best]]
     monkeypatch.setattr(loo, "_CELLS", 70)
-    xr.testing.assert_allclose(found.to_dataset(observations, final), table, rtol=1e-12)
+    xr.testing.assert_allclose(predicted.to_dataset(observations, final), table, rtol=1e-12)
 
 
 def test_loo_does_not_depend_on_the_pieces(
-    found, observations, unconstrained, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
+    predicted, observations, unconstrained, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(equations, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
     again = left_out(observations, unconstrained, log_likelihood, parameters)
-    for before, after in zip(found, again, strict=True):
+    for before, after in zip(predicted, again, strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-12)
 
 

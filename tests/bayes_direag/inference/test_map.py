@@ -159,10 +159,10 @@ def test_map_is_the_mode_of_ones_own_svi(name: str, simulated_few: Observations)
         return done.params, optimiser.get_minimum(done.state.optim_state)
 
     with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
-        theirs, found = run(jax.random.key(0), data)
+        theirs, minimum = run(jax.random.key(0), data)
     for site, value in ours.unconstrained.items():
         np.testing.assert_allclose(theirs[f"{site}_auto_loc"], value[0], atol=1e-5)
-    assert (int(found.n_searches), int(found.n_optima)) == (ours.n_starts[0], ours.n_optima[0])
+    assert (int(minimum.n_searches), int(minimum.n_optima)) == (ours.n_starts[0], ours.n_optima[0])
 
 
 @pytest.mark.slow

@@ -32,7 +32,8 @@ CASES = {
 def support() -> dict[str, np.ndarray]:
     """Return support by case: (draw, state), the null last."""
     questions = [
-        question(name, *((own, stated) for own in said), gold_answer="a") for name, (said, stated) in CASES.items()
+        question(name, *((answer, stated) for answer in said), gold_answer="a")
+        for name, (said, stated) in CASES.items()
     ]
     asked = Observations.from_questions(questions, answers="text")
     data = LikelihoodData.weighted(asked, np.ones(len(CASES)), preset=preset("bayes"), labels=())
@@ -42,8 +43,8 @@ def support() -> dict[str, np.ndarray]:
     parameters = Parameters.of_sites(
         {name: np.asarray(drawn[name]) for name in Parameters._fields if name in drawn}, dims, 1
     )
-    found = supports(Equations(Reports.of(asked, preset("bayes").eps), parameters))
-    return dict(zip(CASES, np.moveaxis(found, 1, 0), strict=True))
+    supported = supports(Equations(Reports.of(asked, preset("bayes").eps), parameters))
+    return dict(zip(CASES, np.moveaxis(supported, 1, 0), strict=True))
 
 
 #: The page that says what the priors imply.

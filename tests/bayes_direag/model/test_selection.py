@@ -153,7 +153,7 @@ def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
     given_reports, every = some_reports(40), spread_parameters(5)
     sharp = every._replace(sharpness=np.full(5, sharpness), weight=every.weight * 1e12, vote=every.vote * 1e3)
     support = supports(given_reports, sharp)
-    for sample, own in enumerate(support):
+    for sample, of_sample in enumerate(support):
         values = as_dict(Parameters(*(value if value is None else value[sample] for value in sharp)))
         for question, k in enumerate(given_reports.n_candidates):
             alpha = brute_force.concentrations(said(given_reports, question), values, EPS)
@@ -163,7 +163,7 @@ def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
                 scores[answer] += values["vote"][level] + of_stated
             states = [*map(str, range(k)), brute_force.NULL]
             expected = softmax([scores[state] for state in states])
-            np.testing.assert_allclose(own[question, [*range(k), -1]], expected, rtol=1e-9, atol=1e-300)
+            np.testing.assert_allclose(of_sample[question, [*range(k), -1]], expected, rtol=1e-9, atol=1e-300)
 
 
 REPORTS = Reports(
@@ -179,7 +179,7 @@ REPORTS = Reports(
 @pytest.mark.parametrize("largest", [0.0, 40.0, 640.0])
 def test_selection_keeps_the_digits_of_the_null_beside_a_weight_that_dwarfs_the_others(largest: float) -> None:
     """What its reports lack of certainty is far below the rounding of the weight itself, and above the rest."""
-    own = Parameters(
+    first = Parameters(
         weight=np.exp([largest, 0.0, 0.5]),
         prior_strength=np.array(0.4),
         null_base=np.array(0.15),
@@ -187,16 +187,16 @@ def test_selection_keeps_the_digits_of_the_null_beside_a_weight_that_dwarfs_the_
         slope=np.full((3, 1), 0.7),
         null_gain=np.array(0.6),
     )
-    twice = jax.tree.map(lambda value: np.stack([value, value]), own)
-    (found,) = Equations(REPORTS, twice).each(select)
-    plain = as_dict(own)
+    twice = jax.tree.map(lambda value: np.stack([value, value]), first)
+    (selected,) = Equations(REPORTS, twice).each(select)
+    plain = as_dict(first)
     for question in range(4):
         expected = brute_force.support(brute_force.concentrations(said(REPORTS, question), plain, EPS))
         null = expected.pop(brute_force.NULL)
-        np.testing.assert_allclose(found.mean_support[question, -1], null, rtol=1e-12)
-        assert found.candidate[question] == max([-1, *map(int, expected)], key=lambda k: expected.get(str(k), 0.0))
+        np.testing.assert_allclose(selected.mean_support[question, -1], null, rtol=1e-12)
+        assert selected.candidate[question] == max([-1, *map(int, expected)], key=lambda k: expected.get(str(k), 0.0))
         if expected:
-            np.testing.assert_allclose(found.support[:, question], max(expected.values()), rtol=1e-12)
+            np.testing.assert_allclose(selected.support[:, question], max(expected.values()), rtol=1e-12)
 
 
 def recalibration(n_samples: int) -> Recalibration:
@@ -211,9 +211,9 @@ def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: P
     final = recalibration(n_samples)
     every = np.zeros((n_samples, len(given_reports.n_candidates), given_reports.candidate.shape[1] + 1))
     for sample, question in np.ndindex(every.shape[:2]):
-        own = {k: v[sample] for k, v in parameters._asdict().items() if v is not None}
+        of_sample = {k: v[sample] for k, v in parameters._asdict().items() if v is not None}
         reported = [(level, int(k), stated) for level, k, stated in said(given_reports, question)]
-        scores = brute_force.scores(reported, own, EPS)
+        scores = brute_force.scores(reported, of_sample, EPS)
         states = [*range(len(scores) - 1), -1]
         every[sample, question, states] = np.array([*(scores[k] for k in states[:-1]), scores[brute_force.NULL]])
     every /= every.sum(axis=2, keepdims=True)
@@ -226,8 +226,10 @@ def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: P
     clipped = np.clip(selected, 1e-6, 1 - 1e-6)
     confidence = 1 / (1 + np.exp(-(a + b * (np.log(clipped) - np.log1p(-clipped)))))
     null = []
-    for own, n, k, probability in zip(mean, given_reports.n_candidates, best, confidence.mean(axis=0), strict=True):
-        of_states = dict(enumerate(own[:n])) | {brute_force.NULL: own[-1]}
+    for of_sample, n, k, probability in zip(
+        mean, given_reports.n_candidates, best, confidence.mean(axis=0), strict=True
+    ):
+        of_states = dict(enumerate(of_sample[:n])) | {brute_force.NULL: of_sample[-1]}
         null.append(brute_force.null_probability(of_states, k, probability) if n else 1.0)
     expected = {
         "candidate": np.where(some, best, -1),
@@ -268,12 +270,12 @@ def test_parameters_are_read_by_the_names_of_their_axes() -> None:
     """One value for all levels is repeated, whatever the order of the axes; what is missing is neutral."""
     sites = {"weight": np.ones((2, 3)), "bias": np.array([1.0, 2.0]), "slope": np.arange(12.0).reshape(2, 2, 3)}
     dims = {"weight": ("level",), "bias": (), "slope": ("signal", "level")}
-    found = Parameters.of_sites(sites, dims, n_signals=2)
-    assert found.bias.tolist() == [[1, 1, 1], [2, 2, 2]]
-    np.testing.assert_array_equal(found.slope, sites["slope"].transpose(0, 2, 1))
-    neutral = found.prior_strength, found.null_base, found.null_gain
+    read = Parameters.of_sites(sites, dims, n_signals=2)
+    assert read.bias.tolist() == [[1, 1, 1], [2, 2, 2]]
+    np.testing.assert_array_equal(read.slope, sites["slope"].transpose(0, 2, 1))
+    neutral = read.prior_strength, read.null_base, read.null_gain
     assert [values.tolist() for values in neutral] == [[1, 1], [0, 0], [1, 1]]
-    assert found.sharpness is found.vote is found.vote_slope is found.label is None
+    assert read.sharpness is read.vote is read.vote_slope is read.label is None
 
 
 def test_prediction_of_a_map_has_no_intervals() -> None:

@@ -207,8 +207,8 @@ def vllm_logs(folder: Path) -> None:
                 "max_tokens": 6 if len(requests) == 5 else 9999 if len(requests) == 6 else 60,  # cut off, and refused
                 "structured_outputs": {"regex": r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]%"},
             }
-            place = {"custom_id": f"{problem['id']}/{name}", "method": "POST", "url": "/v1/chat/completions"}
-            requests.append(place | {"body": body})
+            address = {"custom_id": f"{problem['id']}/{name}", "method": "POST", "url": "/v1/chat/completions"}
+            requests.append(address | {"body": body})
     (folder / "requests.jsonl").write_text("".join(json.dumps(request) + "\n" for request in requests))
     tool = "-m vllm.entrypoints.openai.run_batch -i requests.jsonl -o output.jsonl --served-model-name small --model"
     settings = "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 8 --enforce-eager --no-enable-chunked-prefill"
