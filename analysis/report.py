@@ -25,7 +25,7 @@ from analysis.display.document import (
 )
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import write_page
-from analysis.display.text import counted, difference_in_words, interval, number, percent
+from analysis.display.text import counted, difference_in_words, interval, number, percent, shortened
 from analysis.evaluation import MANIFEST, Evaluation
 from analysis.learned import convergence_block, fit_pictures, fit_terms, learned_blocks
 from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
@@ -376,8 +376,7 @@ def votes(observations: Observations, row: int) -> str:
 
 
 def _cut(text: str | None) -> str:
-    whole = " ".join((text or "not stated").split())
-    return whole if len(whole) <= _TEXT_LENGTH else f"{whole[:_TEXT_LENGTH].rstrip()}…"
+    return shortened(text or "not stated", _TEXT_LENGTH)
 
 
 def _fit_blocks(

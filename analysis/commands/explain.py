@@ -6,13 +6,6 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.errors import DirEAGError
-
-
-def _require_probability(level: float) -> float:
-    if not 0 < level < 1:
-        raise DirEAGError(f"--interval {level}: expected a probability between 0 and 1, such as 0.95.")
-    return level
 
 
 def explain_command(
@@ -22,10 +15,7 @@ def explain_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="Also write a picture there: .png, .svg or .pdf.")
     ] = None,
-    level: Annotated[
-        float,
-        typer.Option("--interval", callback=_require_probability, help="Probability of the intervals and bands."),
-    ] = 0.9,
+    level: Annotated[float, typer.Option("--interval", help="Probability of the intervals of a NUTS fit.")] = 0.9,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
