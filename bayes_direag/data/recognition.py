@@ -151,7 +151,8 @@ class _Table:
         answer = self.best("answer", {form: max(shares.values(), default=0.0) for form, shares in equal.items()})
         answer = answer or self.only("answer", texts)
         gold = self.best("gold", equal.get(answer, {}))
-        others = [form for form in stated if answer and forms[form].keys() == forms[answer].keys()]
+        levels = forms[answer].keys() if answer else None
+        others = [form for form in stated if forms[form].keys() == levels or (levels and form == WIDE["confidence"])]
         confidence = self.only("confidence", [form for form in others if form not in (answer, gold)])
         told: dict[Field, str] = {"answer": answer, "confidence": confidence, "gold": gold}
         return {field: name for field, name in told.items() if name or field == "confidence"}

@@ -130,6 +130,8 @@ def test_confidences_side_by_side_under_our_names_are_no_signals() -> None:
     theirs = side_by_side("{field}_{level}")
     ours = theirs.rename(columns=lambda name: name.replace("said_", "answer_").replace("sure_", "confidence_"))
     assert told(ours).fingerprint == told(theirs).fingerprint
+    with pytest.raises(ObservationError, match=f"no column {ours.columns[-1]}"):
+        Observations.from_frame(ours.iloc[:, :-1])
 
 
 @pytest.mark.parametrize(
