@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Group
 
 from bayes_direag.commands.console import visible, visible_text
@@ -102,6 +101,8 @@ def fewer_runs_note(fit: "Fit") -> str:
     """Say what fewer runs do to a fit of the runs of one group alone; empty for others, partial ones, or if little."""
     if fit.partial or fit.fitted.groups is None or len(fit.level_names) > 1:
         return ""
+    import numpy as np
+
     enough = fit.enough_reports
     if not enough.few(np.array([1])):
         return ""
