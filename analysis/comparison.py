@@ -39,6 +39,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import left_out_predictions
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.inference.psis import smoothed_weights
+from bayes_direag.model.selection import tails
 from bayes_direag.model.states import States
 
 if TYPE_CHECKING:
@@ -65,21 +66,22 @@ _METRICS_NOTE = (
     "(accuracy minus Brier score of the selected answers) says which is better. From Brier score on, metrics are of "
     "own answers, on questions that both have answered."
 )
-#: The metrics that a table shows: of calibration errors the one in which verdicts are.
+#: The metrics that a table shows; of the calibration errors smECE, by which verdicts are given.
 _SHOWN_METRICS = (*FIRST_METRICS, "brier", "nll", "smece", "auroc")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Result):
-    """What a comparison found.
+    """The tables of a comparison.
 
     Attributes
     ----------
     described : dict
-        What each thing compared is, by its name.
+        What each fit or evaluation is, by its name.
     tables : dict
         ``loo``: leave-one-out, the best model first. ``metrics``: paired differences to the first of those compared.
-        ``predictions``: a row per model and question. ``moved``: how far these are from the first. ``parameters``: see
+        ``predictions``: a row per model and question. ``moved``: how far these are from those of the first model.
+        ``parameters``: see
         :func:`~analysis.parameters.compared_parameters`.
     record : dict
         All of it as JSON can hold it.
@@ -134,8 +136,7 @@ class Comparison(Result):
 
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
-        figures = {picture.name: picture.figure for picture in self.pictures()}
-        COMPARISON_FOLDER.write(folder, self.record, self.tables, figures)
+        COMPARISON_FOLDER.write(folder, self.record, self.tables, self.pictures())
 
 
 def compare(
@@ -169,8 +170,8 @@ def compare(
     """
     if len(compared) < 2:
         raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")
-    evaluations = {name: one for name, one in compared.items() if isinstance(one, Evaluation)}
-    fits = {name: one for name, one in compared.items() if isinstance(one, Fit)}
+    evaluations = {name: value for name, value in compared.items() if isinstance(value, Evaluation)}
+    fits = {name: value for name, value in compared.items() if isinstance(value, Fit)}
     if evaluations and fits:
         raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
     if evaluations and observations is not None:
@@ -191,14 +192,17 @@ def compare(
         frames = {name: predicted(fit, observations) for name, fit in fits.items()}
     elif any(fit.method == "map" for fit in fits.values()):
         on_step("predicting each question without its label")
-        frames = common_questions({name: out_of_sample(fit) for name, fit in fits.items()})
+        frames = {name: out_of_sample(fit) for name, fit in fits.items()}
+        first, *others = (frame.index for frame in frames.values())
+        common = [name for name in first if all(name in other for other in others)]  # a fit may set some apart
+        frames = {name: frame.loc[common] for name, frame in frames.items()}
     if frames:
         if any(frame["correct"].notna().any() for frame in frames.values()):
             tables["metrics"] = paired_metrics(frames, seed=seed, n_resamples=n_resamples)
         tables["predictions"] = side_by_side(frames)
         tables["moved"] = moved(tables["predictions"])
     tables = {name: tables[name] for name in (*TABLES, "moved") if name in tables}
-    described = {name: f"{one.how}; {one.design}" for name, one in evaluations.items()}
+    described = {name: f"{evaluation.how}; {evaluation.design}" for name, evaluation in evaluations.items()}
     described |= {name: describe_fit(fit) for name, fit in fits.items()}
     record: dict[str, object] = {"compared": described, "seed": seed, "resamples": n_resamples}
     record |= {"interval_level": INTERVAL_LEVEL, "metrics_level": BOOTSTRAP_LEVEL}
@@ -212,6 +216,7 @@ def compare(
 def check_comparable(fits: Mapping[str, Fit], *, same_questions: bool) -> None:
     """Raise DirEAGError unless a question counts the same in all fits and, if they must be, these are to the same."""
     first_name, first = next(iter(fits.items()))
+    kinds = {name: f"{'partial' if fit.partial else 'whole'} {fit.method.upper()}" for name, fit in fits.items()}
     for name, fit in fits.items():
         if same_questions and fit.fingerprint != first.fingerprint:
             raise DirEAGError(
@@ -221,34 +226,30 @@ def check_comparable(fits: Mapping[str, Fit], *, same_questions: bool) -> None:
             )
         if fit.partial != first.partial or (fit.partial and fit.method != first.method):
             raise DirEAGError(
-                f"{first_name} is a {_kind(first)} fit and {name} a {_kind(fit)} one: a question does not count the "
-                "same in both, since its copies count a quarter each under MAP and an eighth under NUTS; expected fits "
-                "that learn alike. Fit both without --partial."
+                f"{first_name} is a {kinds[first_name]} fit and {name} a {kinds[name]} one: a question does not count "
+                "the same in both, since its copies count a quarter each under MAP and an eighth under NUTS; expected "
+                "fits that learn alike. Fit both without --partial."
             )
-
-
-def _kind(fit: Fit) -> str:
-    return f"{'partial' if fit.partial else 'whole'} {fit.method.upper()}"
 
 
 def held_out(evaluations: Mapping[str, Evaluation], method: str) -> dict[str, pd.DataFrame]:
     """Return the predictions of a method in several evaluations of the same questions, by ``problem_id``."""
     frames: dict[str, pd.DataFrame] = {}
-    for name, one in evaluations.items():
-        has = one.predictions["method"].unique().tolist()
-        if method not in has:
+    for name, evaluation in evaluations.items():
+        predictions, methods = evaluation.predictions, evaluation.settings.methods
+        if method not in methods:
             raise DirEAGError(
-                f"{name} has no method {method!r}; expected one of {', '.join(has)}.{did_you_mean(method, has)} "
-                "Evaluate it, or in Python name another (method=)."
+                f"{name} has no method {method!r}; expected one of {', '.join(methods)}."
+                f"{did_you_mean(method, methods)} Evaluate it, or in Python name another (method=)."
             )
-        frames[name] = one.predictions[one.predictions["method"] == method].set_index(one.of.question)
+        frames[name] = predictions[predictions["method"] == method].set_index(evaluation.of.question)
         reference, first = next(iter(frames.items()))
-        here, there = set(first.index), set(frames[name].index)
-        if here != there:
+        expected, asked = set(first.index), set(frames[name].index)
+        if expected != asked:
             raise DirEAGError(
-                f"{reference} and {name} evaluate different questions: saw {len(here)} and {len(there)}, "
-                f"{len(here & there)} of them the same, {min(here ^ there)!r} not among these; expected the same "
-                "problem_ids. Evaluate both on the same file."
+                f"{reference} and {name} evaluate different questions: saw {len(expected)} and {len(asked)}, "
+                f"{len(expected & asked)} of them the same, {min(expected ^ asked)!r} not among these; expected the "
+                "same problem_ids. Evaluate both on the same file."
             )
     usable = [frame.loc[first.index, ["correct", "probability"]].notna().all(axis=1) for frame in frames.values()]
     if not np.logical_and.reduce(usable).any():
@@ -303,19 +304,11 @@ def out_of_sample(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(columns).set_axis(index)
 
 
-def common_questions(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Keep the questions that all frames have, in the order of the first: a fit may set some apart."""
-    first, *others = frames.values()
-    kept = [name for name in first.index if all(name in other.index for other in others)]
-    return {name: frame.loc[kept] for name, frame in frames.items()}
-
-
 def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
     """Return the ends of the interval of each selected answer's final probability, its own label left out."""
     questions, chosen = fit.fitted, fit.left_out["candidate"].to_numpy()
     density = fit.tree["log_likelihood"]["target"].transpose("chain", "draw", ...).to_numpy()
     density = density.reshape(-1, len(questions))
-    tails = np.array([(1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2])
 
     def ends(states: States) -> Float[np.ndarray, "2 problem"]:
         row = np.arange(states.place.start, min(states.place.stop, len(questions)))
@@ -324,7 +317,7 @@ def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
         log_weight, _ = smoothed_weights(np.ascontiguousarray(density[:, row].T), 1.0)
         order = final.argsort(axis=0)
         reached = np.take_along_axis(np.exp(log_weight).T, order, axis=0).cumsum(axis=0)
-        ranks = [(reached < tail * reached[-1]).sum(axis=0) for tail in tails]
+        ranks = [(reached < tail * reached[-1]).sum(axis=0) for tail in tails(INTERVAL_LEVEL)]
         ranked = np.take_along_axis(final, order, axis=0)
         return np.stack([ranked[np.minimum(rank, len(ranked) - 1), np.arange(len(row))] for rank in ranks])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.display.document import Block, Column, LeftOut, Picture, Result, Severity, Table, Verdict, judged
+from analysis.display.document import Block, Cell, Column, LeftOut, Picture, Result, Severity, Table, Verdict
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import RIGHT, figure_style, head_figure, reliability_figure, row_labels
 from analysis.display.text import number
@@ -131,6 +131,10 @@ class Diagnosis(Result):
         """Yield the findings, and the parameters or the worst of them."""
         yield Verdict(self.verdict)
         enough, limit = ESS_PER_CHAIN * self.summary.chains, self.summary.rhat_limit
+
+        def judged(value: float, decimals: int, *, fine: bool) -> Cell:
+            return Cell(number(value, decimals), marks=() if fine else ("failure",))
+
         shown = self.table if everything else self.table.head(_WORST)
         yield Table.of(
             "How well the chains agree, and whether the prior or the labels decide",
@@ -196,8 +200,7 @@ class Diagnosis(Result):
 
     def write(self, folder: str | Path) -> None:
         """Write the folder that ``direag diagnose --out`` writes: the record, the table and the pictures."""
-        figures = {picture.name: picture.figure for picture in self.pictures() if isinstance(picture, Picture)}
-        DIAGNOSIS_FOLDER.write(folder, self.record, {"parameters": self.table}, figures)
+        DIAGNOSIS_FOLDER.write(folder, self.record, {"parameters": self.table}, self.pictures())
 
 
 def _of_arviz(name: str, title: str, caption: str, drawn: Any) -> Picture:

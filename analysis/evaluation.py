@@ -16,9 +16,9 @@ from analysis.display.folders import ResultFolder, write_record
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
-from analysis.methods.direag import FITTED_METHODS, FitLearner, Fold, deal, learn_each
+from analysis.methods.direag import FITTED_METHODS, FitLearner, Fold, deal, fitted_methods, learn_each
 from analysis.methods.method import Answers, Learner, Method
-from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
+from analysis.methods.registry import METHODS, SIMPLE_METHODS
 from analysis.methods.rules import SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.scores.calibration import Calibration, judge_calibration
 from analysis.scores.paired import PairedDifference, paired_table
@@ -264,14 +264,14 @@ class Evaluation(Result):
         return str((learning if len(learning) else others).idxmax()) if len(others) else ""
 
     @property
-    def own(self) -> pd.DataFrame:
-        """What that method says of every question."""
+    def method_predictions(self) -> pd.DataFrame:
+        """The rows of that method."""
         return self.predictions[self.predictions["method"] == self.method]
 
     @cached_property
     def answered(self) -> Scored:
-        """The labelled questions that it has answered."""
-        return scored_rows(self.own).answered
+        """The labelled questions that the method has answered."""
+        return scored_rows(self.method_predictions).answered
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -285,7 +285,7 @@ class Evaluation(Result):
     def thresholds(self) -> pd.DataFrame:
         """How many of its answers reach each probability, their ``share``, and how many are right."""
         table = by_threshold(self.answered.confidence, self.answered.correct, self.settings.interval_level)
-        return table.assign(share=table["labelled"] / max(int(self.own["correct"].notna().sum()), 1))
+        return table.assign(share=table["labelled"] / max(int(self.method_predictions["correct"].notna().sum()), 1))
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -324,7 +324,7 @@ class Evaluation(Result):
             else:
                 summaries = [sampler_summary(self.fits[str(variant), fold]) for fold in table["fold"].unique()]
                 chains, draws, rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
-                fine = np.array([one.converged for one in summaries])
+                fine = np.array([summary.converged for summary in summaries])
                 worst = str(
                     SamplerSummary(chains.max(), draws.min(), rhat.max(), size.min(), bfmi.min(), divergences.sum())
                 )
@@ -384,7 +384,7 @@ def evaluate(
     fit_method, preset, sampling
         Settings of the fits: see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
-        Names from :data:`~analysis.methods.registry.EVALUATED_METHODS`, in the order of the tables; by default, all
+        Names from :data:`~analysis.methods.registry.METHODS`, in the order of the tables; by default, all
         that the observations allow.
     vanilla_level
         The level of method ``vanilla``; by default, the level of that name.
@@ -439,7 +439,7 @@ def evaluate(
                 f"--{name}: saw none of the {len(evaluated)} evaluated questions, such as {evaluated.problem_id[0]!r}; "
                 "expected the same under the same problem_id. Give an elicitation of these."
             )
-    registry = {**SIMPLE_METHODS, **SAMPLED_METHODS, VANILLA: vanilla_method(settings.vanilla_level), **fitted}
+    registry = {**METHODS, VANILLA: vanilla_method(settings.vanilla_level), **fitted}
     chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
     folds = deal(observations, test, settings.n_folds, seed) if learns else ()
@@ -491,17 +491,17 @@ def _chosen_methods(
             missing.add(VANILLA)
         if np.isnan(evaluated.confidence).all():
             missing |= {name for name, method in SIMPLE_METHODS.items() if method.needs_confidences}
-        return tuple(name for name in EVALUATED_METHODS if name not in missing)
+        return tuple(name for name in METHODS if name not in missing)
     for name in methods:
         if name in lacking:
             raise DirEAGError(
                 f"method {name} needs an elicitation of its own; expected one under the protocol {lacking[name]}. Give "
                 f"its observations with --{lacking[name]}."
             )
-    unknown = [name for name in methods if name not in EVALUATED_METHODS]
+    unknown = [name for name in methods if name not in METHODS]
     if unknown or not methods:
         seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
-        meant = did_you_mean(unknown[0], EVALUATED_METHODS) if unknown else ""
+        meant = did_you_mean(unknown[0], METHODS) if unknown else ""
         raise DirEAGError(f"{seen}.{meant} Without --methods all are evaluated, and --all says what each does.")
     return tuple(dict.fromkeys(methods))
 

@@ -94,5 +94,5 @@ class EvaluationRecord(Settings):
     @classmethod
     def of(cls, settings: EvaluationSettings, **sources: Observations | None) -> "EvaluationRecord":
         """Make the record of what was given to :func:`evaluate`."""
-        origins: dict[str, Any] = {name: Origin.of(one) for name, one in sources.items() if one is not None}
+        origins: dict[str, Any] = {name: Origin.of(source) for name, source in sources.items() if source is not None}
         return cls(settings=settings, versions=versions("jax", "numpyro", "numpy", "scipy"), **origins)

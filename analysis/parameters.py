@@ -38,17 +38,16 @@ def compared_parameters(fits: Mapping[str, Fit]) -> pd.DataFrame:
     point = next((fit for fit in fits.values() if fit.n_samples == 1), None)
     tables = []
     for name, fit in fits.items():
-        for identified in (True, False):
-            draws = tidy_draws(fit.tree, identified=identified)
-            median, low, high = draws.quantile([0.5, (1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2]).to_numpy()
-            table = draws.columns.to_frame(index=False).assign(identified=identified, model=name, value=median)
-            table = table.assign(low=low, high=high, below=np.nan)
-            if fit.n_samples == 1:
-                table[["low", "high"]] = np.nan
-            elif point is not None:
-                mode = tidy_draws(point.tree, identified=identified).iloc[0].reindex(draws.columns).to_numpy(float)
-                table["below"] = np.where(np.isnan(mode), np.nan, (draws < mode).mean() + (draws == mode).mean() / 2)
-            tables.append(table)
+        draws = tidy_draws(fit.tree)
+        median, low, high = draws.quantile([0.5, (1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2]).to_numpy()
+        table = draws.columns.to_frame(index=False)[["parameter", "level", "identified"]]
+        table = table.assign(model=name, value=median, low=low, high=high, below=np.nan)
+        if fit.n_samples == 1:
+            table[["low", "high"]] = np.nan
+        elif point is not None:
+            mode = tidy_draws(point.tree).iloc[0].reindex(draws.columns).to_numpy(float)
+            table["below"] = np.where(np.isnan(mode), np.nan, (draws < mode).mean() + (draws == mode).mean() / 2)
+        tables.append(table)
     whole = pd.concat(tables, ignore_index=True)
     order = {
         "identified": [True, False],

@@ -158,7 +158,7 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
 
 def _of_random_ones(evaluation: Evaluation) -> Iterator[str]:
     """Say how many answers to the labelled questions that were chosen at random are right, if others were not."""
-    answered = evaluation.own.dropna(subset=["probability", "correct", "at_random"])
+    answered = evaluation.method_predictions.dropna(subset=["probability", "correct", "at_random"])
     right = answered["correct"][answered["at_random"].astype(bool)]
     if 0 < len(right) < len(answered):
         level = evaluation.settings.interval_level
@@ -228,7 +228,7 @@ def _answer_blocks(evaluation: Evaluation, care: Iterable[str]) -> Iterator[Bloc
         yield _threshold_table(evaluation)
     yield _first_methods(evaluation)
     rows = {
-        "labelled": f"{int(evaluation.own['correct'].notna().sum()):,}",
+        "labelled": f"{int(evaluation.method_predictions['correct'].notna().sum()):,}",
         "answered": f"{evaluation.calibration.n:,} of these, by {spoken(evaluation.method)}",
         "levels": ", ".join(evaluation.of.levels),
     }
@@ -331,7 +331,7 @@ def _method_tables(evaluation: Evaluation) -> Iterator[Block]:
 
 def _question_blocks(evaluation: Evaluation) -> Iterator[Block]:
     """List the surest wrong answers and the least sure ones."""
-    rows = evaluation.own.dropna(subset="probability")
+    rows = evaluation.method_predictions.dropna(subset="probability")
     wrong = rows[~rows["correct"].fillna(True).astype(bool)]
     text = (
         "Wrong labels, misread answers and kinds of question that the model cannot do show here first. These are the "
@@ -419,7 +419,7 @@ def _fit_blocks(
 
 def _share_table(evaluation: Evaluation) -> Table:
     fitted, table = FITTED_METHODS.get(evaluation.method), evaluation.parameters
-    weights = table[(table["variant"] == (fitted and fitted.variant)) & (table["parameter"] == "weight")]
+    weights = table[(table["variant"] == (fitted and fitted.learn.variant)) & (table["parameter"] == "weight")]
     share = weights["relative"].groupby(weights["level"], sort=False).agg(["mean", "min", "max"])
     columns: dict[Column, Show] = {
         Column("level", holds="name"): lambda row: str(row["level"]),

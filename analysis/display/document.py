@@ -13,7 +13,6 @@ import pandas as pd
 
 from analysis.display.glossary import PICTURE_WORDS
 from analysis.display.style import figure_style
-from analysis.display.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,11 +150,6 @@ class Document(NamedTuple):
     sections: tuple[Section, ...]
 
 
-def judged(value: float, decimals: int, *, fine: bool) -> Cell:
-    """Return a number that stands out unless it is fine."""
-    return Cell(number(value, decimals), marks=() if fine else ("failure",))
-
-
 class Result(ABC):
     """A result that a notebook shows as its table."""
 
@@ -173,10 +167,8 @@ class Result(ABC):
             from matplotlib import pyplot as plt
 
             with figure_style():
-                ax = plt.subplots()[1]
-                self._draw(ax)
-        else:
-            self._draw(ax)
+                return self.plot(plt.subplots()[1])
+        self._draw(ax)
         return ax
 
     def _repr_html_(self) -> str:

@@ -2,25 +2,22 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from analysis.display.document import LeftOut, Picture
 from analysis.display.style import save_figure
 from bayes_direag.commands.options import require_parent
 from bayes_direag.data.atomic import atomic_path, folder_beside
 from bayes_direag.data.files import as_records, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Settings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def versions(*names: str) -> dict[str, str]:
@@ -73,14 +70,15 @@ class ResultFolder:
         folder: str | Path,
         record: Mapping[str, object],
         tables: Mapping[str, pd.DataFrame],
-        figures: Mapping[str, "Figure"],
+        pictures: Iterable[Picture | LeftOut],
     ) -> None:
         """Write a result as a folder, completely or not at all; an earlier result of this kind is replaced."""
         with self.replacing(folder) as whole:
             for name, table in tables.items():
                 write_table(table, whole / f"{name}.csv")
-            for name, figure in figures.items():
-                save_figure(figure, whole / f"{name}.png")
+            for picture in pictures:
+                if isinstance(picture, Picture):
+                    save_figure(picture.figure, whole / f"{picture.name}.png")
             write_record(record, whole / self.record)
 
     def check(self, folder: str | Path) -> None:

@@ -52,8 +52,8 @@ def interval(low: float, high: float, decimals: int = 3, *, signed: bool = False
     return f"[{', '.join(ends)}]"
 
 
-def _decimals_that_show_the_side(end: float, decimals: int, most: int = 9) -> int:
-    while end != 0 and decimals < most and float(f"{end:.{decimals}f}") == 0:
+def _decimals_that_show_the_side(end: float, decimals: int) -> int:
+    while end != 0 and decimals < 9 and float(f"{end:.{decimals}f}") == 0:
         decimals += 1
     return decimals
 

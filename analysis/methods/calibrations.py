@@ -6,11 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import logit
 
-from analysis.methods.method import Answerer, Answers, Learner
+from analysis.methods.method import CLIP, Answerer, Answers, Learner
 from bayes_direag.data.observations import Observations
-
-#: Confidences are clipped to [CLIP, 1 - CLIP] before their logit is taken.
-CLIP = 0.01
 
 
 def platt(

@@ -19,7 +19,6 @@ from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from analysis.methods.calibrations import CLIP
 from analysis.methods.method import Answerer, Answers, Method, stated_logits
 from bayes_direag.data.observations import Observations
 
@@ -57,7 +56,7 @@ def _features(observations: Observations) -> Float[np.ndarray, "problem state fe
     """
     candidate = np.arange(observations.n_candidates.max(initial=0))[:, None]
     vote = (observations.candidate[:, None, :] == candidate).astype(float)
-    by_level = [vote, *(vote * logits[:, None, :] for logits in stated_logits(observations, CLIP))]
+    by_level = [vote, *(vote * logits[:, None, :] for logits in stated_logits(observations))]
     shared = np.stack([feature.sum(axis=2) for feature in by_level], axis=2)
     feature = np.pad(np.concatenate([shared, *by_level], axis=2), ((0, 0), (0, 1), (0, 1)))
     feature[:, -1, -1] = 1.0

@@ -1,14 +1,14 @@
 """DirEAG fits as methods, with the support of the selected answer or its final probability as confidence."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from analysis.methods.method import Answers, Learner
+from analysis.methods.method import Answers, Learner, Method
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -16,65 +16,15 @@ from bayes_direag.fits.fitting import check_disjoint, fit_by, fits_by, fold_of_q
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution
-from bayes_direag.model.settings import FitMethod, FitSettings, SamplingSettings, Variant
-
-
-class FittedMethod(NamedTuple):
-    """A variant of DirEAG, whose confidence is the support, or the final confidence after the final calibration."""
-
-    variant: Variant
-    column: Literal["support", "probability"]
-    spoken: str
-    words: str
-
-
-FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
-    {
-        "count": FittedMethod(
-            "count",
-            "support",
-            "DirEAG from votes, raw",
-            "DirEAG from votes alone: each level's vote has a learned weight",
-        ),
-        "count_calibrated": FittedMethod(
-            "count", "probability", "DirEAG from votes", "count, with the final calibration"
-        ),
-        "level": FittedMethod(
-            "level",
-            "support",
-            "DirEAG without confidences, raw",
-            "DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
-        ),
-        "level_calibrated": FittedMethod(
-            "level", "probability", "DirEAG without confidences", "level, with the final calibration"
-        ),
-        "direag_raw": FittedMethod(
-            "confidence",
-            "support",
-            "DirEAG, raw",
-            "DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
-        ),
-        "direag": FittedMethod(
-            "confidence",
-            "probability",
-            "DirEAG",
-            "DirEAG: direag_raw, with the final calibration. This is what `direag predict` gives",
-        ),
-    }
-)
-
-#: What the fits of a cross-fit share, if their preset looks at it.
-SHARED_AGREEMENT = (
-    "How often levels agree with each other comes from the reports to all questions, without looking at a label."
-)
+from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings, Variant
 
 
 @dataclass(frozen=True)
 class FitLearner:
     """Learn by a fit; the attributes are those of :class:`~bayes_direag.model.settings.FitSettings`."""
 
-    preset: PresetLike
-    variant: Variant = "confidence"
+    variant: Variant
+    preset: PresetLike = "bayes"
     fit_method: FitMethod = "map"
     sampling: SamplingSettings | None = None
 
@@ -101,6 +51,71 @@ def _answers(fit: Fit, observations: Observations, final: Recalibration | None) 
     states = distribution(fit.evaluation(observations), final)
     absent = [-1] * (observations.shape[1] + 1 - states.shape[1])
     return Answers.most_probable(np.insert(states, absent, 0.0, axis=1), observations)
+
+
+@dataclass(frozen=True)
+class FittedMethod(Method):
+    """A method that learns by a fit of a variant of DirEAG."""
+
+    learn: FitLearner
+
+
+#: The variants, each with the support as its confidence, and with the probability after the final calibration.
+FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
+    {
+        "count": FittedMethod(
+            FitLearner("count"),
+            before_calibration,
+            spoken="DirEAG from votes, raw",
+            words="DirEAG from votes alone: each level's vote has a learned weight",
+        ),
+        "count_calibrated": FittedMethod(
+            FitLearner("count"),
+            after_calibration,
+            spoken="DirEAG from votes",
+            words="count, with the final calibration",
+        ),
+        "level": FittedMethod(
+            FitLearner("level"),
+            before_calibration,
+            spoken="DirEAG without confidences, raw",
+            words="DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
+        ),
+        "level_calibrated": FittedMethod(
+            FitLearner("level"),
+            after_calibration,
+            spoken="DirEAG without confidences",
+            words="level, with the final calibration",
+        ),
+        "direag_raw": FittedMethod(
+            FitLearner("confidence"),
+            before_calibration,
+            spoken="DirEAG, raw",
+            words="DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
+        ),
+        "direag": FittedMethod(
+            FitLearner("confidence"),
+            after_calibration,
+            spoken="DirEAG",
+            words="DirEAG: direag_raw, with the final calibration. This is what `direag predict` gives",
+        ),
+    }
+)
+
+
+def fitted_methods(preset: Preset, fit_method: FitMethod, sampling: SamplingSettings | None) -> dict[str, FittedMethod]:
+    """Return the variants that a preset has, fitted in this way."""
+    return {
+        name: replace(method, learn=FitLearner(method.learn.variant, preset, fit_method, sampling))
+        for name, method in FITTED_METHODS.items()
+        if preset.plain_reports or method.learn.variant == "confidence"
+    }
+
+
+#: What the fits of a cross-fit share, if their preset looks at it.
+SHARED_AGREEMENT = (
+    "How often levels agree with each other comes from the reports to all questions, without looking at a label."
+)
 
 
 class Fold(NamedTuple):

@@ -10,6 +10,9 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.equations import clipped_logit
 
+#: Confidences are clipped to [CLIP, 1 - CLIP] before their logit is taken.
+CLIP = 0.01
+
 type Answerer = Callable[[Observations], Answers]
 type Learner = Callable[[Observations, int], Any]
 
@@ -105,9 +108,9 @@ def gives(observations: Observations) -> Bool[np.ndarray, "problem level candida
     return np.asarray(observations.candidate[:, :, None] == np.arange(observations.n_levels))
 
 
-def stated_logits(observations: Observations, eps: float) -> Float[np.ndarray, "signal problem level"]:
-    """Return the logits of every signal of confidence, clipped to ``[eps, 1 - eps]``; 0 if it is not stated."""
-    return clipped_logit(np.nan_to_num(np.stack([*observations.signals.values()]), nan=0.5), eps)
+def stated_logits(observations: Observations) -> Float[np.ndarray, "signal problem level"]:
+    """Return the logits of every signal of confidence, clipped by :data:`CLIP`; 0 if it is not stated."""
+    return clipped_logit(np.nan_to_num(np.stack([*observations.signals.values()]), nan=0.5), CLIP)
 
 
 def stated_signals(observations: Observations) -> Float[np.ndarray, "signal problem level"]:

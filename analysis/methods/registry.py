@@ -10,11 +10,10 @@ from types import MappingProxyType
 
 from analysis.methods.calibrations import Calibrated
 from analysis.methods.conditional_logit import CONDITIONAL_LOGIT
-from analysis.methods.direag import FITTED_METHODS, FitLearner, after_calibration, before_calibration
+from analysis.methods.direag import FITTED_METHODS
 from analysis.methods.method import Method
 from analysis.methods.rules import RULES, SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.methods.votes import BOOSTED_STACK, VOTE_LOGISTIC
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 
 
 def _with_platt(name: str, method: Method) -> dict[str, Method]:
@@ -38,31 +37,17 @@ SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
     }
 )
 
-#: The methods of an evaluation in the order of its tables.
-EVALUATED_METHODS = tuple(dict.fromkeys((VANILLA, *SAMPLED_METHODS, *SIMPLE_METHODS, *FITTED_METHODS)))
-
-
-_NAMED = (SIMPLE_METHODS, SAMPLED_METHODS, FITTED_METHODS)
+#: Every method of an evaluation, in the order of its tables.
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {VANILLA: SIMPLE_METHODS[VANILLA], **SAMPLED_METHODS, **SIMPLE_METHODS, **FITTED_METHODS}
+)
 
 
 def spoken(name: str) -> str:
     """Return the name of a method of an evaluation in a sentence."""
-    return next((group[name].spoken for group in _NAMED if name in group), f"method {name}")
+    return METHODS[name].spoken if name in METHODS else f"method {name}"
 
 
 def method_words(name: str) -> str:
     """Say what a method of an evaluation does."""
-    return next((group[name].words for group in _NAMED if name in group), "not known to this report")
-
-
-def fitted_methods(preset: Preset, fit_method: FitMethod, sampling: SamplingSettings | None) -> dict[str, Method]:
-    """Return the variants of DirEAG that a preset has as methods, before and after the final calibration."""
-    return {
-        name: Method(
-            FitLearner(preset, fitted.variant, fit_method, sampling),
-            before_calibration if fitted.column == "support" else after_calibration,
-            words=fitted.words,
-        )
-        for name, fitted in FITTED_METHODS.items()
-        if preset.plain_reports or fitted.variant == "confidence"
-    }
+    return METHODS[name].words if name in METHODS else "not known to this report"

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from analysis.methods.calibrations import CLIP
 from analysis.methods.method import Answerer, Answers, Method, gives, stated_logits, stated_signals
 from analysis.methods.rules import majority
 from bayes_direag.data.observations import Observations
@@ -80,7 +79,7 @@ def level_features(observations: Observations) -> _Features:
     """Return 1 for each level of the majority answer, -1 for another; then the same times the logit of each signal."""
     agrees = observations.candidate == majority(observations).candidate[:, None]
     side = np.where(observations.usable, np.where(agrees, 1.0, -1.0), 0.0)
-    return np.asarray(np.hstack([side, *(side * stated_logits(observations, CLIP))]))
+    return np.asarray(np.hstack([side, *(side * stated_logits(observations))]))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -24,48 +23,31 @@ PRINTED_METRICS: Mapping[str, tuple[str, bool]] = MappingProxyType(
 DECIMALS = 4
 
 
-@dataclass(frozen=True)
-class PrintedTable:
-    """One of the paper's tables: its title, the printed names and the methods they stand for, and its file."""
-
-    title: str
-    rows: Mapping[str, str]
-    file: str
-
-    def figures(self) -> pd.DataFrame:
-        """Return the printed figures, indexed by model, dataset and printed name of the method."""
-        return _read_csv(self.file).set_index(["model", "dataset", "method"])
-
-
-METHODS_TABLE = PrintedTable(
-    "Methods, as in the paper's Table 1",
-    MappingProxyType(
-        {
-            "Vanilla": "vanilla",
-            "Self-cons.": "self_consistency",
-            "Ans. entropy": "answer_entropy",
-            "Mean conf.": "mean_confidence",
-            "SteerConf": "steerconf",
-            "Top-K": "topk",
-            "DirEAG": "direag",
-        }
-    ),
-    "table1_main.csv",
+#: The title of each table, by the name of its file.
+PRINTED_TABLES: Mapping[str, str] = MappingProxyType(
+    {"table1": "Methods, as in the paper's Table 1", "table2": "Variants of the evidence, as in the paper's Table 2"}
 )
-VARIANTS_TABLE = PrintedTable(
-    "Variants of the evidence, as in the paper's Table 2",
-    MappingProxyType(
-        {
-            "Count-only + Cal.": "count_calibrated",
-            "+ Level Reliability": "level_calibrated",
-            "+ Conf. evidence": "direag_raw",
-            "Full DirEAG": "direag",
-        }
-    ),
-    "table2_ablation.csv",
+#: The method of an evaluation behind each name in the tables.
+PRINTED_METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        "Vanilla": "vanilla",
+        "Self-cons.": "self_consistency",
+        "Ans. entropy": "answer_entropy",
+        "Mean conf.": "mean_confidence",
+        "SteerConf": "steerconf",
+        "Top-K": "topk",
+        "DirEAG": "direag",
+        "Count-only + Cal.": "count_calibrated",
+        "+ Level Reliability": "level_calibrated",
+        "+ Conf. evidence": "direag_raw",
+        "Full DirEAG": "direag",
+    }
 )
-#: Both tables, by the name of their files.
-PRINTED_TABLES = MappingProxyType({"table1": METHODS_TABLE, "table2": VARIANTS_TABLE})
+
+
+def printed_figures(table: str) -> pd.DataFrame:
+    """Return the figures of a table, indexed by model, dataset and printed name of the method."""
+    return _read_csv(f"{table}.csv").set_index(["model", "dataset", "method"])
 
 
 def printed_model(name: str) -> str | None:

@@ -9,8 +9,8 @@ import pandas as pd
 from analysis.display.document import Picture
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.text import UNDEFINED
-from analysis.evaluation import Evaluation
-from analysis.paper.printed import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
+from analysis.evaluation import DIREAG, Evaluation
+from analysis.paper.printed import PRINTED_METRICS, PRINTED_TABLES, printed_figures
 from analysis.paper.tables import in_printed_order, paper_table, setting, typeset
 from analysis.scores.metrics import accuracy, auroc, brier
 from analysis.scores.scoring import interval_columns, scored_rows
@@ -20,8 +20,8 @@ from bayes_direag.model.presets import label
 
 #: Probability of the intervals of the figures, and number of resamples behind them.
 LEVEL, RESAMPLES = 0.95, 1000
-#: The method of Figure 2, and that of Figure 3: the support of the null is that before the final calibration.
-METHOD, SUPPORT_METHOD = "direag", "direag_raw"
+#: The method of Figure 3: the support of the null is that before the final calibration.
+SUPPORT_METHOD = "direag_raw"
 _MARKS = "Bold: the paper's method. Underlined: the best printed, and the best here, of each setting."
 
 
@@ -35,8 +35,8 @@ def write_results(folders: Sequence[Path], target: Path, prompts: str, seed: int
     runs = in_printed_order([Evaluation.read(folder) for folder in folders])
     target.mkdir(exist_ok=True)
     shown = []
-    for name, printed in PRINTED_TABLES.items():
-        rows, title = paper_table(printed, runs), f"{printed.title}. {prompts}"
+    for name, table in PRINTED_TABLES.items():
+        rows, title = paper_table(name, runs), f"{table}. {prompts}"
         write_table(rows, target / f"{name}.csv")
         for end, as_html in (("html", True), ("tex", False)):
             with atomic_path(target / f"{name}.{end}") as partial:
@@ -59,9 +59,9 @@ def _blocks(rows: pd.DataFrame) -> list[str]:
 
 def base_rates(runs: Sequence[Evaluation], seed: int) -> Picture | None:
     """Draw Figure 2: by how much DirEAG beats the constant confidence that equals its accuracy; None without runs."""
-    printed = METHODS_TABLE.figures().xs("DirEAG", level="method")
+    printed = printed_figures("table1").xs("DirEAG", level="method")
     rows = []
-    for where, predictions in _of_method(runs, METHOD):
+    for where, predictions in _of_method(runs, DIREAG):
         cell = printed.reindex([(where["model"], where["dataset"])]).iloc[0]
         constant = cell["accuracy"] * (1 - cell["accuracy"])
         both = {"brier_gain_printed": constant - cell["brier"], "auroc_gain_printed": cell["auroc"] - 0.5}

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.page import styled
-from analysis.evaluation import Evaluation
+from analysis.evaluation import DIREAG, Evaluation
 from analysis.paper.printed import (
     DECIMALS,
-    METHODS_TABLE,
+    PRINTED_METHODS,
     PRINTED_METRICS,
-    PrintedTable,
     printed_dataset,
+    printed_figures,
     printed_model,
     printed_sizes,
 )
@@ -24,8 +24,6 @@ from bayes_direag.model.presets import label
 PRINTED = "printed"
 #: The preset that the printed figures are of.
 PRINTED_PRESET = "release"
-#: The method of the paper, whose rows are bold, by its printed names.
-OWN = ("DirEAG", "Full DirEAG")
 
 _KEYS = ["model", "dataset", "method", "source"]
 
@@ -40,36 +38,36 @@ def setting(run: Evaluation) -> tuple[str, str]:
 
 def in_printed_order(runs: Sequence[Evaluation]) -> list[Evaluation]:
     """Return the runs in the paper's order of models and datasets, others last; ``release`` is the first preset."""
-    cells = list(dict.fromkeys(row[:2] for row in METHODS_TABLE.figures().index))
+    printed = list(dict.fromkeys(row[:2] for row in printed_figures("table1").index))
+    rank = {where: number for number, where in enumerate(printed)}
 
-    def place(run: Evaluation) -> tuple[int, tuple[str, str], bool]:
+    def order(run: Evaluation) -> tuple[int, tuple[str, str], bool]:
         where = setting(run)
-        return cells.index(where) if where in cells else len(cells), where, label(run.settings.preset) != PRINTED_PRESET
+        return rank.get(where, len(rank)), where, label(run.settings.preset) != PRINTED_PRESET
 
-    return sorted(runs, key=place)
+    return sorted(runs, key=order)
 
 
-def paper_table(table: PrintedTable, runs: Sequence[Evaluation]) -> pd.DataFrame:
-    """Return one of the paper's tables: for each setting and method the printed row, and one of each run.
+def paper_table(table: str, runs: Sequence[Evaluation]) -> pd.DataFrame:
+    """Return ``table1`` or ``table2``: for each setting and method the printed row, and one of each run.
 
     Columns are ``model``, ``dataset``, ``method`` as printed, ``source`` (``printed``, or the preset of a run), the
     folder of the ``run``, the numbers ``n`` of answered questions and of ``unanswered`` ones, and the metrics. Those of
     runs have intervals, ``_low`` and ``_high``, and benefit. NaN where there is none.
     """
-    methods, settings = list(table.rows), list(dict.fromkeys(map(setting, runs)))
-    printed = table.figures().reset_index().assign(source=PRINTED)
-    parts = [printed.assign(n=printed["dataset"].map(printed_sizes()))]
-    names = pd.DataFrame({"shown": methods, "method": table.rows.values()})
+    figures, settings = printed_figures(table), list(dict.fromkeys(map(setting, runs)))
+    methods = figures.index.unique("method")
+    names = pd.DataFrame({"shown": methods, "method": methods.map(PRINTED_METHODS)})
+    parts = [figures.reset_index().assign(source=PRINTED, n=lambda printed: printed["dataset"].map(printed_sizes()))]
     for run in runs:
         model, dataset = setting(run)
         metrics = names.merge(run.metrics, on="method").drop(columns="method").rename(columns={"shown": "method"})
         of_run = {"model": model, "dataset": dataset, "source": label(run.settings.preset), "run": str(run.folder)}
         parts.append(metrics.assign(**of_run))
+    order = pd.MultiIndex.from_tuples([(*where, method) for where, method in product(settings, methods)])
     rows = pd.concat(parts, ignore_index=True)
-    where = list(zip(rows["model"], rows["dataset"], strict=True))
-    order = {key: number for number, key in enumerate(product(settings, methods))}
-    rows = rows.assign(order=[order.get(key, np.nan) for key in zip(where, rows["method"], strict=True)])
-    rows = rows.dropna(subset="order").sort_values("order", kind="stable", ignore_index=True)
+    rows = rows.assign(order=order.get_indexer(pd.MultiIndex.from_frame(rows[_KEYS[:3]])))
+    rows = rows[rows["order"] >= 0].sort_values("order", kind="stable", ignore_index=True)
     ends = [f"{name}{end}" for name in (*PRINTED_METRICS, *SELECTION_SCORES) for end in ("", "_low", "_high")]
     whole = rows.reindex(columns=[*_KEYS, "run", "n", "unanswered", *ends])
     return whole.astype(dict.fromkeys(("n", "unanswered"), "Int64"))
@@ -92,7 +90,7 @@ def typeset(rows: pd.DataFrame, caption: str, *, as_html: bool) -> str:
         more, less, underline = " ↑", " ↓", "text-decoration:underline;"
     headers = {name: short + (more if is_more else less) for name, (short, is_more) in PRINTED_METRICS.items()}
     figures = rows.set_index(_KEYS)[list(headers)].astype(float)
-    is_own = rows["method"].isin(OWN).to_numpy()
+    is_own = (rows["method"].map(PRINTED_METHODS) == DIREAG).to_numpy()
     marks = np.where(best(rows), underline, "") + np.where(is_own, "font-weight:bold;", "")[:, None].astype(object)
     shown = figures.assign(n=rows["n"].to_numpy()).rename(columns=headers)[["n", *headers.values()]]
     style = shown.style.set_uuid("").set_caption(f"{caption}{more} more is better,{less} less.")

@@ -27,9 +27,9 @@ from jaxtyping import Float, Int
 
 from analysis.scores.metrics import MIN_CONFIDENCE, N_BINS, Confidence, Correct, bin_of, smece, smooth_error
 
-#: The probability of a false "off", that of finding the smallest fault that is said to be found, and of the interval.
+#: The rate of false alarms, the power at the smallest miscalibration that is named, and the level of the interval.
 FALSE_ALARM, POWER, INTERVAL = 0.05, 0.8, 0.9
-#: Where only a larger fault would be found, there are too few questions to tell.
+#: If only a larger miscalibration would be found, there are too few questions to judge.
 LARGEST_MISSED = 0.1
 
 _DRAWS = 500

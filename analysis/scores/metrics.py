@@ -209,7 +209,7 @@ def auroc(chunk: Chunk) -> Replicates:
 
 @Metric
 def pr_positive(chunk: Chunk) -> Replicates:
-    r"""Return the average precision of the confidence in finding correct chunk.
+    r"""Return the average precision of the confidence in finding correct answers.
 
     .. math:: \sum_t (R_t - R_{t-1}) P_t
 

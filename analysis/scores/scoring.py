@@ -177,9 +177,9 @@ def scores_of(
     predictions: Iterable[pd.DataFrame], *, seed: int, n_resamples: int, interval_level: float
 ) -> pd.DataFrame:
     """Score methods, each from its rows of the predictions: a row for each, in order."""
-    one = partial(_scores, seed=seed, n_resamples=n_resamples, level=interval_level)
+    score = partial(_scores, seed=seed, n_resamples=n_resamples, level=interval_level)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return pd.DataFrame(list(threads.map(one, predictions)))
+        return pd.DataFrame(list(threads.map(score, predictions)))
 
 
 def _scores(predictions: pd.DataFrame, *, seed: int, n_resamples: int, level: float) -> dict[str, object]:

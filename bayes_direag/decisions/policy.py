@@ -53,7 +53,7 @@ _ADVICE = {
     "fixed": "Ask {levels} always: for their price that is better than the policy.",
 }
 
-#: The bet on a report that is sure to name the leader has no other side.
+#: The greatest probability that a report names the leader: its odds stay finite.
 _SUREST = 1 - 1e-9
 
 PerQuestion = Float[np.ndarray, " problem"]
@@ -67,9 +67,9 @@ Fixed = list[tuple[float, tuple[int, ...]]]
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What decides which report comes next: the parameters by level of a MAP, and what labelled questions taught.
+    """What decides which report comes next: the parameters of a MAP, and figures of the labelled questions.
 
-    Columns of reports may be of any level, which ``level`` says.
+    Each column of reports may belong to any level; ``level`` names that of each.
     """
 
     parameters: Parameters
@@ -89,7 +89,9 @@ class Asking:
         """
         slots = np.array(labelled.slots or range(labelled.n_levels))
         of_level = [slots == level for level in range(len(labelled.learned_levels))]
-        means = [np.array([_mean(values[:, columns]) for columns in of_level]) for values in labelled.signals.values()]
+        means = [
+            np.array([_mean_stated(values[:, columns]) for columns in of_level]) for values in labelled.signals.values()
+        ]
         wrong = labelled.usable & ~labelled.correct
         same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
@@ -100,7 +102,7 @@ class Asking:
     ) -> tuple[Leaders, PerQuestion, PerQuestion]:
         """Return the leading answers, -1 without reports, their support, and the probabilities that they are right.
 
-        These are 0 without reports, and calibrated by the fit, or else by ``final``.
+        Without reports both are 0. ``final`` takes the place of the fit's own calibration.
         """
         parts = Equations(reports, self.parameters.of_slots(level)).each(lambda states: select(states)[:2])
         leader, support = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
@@ -108,7 +110,7 @@ class Asking:
         return leader, np.nan_to_num(support[0]), np.nan_to_num(probability[0])
 
     def gain(self, reports: Reports, level: Sequence[int], leader: Leaders, probability: PerQuestion) -> PerLevel:
-        """Return what one more report of each level is worth, given the :meth:`leading` answers."""
+        """Return by how much one more report of each level raises the expected benefit."""
         now, if_named = probability[:, None], self._if_named(reports, level, leader)
         chance = np.minimum(now * self._alone + (1 - now) * self.coincidence, _SUREST)
         return np.asarray((if_named - now) ** 2 * np.where(leader[:, None] >= 0, chance / (1 - chance), 1.0))
@@ -151,7 +153,7 @@ def worth_a_person(probability: PerQuestion, factor: float, person: float | None
     return np.asarray(1 - factor * (np.inf if person is None else person) > probability**2)
 
 
-def _mean(values: Float[np.ndarray, "..."]) -> float:
+def _mean_stated(values: Float[np.ndarray, "..."]) -> float:
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
 
@@ -281,13 +283,14 @@ class Policy:
         Returns
         -------
         DataFrame
-            A row for the ``policy``, for ``all`` reports, and for the best ``fixed`` levels at most as dear as the
-            policy: in a replay those of the forecast, which judges them where they were not chosen. Columns: ``levels``
-            that are asked in every question; ``reports``, how many a question has; ``share`` of all reports; ``price``
-            a question; ``price_share`` of the price of all reports; ``handed_over``, the share of questions for a
-            person, who does not count in what follows; ``probability``, the mean of that of the answers; ``accuracy``;
-            ``excess``, probability less accuracy; ``benefit`` (accuracy less Brier score); and ``difference``, the
-            benefit less that of the policy; from ``accuracy`` on with ``_low`` and ``_high``.
+            A row for the ``policy``, for ``all`` reports, and for the best ``fixed`` levels that cost at most as much
+            as the policy. A replay takes the fixed levels of the forecast, which chose them on other questions than it
+            judged them on. Columns: ``levels`` that are asked in every question; ``reports``, how many a question has;
+            ``share`` of all reports; ``price`` a question; ``price_share`` of the price of all reports;
+            ``handed_over``, the share of questions for a person (in what follows they have the policy's own answers);
+            ``probability``, the mean over the answers; ``accuracy``; ``excess``, probability less accuracy;
+            ``benefit`` (accuracy less Brier score); and ``difference``, the benefit less that of the policy;
+            from ``accuracy`` on with ``_low`` and ``_high``.
         """
         import pandas as pd
 
@@ -373,9 +376,9 @@ class Policy:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Labelled questions with all their reports, on which ways of asking are tried; a report of each level has a price.
+    """Labelled questions with all their reports, on which ways of asking are tried, and the price of each level.
 
-    They are in parts, and each part has what decides about it.
+    The questions are in parts; those of part number k are decided by ``askings[k]``.
     """
 
     questions: "Observations"
@@ -448,10 +451,10 @@ class Replay:
         return pd.DataFrame(sums).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
     def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[Fixed]:
-        """Return the best levels to ask in every question, one more each time, for at most this much (at least one).
+        """Return, for each choice of questions, which levels to ask in every question, one report more at each step.
 
-        For each choice of questions: each step adds the level with which their benefit is greatest, and has this
-        benefit, and how many reports of each level are asked.
+        A step adds the level that makes the benefit of these questions greatest, as long as a question costs at most
+        ``most`` on average; there is at least one step. It holds this benefit, and the number of reports of each level.
         """
         benefit = cache(lambda numbers: self.answers(self.fixed(numbers))["benefit"])
         price = cache(lambda numbers: (self.fixed(numbers) @ self.price[self.level]).mean())
@@ -474,8 +477,8 @@ class Replay:
         """Compare asking by the gain with asking all, and the best fixed levels: the rows of :meth:`Policy.replay`.
 
         ``finals`` calibrate the answers of each part where asking stops; a person at this price is given some of them.
-        The fixed levels are those named, or else the best that are at most as dear. They look better on the questions
-        on which they were chosen, so each part is judged with those that are best on the others.
+        The fixed levels are those named, or else the best that cost at most as much. Levels look better on the
+        questions they were chosen on, so each part is judged with those that are best on the other parts.
         """
         names = self.questions.learned_levels
         asked, every = self.answers(self.asked(factor), finals), self.answers(self.questions.usable)
@@ -504,7 +507,7 @@ class Replay:
         return reports._replace(candidate=np.where(asked[rows], reports.candidate, -1))
 
     def _mean(self, name: str, values: "pd.Series") -> dict[str, float]:
-        """Return the mean of a value with its interval, for which questions of one cluster count together."""
+        """Return the mean of a value with its interval; only clusters of questions are independent."""
         mean, cluster = values.mean(), self.questions.cluster_number
         sums = (values - mean).groupby(values.index if cluster is None else cluster).sum()
         error = np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / len(values)

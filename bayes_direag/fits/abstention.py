@@ -1,19 +1,18 @@
 r"""Selective prediction with a guarantee: answer only the most probable questions, for a target accuracy.
 
-Let :math:`k` be a number that is chosen without looking at labels. The lowest threshold is taken with at most :math:`k`
-wrong ones among the :math:`n` labelled answers that reach it. With probability *assurance* at most the share :math:`u`
-of all questions has a wrong answer that reaches this threshold, by the bound of Clopper and Pearson (1934),
-doi:10.1093/biomet/26.4.404:
+Choose a number :math:`k` without looking at labels. The threshold is the lowest one that at most :math:`k` of the
+:math:`n` labelled answers reach and are wrong. With probability *assurance*, at most the share :math:`u` of all
+questions has a wrong answer that reaches it, by the bound of Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404:
 
 .. math:: \Pr(\operatorname{Binomial}(n, u) \le k) = 1 - \text{assurance}
 
-That holds for every threshold with at most :math:`k` wrong answers at once, and whether or not the probabilities are
-calibrated. Nothing is answered unless :math:`u \le 1 - \text{target}` times the share of the new questions that reach
-the threshold. The :math:`k` is the one that answers most in expectation, by the probabilities.
+The bound holds for all such thresholds at once, whether or not the probabilities are calibrated. Questions are answered
+only if :math:`u` is at most :math:`1 - \text{target}` times the share of new questions that reach the threshold. The
+:math:`k` taken is the one for which the probabilities expect most answers.
 
-So that the guarantee holds for those that answer, the probabilities have to support the target too: by them the number
-of wrong answers, a Poisson variable, is small enough as probably as assured. Only whole clusters are independent, so
-the first labelled question of each counts.
+Selecting the cases in which something is answered must not spoil the guarantee, so the probabilities have to support
+the target too: the number of wrong answers that they expect, a Poisson variable, is small enough with probability
+*assurance*. Only clusters are independent, so the first labelled question of each counts.
 """
 
 import math

@@ -1,4 +1,4 @@
-r"""From questions and settings to containers: by MAP to several choices of questions at once, or of posterior draws.
+r"""The containers of fits: of MAP fits to several choices of questions, made in one batch, and of posterior draws.
 
 A *partial* fit also learns from copies of its questions that lack reports, as new ones may. A fit to whole panels is
 wrong about a part of one: among many reports the null is rare and a vote is one of many that say the same, while a lone

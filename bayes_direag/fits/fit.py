@@ -73,9 +73,9 @@ class Fit:
     tree : xarray.DataTree
         The container, which ArviZ takes as it is.
     program : callable, optional
-        The NumPyro function of a model of your own, which no container holds: what fits again needs it.
+        The NumPyro function of a model of your own. No container holds it; predicting and fitting again need it.
     same : callable, optional
-        The function by which the fitted answers were compared, which no container holds: what reads answers needs it.
+        The function by which the fitted answers were compared. No container holds it; reading new answers needs it.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Fit:
 
     @cached_property
     def columns(self) -> Columns | None:
-        """How files, frames and records are read unless another way is given: as those of the labelled questions."""
+        """How files, frames and records are read by default: as the labelled questions were."""
         return columns_of(self.tree)
 
     @property
@@ -201,7 +201,7 @@ class Fit:
 
     @cached_property
     def enough_reports(self) -> EnoughReports:
-        """What fewer reports than those of the fitted questions do."""
+        """By how much the probability is too high with fewer reports than the fitted questions have."""
         return EnoughReports.of(self.evaluation(self.fitted), self.recalibration)
 
     @cached_property
@@ -253,9 +253,9 @@ class Fit:
 
     @cached_property
     def equation_parameters(self) -> Parameters:
-        """The parameters of the presets' equations, which export, policies and explanations know alone.
+        """The parameters of the presets' equations, by which export, policies and explanations work.
 
-        Raises DirEAGError for a program of one's own that says more than these.
+        Raises DirEAGError for a program of one's own that is more than these equations.
         """
         if not self.preset.is_own:
             return sampled_parameters(self.tree)
@@ -282,9 +282,9 @@ class Fit:
             ``problem_id``; ``answer``, the canonical answer of greatest final probability (missing where no report is
             usable); ``answer_as_given``, its spelling in most reports (of several, in the first); ``probability``, that
             it is right; ``support``, the same before the final calibration; ``null_probability``, that no candidate is
-            right; ``n_candidates``, distinct answers; ``n_used``, usable reports; ``few_reports``, unless the fit is
-            partial: whether these are so few that the probability is too high by two points or more. For an unanswered
-            question probability and support are NaN, and null_probability is 1.
+            right; ``n_candidates``, distinct answers; ``n_used``, usable reports; unless the fit is partial,
+            ``few_reports``: whether these are so few that the probability is too high by two points or more. For an
+            unanswered question probability and support are NaN, and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the first: ``probability_low``
             and ``probability_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
@@ -294,7 +294,7 @@ class Fit:
         Raises
         ------
         LevelError
-            If the observations have a level that the fit has not.
+            If the observations have a level that the fit does not have.
         DirEAGError
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
@@ -308,9 +308,9 @@ class Fit:
         return table
 
     def remarks(self, aligned: Observations, n_reports: Int[np.ndarray, " asked"]) -> list[str]:
-        """Say what questions lack that the fit has learned from: reports, unless it is partial, or a whole signal.
+        """Say what these questions lack beside the fitted ones: reports (unless the fit is partial), a whole signal.
 
-        ``aligned`` are the questions, or some of them; ``n_reports`` the numbers of usable reports of all.
+        ``aligned``: the questions, or a sample of them. ``n_reports``: the number of usable reports of every question.
         """
         few = None if self.partial else self.enough_reports.remark(n_reports)
         return [*filter(None, (few, signals_remark(aligned, self.fitted, self.evaluation, self.recalibration)))]
@@ -455,7 +455,7 @@ class Fit:
         """Return the observations with the levels of the fit, in its order; levels that only voted in it only vote.
 
         If the labels of the fit are true and false, other answers are not readable. Raises LevelError for a level that
-        the fit has not, and DirEAGError if the answers are of another kind.
+        the fit does not have, and DirEAGError if the answers are of another kind.
         """
         observations = observations_of(observations, self.answers, self.columns, same=self.same)
         form = None if self.columns is None else self.columns.groups

@@ -43,15 +43,16 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     return xr.Dataset({name: values.transpose("chain", "draw", ...) for name, values in shown.items()})
 
 
-def tidy_draws(tree: xr.DataTree, *, identified: bool) -> pd.DataFrame:
-    """Tabulate :func:`identified_draws`, or the draws of free parameters whose common scale labels do not identify.
+def tidy_draws(tree: xr.DataTree) -> pd.DataFrame:
+    """Tabulate :func:`identified_draws`, then those parameters whose common scale labels do not identify.
 
-    One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level``, as in
-    :func:`parameter_draws`.
+    One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` as in
+    :func:`parameter_draws`, by whether it is ``identified``.
     """
-    free = tree["posterior"].to_dataset()
-    shown = identified_draws(tree) if identified else free[[name for name in SCALED_TOGETHER if name in free]]
-    return _tidy(tree, {str(name): draws for name, draws in shown.items()})
+    natural, known = tree["posterior"].to_dataset(), identified_draws(tree)
+    free = natural[[name for name in SCALED_TOGETHER if name in natural and name not in known]]
+    tables = {identified: _tidy(tree, {**draws}) for identified, draws in ((True, known), (False, free))}
+    return pd.concat(tables, axis=1, names=["identified"])
 
 
 def parameter_draws(tree: xr.DataTree) -> pd.DataFrame:

@@ -11,7 +11,8 @@ import pytest
 
 from analysis.evaluation import FITS, MANIFEST, TABLES, Evaluation, evaluate
 from analysis.evaluation import _chosen_methods as chosen_methods
-from analysis.methods.registry import EVALUATED_METHODS, SAMPLED_METHODS
+from analysis.methods.registry import METHODS as EVERY_METHOD
+from analysis.methods.registry import SAMPLED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -27,7 +28,7 @@ from tests.analysis.made import made_evaluation, write_run
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import contents
 
-FROM_ONE_ELICITATION = tuple(method for method in EVALUATED_METHODS if method not in SAMPLED_METHODS)
+FROM_ONE_ELICITATION = tuple(method for method in EVERY_METHOD if method not in SAMPLED_METHODS)
 COLUMNS = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
 COLUMNS += ["null_probability", "state_probability", "cluster", "at_random"]
 
@@ -49,7 +50,7 @@ class TestWhole:
             assert stated == (method in ("conditional_logit", "direag_raw", "direag"))
 
     def test_unanswered_and_unlabelled_questions_are_kept_and_counted(self, evaluation: Evaluation) -> None:
-        rows = evaluation.own.set_index("problem_id")
+        rows = evaluation.method_predictions.set_index("problem_id")
         for name in ("silent 0", "silent 1"):
             assert rows.loc[name, ["fold", "answer", "probability"]].isna().all()
             assert not rows.loc[name, "correct"]
@@ -82,7 +83,7 @@ class TestWhole:
         assert [*evaluation.fits] == [("confidence", "0"), ("confidence", "1")]
         for (_, fold), fit in evaluation.fits.items():
             assert (table.loc[table["fold"] == fold, "loss"] == fit.tree["sample_stats"]["loss"].item()).all()
-            rows = evaluation.own[evaluation.own["fold"] == fold].set_index("problem_id")
+            rows = evaluation.method_predictions[evaluation.method_predictions["fold"] == fold].set_index("problem_id")
             predicted = fit.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
             np.testing.assert_allclose(rows["probability"], predicted["probability"], rtol=1e-12)
 
@@ -226,7 +227,7 @@ def test_levels_in_groups_and_a_test_set(simulated: Observations, tmp_path: Path
     observations = grouped(simulated)
     labelled, test = observations.select(slice(0, 60)), observations.select(slice(60, 90))
     evaluation = evaluate(labelled, test, methods=["majority", "direag"], n_resamples=20)
-    rows = evaluation.own.set_index("problem_id")
+    rows = evaluation.method_predictions.set_index("problem_id")
     (fit,) = evaluation.fits.values()
     assert fit.level_names == ("careful", "vanilla", "bold")
     expected = fit.predict(test).set_index("problem_id")["probability"]

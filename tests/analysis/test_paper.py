@@ -10,12 +10,11 @@ from sklearn.metrics import roc_auc_score
 
 import analysis
 from analysis.evaluation import Evaluation, evaluate
-from analysis.methods.registry import EVALUATED_METHODS
+from analysis.methods.registry import METHODS
 from analysis.paper.printed import (
-    METHODS_TABLE,
+    PRINTED_METHODS,
     PRINTED_METRICS,
-    PRINTED_TABLES,
-    VARIANTS_TABLE,
+    printed_figures,
     printed_model,
     printed_sizes,
 )
@@ -28,24 +27,24 @@ from tests.analysis.made import made_evaluation, predictions, random_said, score
 
 MODELS = ["Qwen2.5-7B", "Mistral-7B", "Gemma-2-9B-it"]
 DATASETS = ["GSM8K", "SVAMP", "GSM-Hard"]
+TABLE1, TABLE2 = [*PRINTED_METHODS][:7], [*PRINTED_METHODS][7:]
 RESAMPLES = 100
 FOLDER = Path(analysis.__file__).with_name("paper")
 
 
 class TestPrinted:
-    @pytest.mark.parametrize("name", PRINTED_TABLES)
-    def test_printed_figures_are_all_there_in_order_with_four_decimals(self, name: str) -> None:
-        table = PRINTED_TABLES[name]
-        figures = table.figures()
-        assert figures.index.tolist() == pd.MultiIndex.from_product([MODELS, DATASETS, list(table.rows)]).tolist()
+    @pytest.mark.parametrize(("table", "methods"), [("table1", TABLE1), ("table2", TABLE2)])
+    def test_printed_figures_are_all_there_in_order_with_four_decimals(self, table: str, methods: list[str]) -> None:
+        figures = printed_figures(table)
+        assert figures.index.tolist() == pd.MultiIndex.from_product([MODELS, DATASETS, methods]).tolist()
         assert list(figures) == list(PRINTED_METRICS)
-        assert set(table.rows.values()) <= set(EVALUATED_METHODS)
+        assert {PRINTED_METHODS[name] for name in methods} <= set(METHODS)
         values = figures.to_numpy()
         assert ((values > 0) & (values < 1)).all()
         np.testing.assert_array_equal(values.round(4), values)
 
     def test_printed_figures_agree_with_each_other_and_the_text(self) -> None:
-        methods, variants = METHODS_TABLE.figures(), VARIANTS_TABLE.figures()
+        methods, variants = printed_figures("table1"), printed_figures("table2")
         ours = methods.xs("DirEAG", level=2)
         assert ours.equals(variants.xs("Full DirEAG", level=2))
         # Both sampling methods give the same answer.
@@ -114,9 +113,9 @@ class TestTables:
 
     def test_paper_table_has_printed_rows_and_those_of_runs(self) -> None:
         ours, strange = run_with({"steerconf": {"ece": 0.3}, "direag": {}}), run_with({"direag": {}}, models=("llama",))
-        rows = paper_table(METHODS_TABLE, [run_with({"direag": {}}, "release"), ours, strange])
+        rows = paper_table("table1", [run_with({"direag": {}}, "release"), ours, strange])
         known, other = (rows[rows["model"] == model] for model in ("Mistral-7B", "llama"))
-        assert known.loc[known["source"] == "printed", "method"].tolist() == list(METHODS_TABLE.rows)
+        assert known.loc[known["source"] == "printed", "method"].tolist() == TABLE1
         of_own = known[known["method"] == "DirEAG"]
         assert of_own["source"].tolist() == ["printed", "release", "paper"]
         assert of_own[["n", "unanswered"]].to_numpy(object).tolist() == [[1000, pd.NA], [100, 2], [100, 2]]
@@ -126,19 +125,19 @@ class TestTables:
         assert np.isnan([printed[f"{name}{end}"] for name in PRINTED_METRICS for end in ("_low", "_high")]).all()
         assert (computed["ece"], computed["ece_low"], computed["benefit"], computed["run"]) == (0.3, 0.5, 0.5, "run")
         assert other[["method", "source"]].to_numpy().tolist() == [["DirEAG", "paper"]]
-        variants = paper_table(VARIANTS_TABLE, [ours])
-        assert variants["method"].tolist() == [*list(VARIANTS_TABLE.rows), "Full DirEAG"]
+        variants = paper_table("table2", [ours])
+        assert variants["method"].tolist() == [*TABLE2, "Full DirEAG"]
 
     def test_best_figures_are_of_the_printed_and_of_the_runs(self) -> None:
         # 107/160 prints as .6687, though rounding its product with 10000 gives 6688.
         values = {"vanilla": 0.66874, "mean_confidence": 107 / 160, "steerconf": 0.6, "direag": 0.3}
         metrics = {name: {"accuracy": value, "ece": value, "auroc": np.nan} for name, value in values.items()}
-        marks = best(paper_table(METHODS_TABLE, [run_with(metrics, models=("llama",))]))
+        marks = best(paper_table("table1", [run_with(metrics, models=("llama",))]))
         assert marks["accuracy"].tolist() == [True, True, False, False]
         assert marks["ece"].tolist() == [False, False, False, True]
         assert (marks["auroc"].any(), marks[["brier", "pr_positive", "pr_negative"]].all(axis=None)) == (False, True)
         runs = [run_with({"vanilla": {}, "direag": {"accuracy": 0.4}}, "release"), run_with({"direag": {}})]
-        marks = best(paper_table(METHODS_TABLE, runs))
+        marks = best(paper_table("table1", runs))
         # Of both runs, row 1: Vanilla, and row 9: DirEAG by the second. Of the printed, row 4: Mean conf., 0.7430.
         assert np.flatnonzero(marks["accuracy"]).tolist() == [1, 4, 9]
 
@@ -151,7 +150,7 @@ class TestTables:
     )
     def test_typeset_escapes_names_and_has_marks(self, as_html: bool, expected: tuple[str, ...]) -> None:
         metrics = {"vanilla": {}, "direag": {"ece": 0.1}}
-        rows = paper_table(METHODS_TABLE, [run_with(metrics, models=("50% & <more>",))])
+        rows = paper_table("table1", [run_with(metrics, models=("50% & <more>",))])
         text = typeset(rows, "A caption", as_html=as_html)
         assert all(words in text for words in (*expected, "A caption"))
 
@@ -182,7 +181,7 @@ class TestFigures:
         # 10 of 40 at .5, and 30 with an error of .2.
         assert table["brier"].tolist() == pytest.approx([(10 * 0.25 + 30 * 0.04) / 40] * 2)
         assert table["base_rate_brier"].tolist() == [0.25] * 2
-        printed = METHODS_TABLE.figures().loc[("Gemma-2-9B-it", "SVAMP", "DirEAG")]
+        printed = printed_figures("table1").loc[("Gemma-2-9B-it", "SVAMP", "DirEAG")]
         gain = printed["accuracy"] * (1 - printed["accuracy"]) - printed["brier"]
         known, stranger = table[["brier_gain_printed", "auroc_gain_printed"]].to_numpy()
         np.testing.assert_allclose(known, [gain, printed["auroc"] - 0.5])

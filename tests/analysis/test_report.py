@@ -154,7 +154,7 @@ def page(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 class TestPage:
     def test_the_thresholds_are_of_the_held_out_answers(self, page: Page, evaluation: Evaluation) -> None:
-        scored = evaluation.own.dropna(subset=["correct", "probability"])
+        scored = evaluation.method_predictions.dropna(subset=["correct", "probability"])
         accepted = scored[scored["probability"] >= 0.5]
         _, *rows = page.tables["Which answers to accept"]
         ((_, share, right),) = [row for row in rows if row[0] == "50% or more"]
@@ -201,7 +201,7 @@ class TestPage:
         assert len(first) == 5
 
     def test_the_questions_to_look_at(self, page: Page, evaluation: Evaluation) -> None:
-        rows = evaluation.own.dropna(subset="probability")
+        rows = evaluation.method_predictions.dropna(subset="probability")
         wrong = rows[rows["correct"].eq(False).fillna(False)].nlargest(10, "probability")
         asked = {one.problem_id: one for one in evaluation.observations.questions}
         _, *surest = page.tables["Surest and wrong"]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from analysis.display.document import Picture
 from analysis.display.folders import ResultFolder
 from analysis.display.style import figure_style
 from bayes_direag.errors import DirEAGError
@@ -18,7 +19,7 @@ TABLE = pd.DataFrame({"name": ["a", None], "value": [0.5, math.nan]})
 
 
 def write(folder, number=1.0, **tables):
-    FOLDER.write(folder, {"number": number, "rows": TABLE, "pair": (1, math.inf)}, tables, {})
+    FOLDER.write(folder, {"number": number, "rows": TABLE, "pair": (1, math.inf)}, tables, ())
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_folder_is_written(tmp_path, monkeypatch):
         figure = Figure(figsize=(1.0, 1.0))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()  # an empty one will do
-    FOLDER.write("out", {"rows": TABLE, "pair": (1, math.inf)}, {"table": TABLE}, {"picture": figure})
+    FOLDER.write("out", {"rows": TABLE, "pair": (1, math.inf)}, {"table": TABLE}, [Picture("picture", figure)])
     assert set(contents(tmp_path / "out")) == {"thing.json", "table.csv", "picture.png"} < FOLDER.contents
     record = json.loads((tmp_path / "out" / "thing.json").read_text())
     assert record == {"rows": [{"name": "a", "value": 0.5}, {"name": None, "value": None}], "pair": [1, None]}

@@ -12,9 +12,9 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from analysis.methods.calibrations import CLIP, Calibrated, platt
+from analysis.methods.calibrations import Calibrated, platt
 from analysis.methods.conditional_logit import CONDITIONAL_LOGIT, conditional_logit
-from analysis.methods.method import FixedRule
+from analysis.methods.method import CLIP, FixedRule
 from analysis.methods.rules import majority, vanilla
 from analysis.methods.votes import BOOSTED_STACK, VOTE_FEATURES, VOTE_LOGISTIC, level_features, vote_features
 from bayes_direag.data.observations import Observations

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.methods import direag
 from analysis.methods.method import Answers, Method
-from analysis.methods.registry import EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods, method_words
+from analysis.methods.registry import METHODS, SIMPLE_METHODS, method_words
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
 from bayes_direag.fits.fit import Fit
@@ -128,7 +128,7 @@ def test_registry_has_a_fit_before_and_after_its_calibration(way: str, monkeypat
 
     monkeypatch.setattr(direag, "fit_by", fit)
     sampling = SamplingSettings(num_chains=2, num_samples=40)
-    methods = fitted_methods(PRESETS["paper"], way, sampling)
+    methods = direag.fitted_methods(PRESETS["paper"], way, sampling)
     assert set(methods) == set(direag.FITTED_METHODS)
     before, after = methods["direag_raw"], methods["direag"]
     assert before.learn == after.learn
@@ -152,5 +152,5 @@ def test_registry_method_of_a_posterior_has_its_mean_distribution(nuts: Fit) -> 
 
 
 def test_registry_has_words_for_every_name() -> None:
-    assert [name for name in EVALUATED_METHODS if "not known" in method_words(name)] == []
+    assert [name for name in METHODS if "not known" in method_words(name)] == []
     assert method_words("majority_platt") == "majority, recalibrated on labelled questions by Platt scaling"
