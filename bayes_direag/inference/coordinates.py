@@ -4,15 +4,16 @@ Labels determine how the evidence for answers compares with that for the null, b
 base :math:`B` and how much from doubt :math:`D`. In the sites this is a curved ridge: a small bias with
 small weights, or a large one with large weights, or no doubt at all. With
 
-.. math:: A = \sum_l u_l w_l \bar q, \qquad D = \sum_l u_l w_l (1 - \bar q), \qquad B = \frac{1}{K + 1} + \beta_0
+.. math:: A = \sum_l u_l w_l \bar q, \qquad D = \sum_l u_l w_l (1 - \bar q), \qquad s = \frac{1}{K + 1}
 
-where :math:`\bar q` is the calibrated confidence at the mean of all logits, :math:`1 / (K + 1)` a mean over questions,
-and :math:`u_l` the share of questions that level l reports on, NUTS samples
+where :math:`\bar q` is the calibrated confidence at the mean of all logits, s a mean over questions, and :math:`u_l`
+the share of questions that level l reports on, NUTS samples
 
-.. math:: v = \log \frac{D}{B}, \qquad r = \log \frac{A}{B + D}
+.. math:: v = \log \frac{D}{s + \beta_0}, \qquad r = \log \frac{A}{s / 2 + \beta_0 + D}
 
-in place of the bias and of the centre of the levels' log weights. The Jacobian determinant is 1. Other models are
-sampled as they are.
+in place of the bias and of the centre of the levels' log weights. Labels determine a ratio to which the answers bring
+their share s too, so r would fall with the evidence if the null's s counted in full. The Jacobian determinant is 1.
+Other models are sampled as they are.
 """
 
 from collections.abc import Callable
@@ -43,9 +44,9 @@ def to_unconstrained(model: Model, data: LikelihoodData) -> Callable[[Unconstrai
     def map_to_unconstrained(place: Unconstrained) -> Unconstrained:
         moved = place["weight_agreement"] * data.agreement + WEIGHT_SPREAD * place["weight_base_decentered"]
         weights = jnp.exp(data.of_columns(moved)) @ n_reports / (1 + weight.sum())
-        log_base = jnp.log(share + jax.nn.softplus(place["null_base_base"]))
-        log_doubt = place["bias"] + log_base
-        log_answers = place["weight_centre"] + log_base + jax.nn.softplus(place["bias"])
+        null_base = jax.nn.softplus(place["null_base_base"])
+        log_doubt = place["bias"] + jnp.log(share + null_base)
+        log_answers = place["weight_centre"] + jnp.logaddexp(jnp.log(share / 2 + null_base), log_doubt)
         tilt = jnp.sum(jnp.exp(place["slope_base"]) * mean_logit) if data.n_signals else 0.0
         centre = jnp.logaddexp(log_answers, log_doubt) - jnp.log(weights)
         return place | {"bias": log_answers - log_doubt - tilt, "weight_centre": centre}

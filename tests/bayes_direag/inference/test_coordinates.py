@@ -35,9 +35,10 @@ def test_coordinates_compare_doubt_with_the_base_and_answers_with_the_null() -> 
     at_point = jax.jit(lambda point: evaluated(bayes, to_unconstrained(bayes, data)(point), data).natural)(point)
     natural = {name: np.asarray(value) for name, value in at_point.items()}
     belief = 1 / (1 + np.exp(-(natural["bias"] + natural["slope"] * data.logit[0, 0])))
-    total, base = natural["weight"].sum(), 0.5 + natural["null_base"]
-    np.testing.assert_allclose(np.log(total * (1 - belief) / base), point["bias"], atol=0.01)
-    null = base + total * (1 - belief)
+    total, share = natural["weight"].sum(), 0.5
+    doubt = total * (1 - belief)
+    np.testing.assert_allclose(np.log(doubt / (share + natural["null_base"])), point["bias"], atol=0.01)
+    null = share / 2 + natural["null_base"] + doubt
     np.testing.assert_allclose(np.log(total * belief / null), point["weight_centre"], atol=0.01)
 
 
