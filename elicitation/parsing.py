@@ -222,8 +222,9 @@ def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     if not values and (field.what == "both" or field.rank is not None):
         answer, confidence, defect = _split(_bare(field.text), field.scale, kind)
     spelling, following = canonical(answer, kind), field.following
-    if kind != "text" and field.label != "box" and canonical(_bare(following), kind) in (None, spelling):
-        following = ""
+    if kind != "text" and field.label != "box":  # another value counts, but not an option that is explained
+        is_value = kind == "numeric" or re.fullmatch(r"\W*\w\W*", following) is not None
+        following = following if is_value and canonical(_bare(following), kind) not in (None, spelling) else ""
     is_doubtful = following or (kind == "text" and field.label and _DOUBTFUL.search(answer or ""))
     if answer is None or is_doubtful:
         return Reading(None, confidence, ParseStatus.AMBIGUOUS)
