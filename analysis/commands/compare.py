@@ -44,9 +44,11 @@ def compare_command(
         COMPARISON_FOLDER.check(target)
         options.may_replace(target)
     paths = _named(compared)
-    things: Any = {
-        name: Evaluation.read(path) if path.is_dir() else options.load_fit(path, preset) for name, path in paths.items()
-    }
+    things: Any = {name: Evaluation.read(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
+    if preset is not None:
+        fits = [name for name, fit in things.items() if isinstance(fit, Fit)]
+        for name in [name for name in fits if things[name].preset.is_own] or fits:  # presets' own fits may be beside it
+            things[name] = things[name].with_program(options.chosen_preset(preset), str(paths[name]))
     questions = None
     if observations is not None:
         first = next(iter(things.values()))

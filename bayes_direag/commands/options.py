@@ -165,17 +165,10 @@ def chosen_same(name: str | None) -> Same | None:
 
 
 def load_fit(path: Path, program: str | None, same: Same | None = None) -> "Fit":
-    """Read a fit; ``program`` names the function of one that is of a model of its own, ``same`` compares answers.
-
-    Where several fits are read, the program is given to those of its name.
-    """
+    """Read a fit; ``program`` names the function of one that is of a model of its own, ``same`` compares answers."""
     from bayes_direag.fits.fit import Fit
 
-    fit = Fit.load(path, same=same)
-    name = "" if program is None else program.rpartition(":")[2]
-    if program is None or (fit.preset.name != name and not fit.preset.is_own):
-        return fit
-    return fit.with_program(function_of(program), str(path))
+    return Fit.load(path, None if program is None else chosen_preset(program), same)
 
 
 def device_for_each_chain(chains: int = 4) -> None:

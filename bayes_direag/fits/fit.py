@@ -553,14 +553,16 @@ class Fit:
         return cls(tree, settings.preset.program, observations.same)
 
     @classmethod
-    def load(cls, path: str | Path, preset: Callable[..., None] | None = None, same: Sameness = None) -> "Fit":
+    def load(cls, path: str | Path, preset: PresetLike | None = None, same: Sameness = None) -> "Fit":
         """Read a fit written by :meth:`save`.
 
         ``preset`` is the NumPyro function, where the fit is of a model of your own: a file names no code that is run.
-        Without it the parameters can be looked at, but nothing can be predicted. ``same`` is the function by which
-        answers are compared, where the fit records one: without it, only Observations that it has read are predicted.
+        Without it the parameters can be looked at, but nothing can be predicted. A preset's fit needs none. ``same`` is
+        the function by which answers are compared, where the fit records one: without it, only Observations that it has
+        read are predicted.
 
-        Raises FitFileError if there is no such file, or it is not a fit, and DirEAGError if a function is another one.
+        Raises FitFileError if there is no such file, or it is not a fit, and DirEAGError if a function or preset is
+        another than in the fit.
         """
         expected = "a fit written by `direag fit OBSERVATIONS --out FIT`"
         if not Path(path).is_file():
@@ -579,16 +581,21 @@ class Fit:
             require_same(Same.of(same), fit.fitted.same)
         return fit if preset is None else fit.with_program(preset, str(path))
 
-    def with_program(self, program: Callable[..., None], name: str = "fit") -> "Fit":
+    def with_program(self, program: PresetLike, name: str = "fit") -> "Fit":
         """Return a fit of a model of your own with its NumPyro function, which no file holds.
 
-        Raises DirEAGError if the function is another than the one that was fitted, or the fit is of a preset.
+        A preset's fit takes its own preset, and stays as it is. Raises DirEAGError if the function or preset is another
+        than the one that was fitted.
         """
-        if not self.preset.is_own:
-            raise DirEAGError(
-                f"{name}: the fit is of preset {self.preset.name}, which needs no function; expected none. Leave it "
-                "out."
-            )
-        fit = replace(self, program=program)
+        asked = presets.preset(program)
+        if not (self.preset.is_own and asked.is_own):
+            if self.preset.is_own or asked.is_own or asked.name != self.preset.name:
+                kind = "a model of its own" if self.preset.is_own else "preset"
+                raise DirEAGError(
+                    f"{name}: the fit is of {kind} {self.preset.name}; saw {asked.name}; expected the one that was "
+                    "fitted. Give it, or none."
+                )
+            return self
+        fit = replace(self, program=asked.program)
         require_program_of(fit.tree, fit.preset, fit.likelihood_data)
         return fit

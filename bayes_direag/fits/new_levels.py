@@ -45,9 +45,9 @@ def with_new_levels(
     axes = _level_axes(model, data, preset.name)
     whole, n_questions = _panel_agreement(observations, fitted, added)
 
-    wider, own = fitted.align((*known, *added)), fitted.agreement
-    if own is not None:
-        joined = (np.append(old, new[len(known) :]) for old, new in zip(own, whole, strict=True))
+    wider, agreement = fitted.align((*known, *added)), fitted.agreement
+    if agreement is not None:
+        joined = (np.append(old, new[len(known) :]) for old, new in zip(agreement, whole, strict=True))
         wider = replace(wider, agreement=Agreement(*joined))
     score = np.zeros(len(known) + len(added)) if wider.agreement is None else wider.agreement.score
     data = replace(data.of_new(wider, preset=preset, labels=labels), weight=weight, agreement=score)
@@ -100,8 +100,8 @@ def _level_axes(model: Model, data: LikelihoodData, name: str) -> dict[str, int]
 
     Raises DirEAGError unless all of these are standard normal offsets.
     """
-    sites = {site: found for site, found in parameter_sites(model, data).items() if found.is_unconstrained}
-    of_level = {site: 2 + found.dims.index("level") for site, found in sites.items() if "level" in found.dims}
+    dims = {site: each.dims for site, each in parameter_sites(model, data).items() if each.is_unconstrained}
+    of_level = {site: 2 + names.index("level") for site, names in dims.items() if "level" in names}
     alone = [site for site in of_level if not site.endswith("_decentered")]
     if alone or not of_level:
         which = f"draws {', '.join(alone)} for each level alone" if alone else "has nothing of its own for a level"

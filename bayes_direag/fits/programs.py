@@ -29,18 +29,18 @@ def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) 
 
     It must have the same sites, and give the recorded loss of a MAP, or the log-likelihoods of the first draw.
     """
-    model, given = model_of(preset), getattr(preset.program, "__name__", "the model")
+    model, name = model_of(preset), getattr(preset.program, "__name__", "the model")
     expected = f"expected the function that was fitted, {preset.name}. Give it, or fit again."
     drawn = by_sample(tree)
     sites = {name: site.shape for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
     stored = {name: values.shape[1:] for name, values in drawn.items()}
     if sites != stored:
-        raise DirEAGError(f"model {given}: saw sites {_shown(sites)}; the fit has {_shown(stored)}; {expected}")
+        raise DirEAGError(f"model {name}: saw sites {_shown(sites)}; the fit has {_shown(stored)}; {expected}")
     if "log_likelihood" in tree.children:
         recorded = tree["log_likelihood"]["target"].transpose("chain", "draw", ...).to_numpy()[0, 0]
         first: UnconstrainedDraws = {name: values[None, :1] for name, values in drawn.items()}
-        found = evaluated_draws(model, first, data).log_likelihood[0, 0, : len(recorded)]
-        differ = np.abs(found - recorded) > _SAME_LIKELIHOOD * np.maximum(np.abs(recorded), 1)
+        of_first = evaluated_draws(model, first, data).log_likelihood[0, 0, : len(recorded)]
+        differ = np.abs(of_first - recorded) > _SAME_LIKELIHOOD * np.maximum(np.abs(recorded), 1)
     else:
         with jax.enable_x64(True):
             mode = {name: jnp.asarray(values[0]) for name, values in drawn.items()}
@@ -49,7 +49,7 @@ def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) 
         differ = np.array(not abs(loss - recorded_loss) <= _SAME_LOSS * max(abs(recorded_loss), 1))
     if differ.any():
         raise DirEAGError(
-            f"model {given}: saw another likelihood of the fitted questions than the fit recorded; {expected}"
+            f"model {name}: saw another likelihood of the fitted questions than the fit recorded; {expected}"
         )
 
 

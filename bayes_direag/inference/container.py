@@ -223,7 +223,9 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         row=np.arange(len(names)),
         cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
         agreement=Agreement(*(data[name].to_numpy() for name in _AGREEMENT)) if _AGREEMENT[0] in data else None,
-        numbers={str(own["number"].item()): own.to_numpy() for own in data["numbers"].T} if "numbers" in data else {},
+        numbers={str(column["number"].item()): column.to_numpy() for column in data["numbers"].T}
+        if "numbers" in data
+        else {},
     )
 
 

@@ -103,8 +103,8 @@ def map_estimates(
         (np.pad(weight, ((0, 0), (0, size - n))), start),
     )
     with jax.enable_x64(True):
-        found = _map_estimates(model, data.padded(size), jnp.asarray(n_fits), *batch)
-        optimum: Optimum = jax.tree.map(lambda values: np.asarray(values)[:n_fits], found)
+        optima = _map_estimates(model, data.padded(size), jnp.asarray(n_fits), *batch)
+        optimum: Optimum = jax.tree.map(lambda values: np.asarray(values)[:n_fits], optima)
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(probability=optimum.probability[..., :n])
 
@@ -141,8 +141,8 @@ def require_converged(
     raise ConvergenceError(
         f"{what} did not converge: after {int(n_steps[worst])} steps the largest projected gradient is "
         f"{float(gradient[worst]):.3g} at a mean loss of {float(loss[worst]):.8g}; "
-        f"expected at most {GRADIENT_TOLERANCE:g}. Narrow the priors; if they are the preset's own, please report it "
-        "as a bug."
+        f"expected at most {GRADIENT_TOLERANCE:g}. In a model of your own narrow the priors, make a hierarchy "
+        "noncentered, and take smooth densities; under a preset please report it as a bug."
     )
 
 
@@ -171,9 +171,9 @@ def _map_estimate(
     first = {name.removesuffix("_auto_loc"): values[0] for name, values in (optimiser.starts or {}).items()}
     svi = SVI(free, AutoDelta(free, init_loc_fn=init_to_value(values=first)), optimiser, TraceMeanField_ELBO())
     state, _ = svi.update(svi.init(jax.random.key(0), data), data)
-    mode, found = svi.get_params(state), optimiser.get_minimum(state.optim_state)
-    end, unconstrained = found.minimum, {name: mode[f"{name}_auto_loc"] for name in first}
+    mode, lowest = svi.get_params(state), optimiser.get_minimum(state.optim_state)
+    end, unconstrained = lowest.minimum, {name: mode[f"{name}_auto_loc"] for name in first}
     loss = end.value + prior_at_mode(free, unconstrained, data) / jnp.sum(weight)
-    at_mode, counts = evaluated(free, unconstrained, data), (end.n_steps, found.n_searches, found.n_optima)
+    at_mode, counts = evaluated(free, unconstrained, data), (end.n_steps, lowest.n_searches, lowest.n_optima)
     reached = loss, end.projected_gradient, end.curvature
     return Optimum(unconstrained, at_mode.natural, at_mode.probability, *reached, *counts)

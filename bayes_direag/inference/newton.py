@@ -155,8 +155,8 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         def loss(point: Point) -> Float[Array, ""]:
             return fn(unravel(point))[0] / self._scale
 
-        def bound(given: Mapping[str, ArrayLike], otherwise: float) -> Point:
-            filled = {name: jnp.full_like(value, given.get(name, otherwise)) for name, value in params.items()}
+        def bound(bounds: Mapping[str, ArrayLike], otherwise: float) -> Point:
+            filled = {name: jnp.full_like(value, bounds.get(name, otherwise)) for name, value in params.items()}
             return jnp.asarray(ravel_pytree(filled)[0])
 
         low, high = bound(self._low, -jnp.inf), bound(self._high, jnp.inf)
@@ -164,8 +164,8 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
         def search(start: Point) -> Minimum:
             return minimise_in_box(loss, start, low, high, **{"tolerance": TOLERANCE} | self._search)
 
-        found = _lowest(search, starts)
-        return (found.minimum.value * self._scale, None), (state[0] + 1, (unravel(found.minimum.point), found))
+        lowest = _lowest(search, starts)
+        return (lowest.minimum.value * self._scale, None), (state[0] + 1, (unravel(lowest.minimum.point), lowest))
 
 
 def dense_size(n_parameters: int) -> int:
@@ -283,14 +283,15 @@ def minimise_in_box(
 
     zero, count, unknown = jnp.zeros_like(start), jnp.zeros((), jnp.int32), jnp.full((), jnp.nan, start.dtype)
     size = dense_size(len(start))
-    given = jnp.full((size, size), jnp.nan, start.dtype) if curvature is None else curvature
-    known = jnp.all(jnp.isfinite(given))
+    unknown_curvature = jnp.full((size, size), jnp.nan, start.dtype)
+    curvature = unknown_curvature if curvature is None else curvature
+    known = jnp.all(jnp.isfinite(curvature))
     initial = Minimum(
         point=jnp.clip(start, low, high),
         value=jnp.full_like(unknown, jnp.inf),
         gradient=zero,
         projected_gradient=unknown,
-        curvature=jnp.where(known, given, jnp.eye(size, dtype=start.dtype)),
+        curvature=jnp.where(known, curvature, jnp.eye(size, dtype=start.dtype)),
         n_steps=count - 1,
     )
     first = _Progress(initial, zero, count, jnp.where(known, count, steps_by_hessian), jnp.zeros((), bool))

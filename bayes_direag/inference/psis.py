@@ -44,17 +44,17 @@ def smoothed_weights(
     if n_tail >= _SHORTEST_TAIL:
         largest = np.argpartition(log_weight, n - n_tail - 1, axis=1)[:, n - n_tail - 1 :]
         order = np.take_along_axis(log_weight, largest, axis=1).argsort(axis=1)
-        place = np.take_along_axis(largest, order, axis=1)
-        ordered = np.exp(np.take_along_axis(log_weight, place, axis=1))
+        order = np.take_along_axis(largest, order, axis=1)
+        ordered = np.exp(np.take_along_axis(log_weight, order, axis=1))
         cutoff, excess = ordered[:, :1], ordered[:, 1:] - ordered[:, :1]
         varied = excess[:, _quartile(n_tail)] > excess[:, 0]
         pareto_k[varied], scale = _generalized_pareto(excess[varied])
-        k, cutoff, place = pareto_k[varied, None], cutoff[varied], place[varied, 1:]
+        k, cutoff, order = pareto_k[varied, None], cutoff[varied], order[varied, 1:]
         log_survival = np.log1p(-np.arange(0.5, n_tail) / n_tail)
         quantile = cutoff + scale[:, None] * np.expm1(-k * log_survival) / k
         tail = np.minimum(np.log(quantile), 0.0)  # no weight is raised above the largest
         smoothed = log_weight[varied]
-        np.put_along_axis(smoothed, place, tail, axis=1)
+        np.put_along_axis(smoothed, order, tail, axis=1)
         log_weight[varied] = smoothed
     return log_weight - logsumexp(log_weight, axis=1, keepdims=True), pareto_k
 

@@ -51,7 +51,7 @@ def draw_recalibration(
     log_ratio = (log_densities - log_proposal).reshape(n_chains, n_steps)
     accepted = _accepted(log_ratio, np.log(rng.uniform(size=log_ratio.shape)))[:, _SETTLING:]
     drawn = points.reshape(n_chains, n_steps, -1)[np.arange(n_chains)[:, None], accepted]
-    coefficients = {name: drawn[..., place] for place, name in enumerate(platt.coefficients)}
+    coefficients = {name: drawn[..., number] for number, name in enumerate(platt.coefficients)}
     return replace(platt, coefficients=coefficients)
 
 

@@ -5,6 +5,7 @@ continuous prior, whose shapes are those of their plates and do not depend on th
 """
 
 import inspect
+import re
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,18 +23,19 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.unconstrained import (
     Model,
-    Unconstrained,
     evaluated,
     log_joint,
     parameter_sites,
     start_and_bounds,
+    state_of,
     unwrapped,
 )
 
-#: Names that a container has for its dimensions.
-_DIMENSIONS = ("chain", "draw", "level", "signal", "answer", "problem", "report", "candidate")
+#: Names that a container has for its dimensions, and names that NetCDF can hold.
+_DIMENSIONS = ("chain", "draw", "level", "signal", "answer", "problem", "report", "candidate", "number")
+_NAME = re.compile(r"\w[^/\x00-\x1f\x7f]{,199}(?<! )")
 
-#: How far from the start a question is looked at alone: an effect may be 0 at the start.
+#: How far from the start questions are looked at alone: an effect may be 0 at the start.
 _ASIDE = 0.25
 
 
@@ -41,106 +43,137 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
     """Raise DirEAGError unless a program of one's own can be fitted to these data, searched, sampled and stored."""
     if preset.program is None:
         return
-    data = data.select(np.flatnonzero(data.weight))
-    sites = _traced(preset, data)
-    for name, site in sites.items():
-        _check_site(preset, name, site)
-    target = sites.get("target")
-    if target is None or not isinstance(target["fn"], State):
-        _refuse(preset, "it does not draw the states", "draw_states(data, answers, null) at its end")
-    if all(site["type"] != "sample" or site["is_observed"] for site in sites.values()):
-        _refuse(preset, "it has no parameter", "at least one numpyro.sample beside the states", "Learn something.")
-    with jax.enable_x64(True):
-        _check_start(preset, model_of(preset), data)
-
-
-def _traced(preset: Preset, data: LikelihoodData) -> Mapping[str, Any]:
-    """Run a program once, as its author wrote it, with draws from its prior."""
-    program = preset.program
+    data, model = data.select(np.flatnonzero(data.weight)), model_of(preset)
     try:
         with jax.enable_x64(True):
-            sites: Mapping[str, Any] = trace(seed(inspect.unwrap(program), 0)).get_trace(data)  # type: ignore[arg-type]
-            whole = parameter_sites(model_of(preset), data)
-            other = parameter_sites(model_of(preset), data.select(slice(0, 1)).padded(2))
+            _check_sites(preset, data)
+            _check_shapes(preset, model, data)
+            _check_start(preset, model, data)
     except DirEAGError:
         raise
     except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _file(program)]
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _file(preset)]
         line = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-        text = str(error).partition("\n")[0] or "a prior that cannot be drawn from, such as an improper one"
+        text = str(error).partition("\n")[0] or "a name twice, or an improper prior, which cannot be drawn from"
         raise DirEAGError(
             f"model {preset.name}{line}: {type(error).__name__}: {text}; expected a NumPyro function of LikelihoodData "
-            "that runs."
+            "that runs, on questions without labels too."
         ) from error
-    for name, site in whole.items():
-        if site.shape != other.get(name, site).shape:
+
+
+def _check_sites(preset: Preset, data: LikelihoodData) -> None:
+    """Run the program once, as its author wrote it, with draws from its prior, and look at every site."""
+    program: Any = preset.program
+    written = program.__wrapped__ if hasattr(program, "n_searches") else program
+    sites: Mapping[str, Any] = trace(seed(written, 0)).get_trace(data)
+    plates = dict[str, int]()
+    for name, site in sites.items():
+        for frame in site.get("cond_indep_stack", ()):
+            if plates.setdefault(frame.name, frame.size) != frame.size:
+                sizes = f"{plates[frame.name]} and {frame.size} members"
+                _refuse(preset, f"plate {frame.name!r} has {sizes}", "one size", "Give each plate a name of its own.")
+        _check_site(preset, data, name, site)
+    if not isinstance(unwrapped(state_of(sites)), State):
+        _refuse(preset, "it does not draw the states", "draw_states(data, answers, null) at its end")
+    if [frame.name for frame in sites["target"]["cond_indep_stack"]] != ["problem"]:
+        _refuse(preset, "it draws the states within a plate", "draw_states outside of all plates, which has its own")
+    if all(site["type"] != "sample" or site["is_observed"] for site in sites.values()):
+        _refuse(preset, "it has no parameter", "at least one numpyro.sample beside the states", "Learn something.")
+
+
+def _check_site(preset: Preset, data: LikelihoodData, name: str, site: Mapping[str, Any]) -> None:
+    kind = site["type"]
+    if kind == "param":
+        _refuse(preset, f"{name!r} is a numpyro.param", "a prior for every parameter", "Draw it by numpyro.sample.")
+    if kind not in ("sample", "deterministic", "plate") or name == "target" or isinstance(site.get("fn"), dist.Unit):
+        return
+    sizes = {"level": data.n_levels, "signal": data.n_signals, "answer": data.n_labels, "problem": len(data.weight)}
+    is_ours = kind == "plate" and site["args"][0] == sizes.get(name)
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or (name in _DIMENSIONS and not is_ours):
+        expected = f"a text that begins with a letter and has no /, other than {', '.join(_DIMENSIONS)}"
+        what = f"plate of {site['args'][0]}" if kind == "plate" else "site"
+        _refuse(preset, f"a {what} is called {name!r}", expected, "Rename it.")
+    if kind == "plate" and site["args"][1] not in (None, site["args"][0]):
+        _refuse(preset, f"plate {name!r} takes a subsample", "all of its members", "Leave out subsample_size.")
+    if kind != "sample":
+        return
+    if site["is_observed"]:
+        _refuse(preset, f"site {name!r} is observed", "the states as the only observed site", "Leave out its obs.")
+    prior = unwrapped(site["fn"])
+    if isinstance(prior, dist.Delta):
+        _refuse(preset, f"{name!r} has a point mass as its prior", "a density", "Take its value, without a sample.")
+    if prior.support.is_discrete:
+        _refuse(preset, f"{name!r} is discrete", "continuous parameters", "Sum over its values.")
+    members = {frame.dim: frame.size for frame in site["cond_indep_stack"]}
+    batch, is_scanned = site["fn"].batch_shape, "_control_flow_done" in site  # by numpyro's scan, whose sites stack
+    if not is_scanned and any(size != members.get(axis - len(batch), 1) for axis, size in enumerate(batch)):
+        within = " x ".join(f"{frame.name} ({frame.size})" for frame in site["cond_indep_stack"]) or "none"
+        _refuse(
+            preset,
+            f"site {name!r} has the shape {batch}, its plates are {within}",
+            "one value for each member of its plates",
+            "Draw it inside `with data.levels():` or another plate, or make it one vector with .to_event(1).",
+        )
+
+
+def _check_shapes(preset: Preset, model: Model, data: LikelihoodData) -> None:
+    """Raise DirEAGError unless the sites are the same for other questions, and any that are named in advance exist."""
+    sites = parameter_sites(model, data)
+    other = parameter_sites(model, data.select(slice(0, 1)).padded(2).unlabelled)
+    if changed := [name for name in {**sites, **other} if (name in sites) != (name in other)]:
+        _refuse(
+            preset,
+            f"its sites change with the questions or from run to run: {', '.join(changed[:3])}",
+            "parameters that new questions have too",
+            "Give them a plate of their own.",
+        )
+    for name, site in sites.items():
+        if site.shape != other[name].shape:
             _refuse(
                 preset,
                 f"site {name!r} has the shape {site.shape}, which grows with the questions",
                 "parameters that new questions have too",
                 "Leave it out, or give it a plate of its own.",
             )
-    return sites
-
-
-def _check_site(preset: Preset, name: str, site: Mapping[str, Any]) -> None:
-    kind = site["type"]
-    if kind == "param":
-        _refuse(preset, f"{name!r} is a numpyro.param", "a prior for every parameter", "Draw it by numpyro.sample.")
-    if kind not in ("sample", "deterministic") or name == "target" or isinstance(site.get("fn"), dist.Unit):
-        return
-    if "/" in name or name != name.strip() or not name or name in _DIMENSIONS:
-        expected = f"a name without / and outer spaces, other than {', '.join(_DIMENSIONS)}"
-        _refuse(preset, f"a site is called {name!r}", expected, "Rename it.")
-    if kind == "deterministic":
-        return
-    if site["is_observed"]:
-        _refuse(preset, f"site {name!r} is observed", "the states as the only observed site", "Leave out its obs.")
-    prior = unwrapped(site["fn"])
-    if prior.support.is_discrete:
-        _refuse(preset, f"{name!r} is discrete", "continuous parameters", "Sum over its values.")
-    if isinstance(prior, dist.ImproperUniform):
-        _refuse(preset, f"{name!r} has an improper prior", "a prior that is a distribution", "Give it a wide one.")
-    sizes = {frame.dim: frame.size for frame in site["cond_indep_stack"]}
-    batch = site["fn"].batch_shape
-    if any(size != sizes.get(axis - len(batch), 1) for axis, size in enumerate(batch)):
-        within = " x ".join(f"{frame.name} ({frame.size})" for frame in site["cond_indep_stack"]) or "none"
-        _refuse(
-            preset,
-            f"site {name!r} has the shape {batch}, its plates are {within}",
-            "one value for each member of its plates",
-            "Draw it inside `with data.levels():`, or another plate.",
-        )
+    moved = [f"{name}_decentered" for name in getattr(model, "noncentered", ())]
+    for name in (*moved, *getattr(model, "start", ())):
+        if name not in sites or not sites[name].is_unconstrained:
+            known = ", ".join(site.removesuffix("_decentered") for site in sites if sites[site].is_unconstrained)
+            _refuse(
+                preset,
+                f"unconstrained names {name.removesuffix('_decentered')!r}",
+                f"an unconstrained site: {known}",
+                "A positive one ends in _base.",
+            )
 
 
 def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
-    """Raise DirEAGError if the density is not finite where the search for the mode begins."""
+    """Raise DirEAGError if the density is not finite where the search begins, or a question depends on others."""
     start, _ = start_and_bounds(model, data)
-    if np.isfinite(log_joint(model, start, data)):
-        _check_alone(preset, model, {name: value + _ASIDE for name, value in start.items()}, data)
-        return
-    found = evaluated(model, start, data)
-    wrong = [name for name, value in found.log_prior.items() if not np.isfinite(value).all()]
-    unlikely = np.flatnonzero(~np.isfinite(found.log_likelihood))
-    where = f"prior of {wrong[0]!r}" if wrong else f"probability of the state of {len(unlikely)} questions"
-    _refuse(
-        preset,
-        f"its log density at the start is not finite: the {where} is 0, infinite or NaN",
-        "a finite density at the means of the priors",
-        "Every state of a question needs a probability above 0: bound logarithms and divisions away from 0.",
-    )
+    density, gradient = jax.value_and_grad(lambda start: log_joint(model, start, data))(start)
+    remedy = "Every state of a question needs a probability above 0: bound logarithms and divisions away from 0."
+    if not np.isfinite(density):
+        at_start = evaluated(model, start, data)
+        wrong = [name for name, value in at_start.log_prior.items() if not np.isfinite(value).all()]
+        n_unlikely = np.count_nonzero(~np.isfinite(at_start.log_likelihood))
+        where = f"prior of {wrong[0]!r}" if wrong else f"probability of the state of {n_unlikely} questions"
+        seen = f"its log density at the start is not finite: the {where} is 0, infinite or NaN"
+        _refuse(preset, seen, "a finite density at the means of the priors", remedy)
+    for name, slope in gradient.items():
+        if not np.isfinite(slope).all():
+            seen = f"the slope of its log density along {name!r} is not finite at the start"
+            _refuse(preset, seen, "a smooth density at the means of the priors", remedy)
 
-
-def _check_alone(preset: Preset, model: Model, aside: Unconstrained, data: LikelihoodData) -> None:
-    """Raise DirEAGError if the probabilities of a question are others where it is asked alone."""
-    among = evaluated(model, aside, data).log_likelihood[0]
-    alone = evaluated(model, aside, data.select(slice(0, 1))).log_likelihood[0]
-    if not np.isclose(among, alone, rtol=1e-9, equal_nan=True):
+    aside = {name: value + _ASIDE for name, value in start.items()}
+    among = evaluated(model, aside, data).probability
+    without = evaluated(model, aside, data.unlabelled).probability
+    alone = evaluated(model, aside, data.select(slice(0, 1)).unlabelled).probability
+    if not all(np.allclose(among[:, : other.shape[1]], other, rtol=1e-9, atol=0) for other in (without, alone)):
         _refuse(
             preset,
-            "the probability of a state depends on the other questions",
-            "one that new questions do not change",
-            "Scale data.numbers by fixed figures, not by their mean.",
+            "the probability of a state depends on its label, on the other questions, or on chance",
+            "one that follows from the question and the parameters",
+            "Read no data.target, and scale data.numbers by fixed figures, not by their mean.",
         )
 
 
@@ -148,8 +181,8 @@ def _refuse(preset: Preset, seen: str, expected: str, remedy: str = "See docs/mo
     raise DirEAGError(f"model {preset.name}: {seen}; expected {expected}. {remedy}")
 
 
-def _file(program: object) -> str | None:
+def _file(preset: Preset) -> str | None:
     try:
-        return inspect.getsourcefile(inspect.unwrap(program))  # type: ignore[arg-type]
+        return inspect.getsourcefile(inspect.unwrap(preset.program))  # type: ignore[arg-type]
     except TypeError:
         return None

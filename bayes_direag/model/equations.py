@@ -90,19 +90,19 @@ class Parameters(NamedTuple):
         weight = np.asarray(sites["weight"])
         shape = {"level": weight.shape[1], "signal": n_signals}
         axes = dict.fromkeys(("bias", "vote"), ("level",)) | dict.fromkeys(("slope", "vote_slope"), ("level", "signal"))
-        found: dict[str, np.ndarray] = {}
+        parameters: dict[str, np.ndarray] = {}
         for name in cls._fields:
             if name not in sites:
                 continue
             values = np.asarray(sites[name])
             if name in axes:
-                own = [dim for dim in axes[name] if dim in dims[name]]
-                values = np.moveaxis(values, [1 + list(dims[name]).index(dim) for dim in own], range(1, 1 + len(own)))
-                places = tuple(slice(None) if dim in own else None for dim in axes[name])
+                kept = [dim for dim in axes[name] if dim in dims[name]]
+                values = np.moveaxis(values, [1 + list(dims[name]).index(dim) for dim in kept], range(1, 1 + len(kept)))
+                places = tuple(slice(None) if dim in kept else None for dim in axes[name])
                 values = np.broadcast_to(values[:, *places], (len(values), *(shape[dim] for dim in axes[name])))
-            found[name] = values
+            parameters[name] = values
         neutral = {"prior_strength": 1.0, "null_base": 0.0, "null_gain": 1.0}
-        return cls(**{name: np.full(len(weight), value) for name, value in neutral.items()} | found)
+        return cls(**{name: np.full(len(weight), value) for name, value in neutral.items()} | parameters)
 
     @property
     def has_votes(self) -> bool:

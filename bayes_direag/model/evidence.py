@@ -67,6 +67,12 @@ def draw_states(
     Given are log P up to a constant, of the answer of each report and of the null. A question counts as often as its
     weight says.
     """
+    shape = data.candidate.shape
+    if (np.shape(answers), np.shape(null)) != (shape, shape[1:]):
+        raise ValueError(
+            f"draw_states: saw answers of shape {np.shape(answers)} and a null of shape {np.shape(null)}, for "
+            f"(report, problem) = {shape} and (problem,) = {shape[1:]}"
+        )
     scores = jnp.concatenate([jnp.where(data.first, answers, -jnp.inf), null[None]])
     is_known = isinstance(data.weight, np.ndarray) and bool((data.weight > 0).all())
     weight = data.weight.view(_Comparable) if is_known else jnp.asarray(data.weight)

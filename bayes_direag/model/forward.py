@@ -18,7 +18,7 @@ from numpyro.handlers import seed, substitute, trace
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.states import States, in_threads
-from bayes_direag.model.unconstrained import Model
+from bayes_direag.model.unconstrained import Model, state_of
 
 #: Most numbers in one array of a piece, and how many are so few that smaller pieces save nothing.
 _PIECE_CELLS, _FEW_CELLS = 1 << 21, 1 << 14
@@ -73,9 +73,9 @@ class Forward:
     def _states(self, piece: slice, size: int) -> States:
         data = self.data.unlabelled.select(piece)
         with jax.enable_x64(True):
-            found = _probabilities(self.model, self.draws, data.padded(size))
+            probability = _probabilities(self.model, self.draws, data.padded(size))
         candidate, n = np.asarray(data.candidate), piece.stop - piece.start
-        support = by_candidate(np.asarray(found)[:, :n], candidate, np.asarray(data.first))
+        support = by_candidate(np.asarray(probability)[:, :n], candidate, np.asarray(data.first))
         for number in np.flatnonzero(~np.isfinite(support).all(axis=(0, 2)))[:1].tolist():
             missing = [name for name, values in data.numbers.items() if not np.isfinite(values[number])]
             raise DirEAGError(
@@ -91,8 +91,8 @@ def _probabilities(
     model: Model, draws: Mapping[str, Float[Array, "sample ..."]], data: LikelihoodData
 ) -> Float[Array, "state problem sample"]:
     def of_draw(draw: Mapping[str, Float[Array, "..."]]) -> Float[Array, "state problem"]:
-        state = trace(seed(substitute(model, data=draw), 0)).get_trace(data)["target"]["fn"]
-        probability: Float[Array, "state problem"] = state.probabilities
+        traced = trace(seed(substitute(model, data=draw), 0)).get_trace(data)
+        probability: Float[Array, "state problem"] = state_of(traced).probabilities
         return probability
 
     return jnp.moveaxis(jax.lax.map(of_draw, draws, batch_size=_DRAWS), 0, -1)

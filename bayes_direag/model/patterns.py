@@ -27,8 +27,8 @@ def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:
     """
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        place, values = pd.factorize(column)
-        code, _ = pd.factorize(code * len(values) + place)
+        number, values = pd.factorize(column)
+        code, _ = pd.factorize(code * len(values) + number)
     _, first = np.unique(code, return_index=True)
     order = np.lexsort([column[first] for column in reversed(columns)])
     return Patterns(first[order], np.argsort(order)[code])
@@ -56,5 +56,5 @@ def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndar
 
 def first_mentions(candidate: Int[np.ndarray, "report problem"]) -> Bool[np.ndarray, "report problem"]:
     """Tell whether each report is the first of its question that gives its answer; False without a usable report."""
-    earlier = [(candidate[:number] == own).any(axis=0) for number, own in enumerate(candidate)]
+    earlier = [(candidate[:number] == named).any(axis=0) for number, named in enumerate(candidate)]
     return np.asarray((candidate >= 0) & ~np.array(earlier))

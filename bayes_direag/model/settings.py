@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -21,7 +21,6 @@ RecalibrationMethod = Literal["platt", "release", "none"]
 FitMethod = Literal["map", "nuts"]
 PresetName = Literal["paper", "release", "bayes"]
 
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
 #: Answers that are this many or fewer in all questions together, and recur, are labels with one meaning.
 MOST_LABELS = 12
 
@@ -204,10 +203,10 @@ class FitSettings:
     @property
     def attributes(self) -> dict[str, str | int]:
         """The attributes of a container that record them."""
-        found: dict[str, str | int] = {"method": self.method, "preset": self.preset.model_dump_json()}
+        recorded: dict[str, str | int] = {"method": self.method, "preset": self.preset.model_dump_json()}
         if self.sampling is not None:
-            found["sampling"] = self.sampling.model_dump_json()
-        return {**found, "partial": int(self.partial), "seed": self.seed}
+            recorded["sampling"] = self.sampling.model_dump_json()
+        return {**recorded, "partial": int(self.partial), "seed": self.seed}
 
     @classmethod
     def of_attributes(cls, attributes: Mapping[Any, Any]) -> "FitSettings":

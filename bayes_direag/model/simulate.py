@@ -89,9 +89,9 @@ def simulate_observations(
 
 
 def _signals(
-    further: Mapping[str, Float[np.ndarray, "problem level"]], place: tuple[int, int]
+    further: Mapping[str, Float[np.ndarray, "problem level"]], report: tuple[int, int]
 ) -> dict[str, float] | None:
-    return {name: values[place] for name, values in further.items() if not np.isnan(values[place])} or None
+    return {name: values[report] for name, values in further.items() if not np.isnan(values[report])} or None
 
 
 def _answers(ease: float, rng: np.random.Generator) -> Int[np.ndarray, " level"]:

@@ -69,7 +69,7 @@ def unconstrained(
                 )
             moved(data, *arguments, **keywords)
 
-        model.start, model.n_searches = start or {}, n_searches  # type: ignore[attr-defined]
+        model.start, model.n_searches, model.noncentered = start or {}, n_searches, noncentered  # type: ignore[attr-defined]
         return model
 
     return decorate
@@ -123,17 +123,17 @@ class Site(NamedTuple):
 
 def parameter_sites(model: Model, data: LikelihoodData) -> dict[str, Site]:
     """Return the sites of a model's parameters, in the order of the program; nothing is computed."""
-    found: dict[str, Site] = {}
+    sites: dict[str, Site] = {}
 
     def traced(data: LikelihoodData) -> None:
-        found.update(_sites(trace(seed(model, 0)).get_trace(data)))
+        sites.update(_sites(trace(seed(model, 0)).get_trace(data)))
 
     jax.eval_shape(traced, data)
-    return found
+    return sites
 
 
 def _sites(traced: Mapping[str, Any]) -> dict[str, Site]:
-    found = {}
+    sites = {}
     for name, site in traced.items():
         if site["type"] not in ("sample", "deterministic") or site.get("is_observed") or name == "target":
             continue
@@ -141,8 +141,8 @@ def _sites(traced: Mapping[str, Any]) -> dict[str, Site]:
         if is_unconstrained and isinstance(prior := unwrapped(site["fn"]), dist.TwoSidedTruncatedDistribution):
             bounds = float(prior.low), float(prior.high)
         is_natural = not any(name.endswith(suffix) and name.removesuffix(suffix) in traced for suffix in _RAW_SUFFIXES)
-        found[name] = Site(np.shape(site["value"]), _dims(name, site), is_unconstrained, is_natural, bounds)
-    return found
+        sites[name] = Site(np.shape(site["value"]), _dims(name, site), is_unconstrained, is_natural, bounds)
+    return sites
 
 
 def _dims(name: str, site: Mapping[str, Any]) -> tuple[str, ...]:
@@ -174,7 +174,15 @@ def evaluated(model: Model, unconstrained: Unconstrained, data: LikelihoodData) 
     factors = {name: site for name, site in traced.items() if isinstance(site.get("fn"), dist.Unit)}
     log_prior |= {name: jnp.sum(site["fn"].log_factor) for name, site in factors.items()}
     state, observed = traced["target"]["fn"], jnp.asarray(traced["target"]["value"])
-    return Evaluated(natural, log_prior, state.log_prob(observed), state.probabilities)
+    return Evaluated(natural, log_prior, state.log_prob(observed), state_of(traced).probabilities)
+
+
+def state_of(traced: Mapping[str, Any]) -> Any:
+    """Return the distribution of the states in a trace, without masks; None if there is no site of that name."""
+    state = traced["target"]["fn"] if "target" in traced else None
+    while isinstance(state, dist.MaskedDistribution):
+        state = state.base_dist
+    return state
 
 
 def log_joint(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:

@@ -54,8 +54,22 @@ def test_preset_of_a_file_that_fails_names_the_error(tmp_path: Path) -> None:
         chosen_preset(f"{tmp_path / 'models.py'}:odds")
 
 
-def test_fit_of_a_preset_takes_no_function(point: Fit, program: str, tmp_path: Path) -> None:
-    point.save(tmp_path / "fit.nc")
-    assert load_fit(tmp_path / "fit.nc", program).method == "map"
-    with pytest.raises(DirEAGError, match="is of preset bayes, which needs no function"):
-        Fit.load(tmp_path / "fit.nc", preset=chosen_preset(program))
+def test_preset_of_a_fit_is_that_which_was_fitted(point: Fit, program: str, tmp_path: Path) -> None:
+    """A preset's fit takes its own preset; another, or a function, is refused."""
+    file = tmp_path / "fit.nc"
+    point.save(file)
+    assert load_fit(file, "bayes").method == "map"
+    for asked, name in (("paper", "paper"), (program, "odds")):
+        with pytest.raises(DirEAGError, match=f"fit.nc: the fit is of preset bayes; saw {name}; expected the one that"):
+            load_fit(file, asked)
+
+
+def test_compare_gives_the_function_to_the_fit_of_a_model_of_ones_own(
+    program: str, observations: Path, tmp_path: Path
+) -> None:
+    own, plain = tmp_path / "own.nc", tmp_path / "plain.nc"
+    succeed("fit", observations, "--preset", program, "--out", own)
+    succeed("fit", observations, "--out", plain)
+    assert "own" in succeed("compare", own, plain, "--preset", program)
+    refused = refuse("predict", own, observations, "--preset", "bayes", "--out", tmp_path / "p.csv")
+    assert "own.nc: the fit is of a model of its own odds; saw bayes; expected the one that was fitted" in refused

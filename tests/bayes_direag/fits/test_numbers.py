@@ -170,7 +170,7 @@ def test_program_that_looks_at_other_questions_is_refused() -> None:
             data, effect * apart[None] * sums_by_answer(data.usable, data.candidate), jnp.zeros(len(data.weight))
         )
 
-    with pytest.raises(DirEAGError, match=r"depends on the other questions; .*Scale data.numbers by fixed figures"):
+    with pytest.raises(DirEAGError, match=r"the other questions, or on chance; .*scale data.numbers by fixed figures"):
         fit_map(QUESTIONS, preset=standardised)
 
 

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ from bayes_direag.model.evidence import draw_states
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.models import bayes, model_of
 from bayes_direag.model.presets import PRESETS, preset
-from bayes_direag.model.settings import VARIANTS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 from bayes_direag.model.unconstrained import parameter_sites, start_and_bounds, without_bounds
 from tests.bayes_direag.data.questions import question
@@ -91,7 +92,7 @@ def recorded(row: str, variant: Variant) -> dict[str, jax.Array]:
     [
         pytest.param(name, variant, marks=[] if (name, variant) == ("weak", "confidence") else [pytest.mark.slow])
         for name in ("weak", "strong", "mid", "train")
-        for variant in VARIANTS
+        for variant in get_args(Variant)
     ],
 )
 def test_map_reproduces_and_betters_recorded_losses(name: str, variant: Variant, golden: Path) -> None:
@@ -113,7 +114,7 @@ def test_map_reproduces_and_betters_recorded_losses(name: str, variant: Variant,
     assert (np.asarray(optimum.gradient) <= 1e-8).all()
 
 
-SETTINGS = [preset("bayes"), *(preset(name, variant) for name in ("paper", "release") for variant in VARIANTS)]
+SETTINGS = [preset("bayes"), *(preset(name, variant) for name in ("paper", "release") for variant in get_args(Variant))]
 
 
 @pytest.mark.parametrize(

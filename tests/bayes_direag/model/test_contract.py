@@ -1,6 +1,7 @@
 """Mistakes in a program of one's own: each is one line, before anything is fitted."""
 
 from collections.abc import Callable
+from itertools import count
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +9,15 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro.contrib.control_flow import scan
+from numpyro.infer.reparam import LocScaleReparam
 
 from bayes_direag import LikelihoodData, fit_map, simulate_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.contract import require_program
 from bayes_direag.model.evidence import draw_states, sums_by_answer
 from bayes_direag.model.presets import preset
+from bayes_direag.model.unconstrained import unconstrained
 
 QUESTIONS = simulate_observations(30, seed=3)
 
@@ -75,6 +79,85 @@ def within_questions(data: LikelihoodData) -> None:
     finished(data, ease[None])
 
 
+def one_by_one(data: LikelihoodData) -> None:
+    for number in range(len(data.weight)):
+        numpyro.sample(f"ease_{number}", dist.Normal(0, 1))
+    finished(data)
+
+
+def within_a_plate(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    with numpyro.plate("problem", len(data.weight)):
+        finished(data, rate)
+
+
+def of_levels(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    draw_states(data, rate * data.usable[0], jnp.zeros(len(data.weight)))
+
+
+def kinked(data: LikelihoodData) -> None:
+    finished(data, jnp.sqrt(numpyro.sample("rate", dist.Normal(0, 1)) ** 2))
+
+
+def rotated(data: LikelihoodData) -> None:
+    finished(data, 1j * numpyro.sample("rate", dist.Normal(0, 1)))
+
+
+def told(data: LikelihoodData) -> None:
+    finished(data, numpyro.sample("rate", dist.Normal(0, 1)) * (data.target >= 0)[None])
+
+
+def told_if_known(data: LikelihoodData) -> None:
+    known = 0.0 if data.target is None else (data.target >= 0)[None]
+    finished(data, numpyro.sample("rate", dist.Normal(0, 1)) + known)
+
+
+def standardised(data: LikelihoodData) -> None:
+    finished(data, numpyro.sample("rate", dist.Normal(0, 1)) * (data.logit - data.logit.mean()))
+
+
+def noisy(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    finished(data, rate + jax.random.normal(numpyro.prng_key()))
+
+
+RUNS = count()
+
+
+def renamed(data: LikelihoodData) -> None:
+    numpyro.sample(f"rate_{next(RUNS)}", dist.Normal(0, 1))
+    finished(data)
+
+
+def branching(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    finished(data, rate if rate > 0 else 0.0)
+
+
+@unconstrained(noncentered=("wieght_base",))
+def misnamed(data: LikelihoodData) -> None:
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(0, 1))
+    finished(data, data.by_report(weight))
+
+
+@unconstrained(start={"weight": 1.0})
+def started_elsewhere(data: LikelihoodData) -> None:
+    misnamed.__wrapped__(data)
+
+
+def plated(name: str, *sizes: int, **keywords: int) -> Callable[[LikelihoodData], None]:
+    """Return a step that draws a value for each member of plates of this name."""
+
+    def step(_: LikelihoodData) -> None:
+        for number, size in enumerate(sizes):
+            with numpyro.plate(name, size, **keywords):
+                numpyro.sample(f"effect_{number}", dist.Normal(0, 1))
+
+    return step
+
+
 def half_observed(_: LikelihoodData) -> None:
     numpyro.sample("seen", dist.Normal(0, 1), obs=jnp.array(0.5))
 
@@ -95,7 +178,7 @@ MISTAKES = {
     "a discrete site": (mistaken(lambda _: numpyro.sample("k", dist.Poisson(2.0))), "'k' is discrete"),
     "an improper prior": (
         mistaken(lambda _: numpyro.sample("u", dist.ImproperUniform(dist.constraints.real, (), ()))),
-        "a prior that cannot be drawn from, such as an improper one",
+        "a name twice, or an improper prior, which cannot be drawn from",
     ),
     "a second observed site": (mistaken(half_observed), "site 'seen' is observed; expected the states as the only"),
     "a name with a slash": (mistaken(lambda _: numpyro.sample("a/b", dist.Normal(0, 1))), "a site is called 'a/b'"),
@@ -105,6 +188,39 @@ MISTAKES = {
         r"site 'w' has the shape \(5,\), its plates are none; expected one value for each member",
     ),
     "the same name twice": (mistaken(lambda _: numpyro.sample("rate", dist.Normal(0, 1))), "rate"),
+    "a site for each question, by name": (
+        one_by_one,
+        "its sites change with the questions .*: ease_2, ease_3, ease_4;",
+    ),
+    "states within a plate": (within_a_plate, "it draws the states within a plate; expected draw_states outside"),
+    "evidence of another shape": (of_levels, r"saw answers of shape \(30,\) .* for \(report, problem\) = \(5, 30\)"),
+    "a kink at the start": (kinked, "the slope of its log density along 'rate' is not finite at the start"),
+    "evidence that is not real": (rotated, "model rotated .*Error: .*complex"),
+    "a label": (told, r"\(test_contract.py, line \d+\): TypeError: .*NoneType.* on questions without labels too"),
+    "a label, if there is one": (told_if_known, "the probability of a state depends on its label"),
+    "a mean over questions": (standardised, "depends on its label, on the other questions, or on chance"),
+    "a random number": (noisy, r"\(test_contract.py, line \d+\): TypeError: unexpected PRNG key"),
+    "other sites in every run": (renamed, "its sites change with the questions or from run to run: rate_1, rate_2"),
+    "a branch on a value": (branching, r"\(test_contract.py, line \d+\): TracerBoolConversionError"),
+    "a site to move that there is not": (
+        misnamed,
+        "unconstrained names 'wieght_base'; expected .*: weight_base. A pos",
+    ),
+    "a start of a natural parameter": (started_elsewhere, "unconstrained names 'weight'; expected .*: weight_base."),
+    "a compiled function": (jax.jit(mistaken()), "its sites change with .*: rate; expected"),
+    "a point mass": (mistaken(lambda _: numpyro.sample("k", dist.Delta(1.0))), "'k' has a point mass as its prior"),
+    "a negative spread": (mistaken(lambda _: numpyro.sample("s", dist.Normal(0, -1.0))), "invalid scale parameter"),
+    "a name that is no text": (
+        mistaken(lambda _: numpyro.sample(3, dist.Normal(0, 1))),
+        "a site is called 3; expected",
+    ),
+    "a name with a sign": (mistaken(lambda _: numpyro.sample("$a", dist.Normal(0, 1))), "a site is called '\\$a'"),
+    "a plate of chains": (mistaken(plated("chain", 3)), "a plate of 3 is called 'chain'; expected"),
+    "levels of another number": (mistaken(plated("level", 3)), "a plate of 3 is called 'level'; expected"),
+    "a plate with a slash": (mistaken(plated("a/b", 3)), "a plate of 3 is called 'a/b'; expected"),
+    "two sizes of a plate": (mistaken(plated("family", 2, 3)), "plate 'family' has 2 and 3 members; expected one size"),
+    "a subsample": (mistaken(plated("family", 4, subsample_size=2)), "plate 'family' takes a subsample; expected all"),
+    "a plate of the name of a site": (mistaken(plated("rate", 2)), r"\(test_contract.py, line \d+\): AssertionError: "),
     "a determinstic of the questions": (
         mistaken(lambda data: numpyro.deterministic("score", data.logit)),
         r"site 'score' has the shape \(5, 30\), which grows",
@@ -112,6 +228,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.usefixtures("unchecked_types")  # the shapes of draw_states are checked before it is asked
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_contract_refuses(mistake: str) -> None:
     program, message = MISTAKES[mistake]
@@ -145,8 +262,33 @@ def factored(data: LikelihoodData) -> None:
     finished(data, rate)
 
 
-@pytest.mark.parametrize("program", [simplex, own_plate, factored])
+def masked(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    with numpyro.handlers.mask(mask=data.n_candidates > 1):
+        finished(data, rate)
+
+
+def reparametrised(data: LikelihoodData) -> None:
+    centre = numpyro.sample("centre", dist.Normal(0, 1))
+    with numpyro.handlers.reparam(config={"skill": LocScaleReparam(0)}), data.levels():
+        skill = numpyro.sample("skill", dist.Normal(centre, 0.5))
+    finished(data, data.by_report(skill))
+
+
+def scanned(data: LikelihoodData) -> None:
+    def step(before: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        skill = numpyro.sample("skill", dist.Normal(before, 0.5))
+        return skill, skill
+
+    _, skills = scan(step, jnp.zeros(()), None, length=data.n_levels)
+    finished(data, data.by_report(jax.lax.cond(skills[0] > 0, jnp.asarray, jnp.negative, skills)))
+
+
+RIGHT = [simplex, own_plate, factored, masked, reparametrised, scanned]
+
+
+@pytest.mark.parametrize("program", RIGHT)
 def test_contract_takes_what_is_right(program: Callable[[LikelihoodData], None]) -> None:
-    """Vectors of an event, plates of one's own with priors that have no mean, and factors."""
+    """Vectors of an event, plates with priors that have no mean, factors, masks, own reparametrisation, loops."""
     with jax.numpy_rank_promotion("allow"):  # of numpyro's Dirichlet
         require_program(preset(program), LikelihoodData.of(QUESTIONS, preset=program))
