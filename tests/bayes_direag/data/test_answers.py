@@ -95,7 +95,7 @@ UNITS = (
 )  # fmt: skip
 FRAMES = (
     "@", "**@**", "`@`", "\\boxed{@}", "\\boxed{\\text{@}}", "“@”", "The answer is @.", "My final answer: @",
-    "x = @", "14 + n = @", "@\u200b", "\ufeff@",
+    "x = @", "14 + 2 = @", "@\u200b", "\ufeff@",
 )  # fmt: skip
 
 
