@@ -5,6 +5,7 @@ import re
 import signal
 from collections import Counter
 from contextlib import ExitStack, chdir
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
