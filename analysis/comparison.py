@@ -129,7 +129,8 @@ class Comparison(Result):
         if "metrics" in tables:
             parts += [_metrics_table(rows, str(name), reference) for name, rows in tables["metrics"].groupby("model")]
         if "moved" in tables and tables["moved"]["changed"].any():
-            parts.append(_changed_table(tables["predictions"], reference))
+            has_texts = "parameters" not in tables or self.record["observations_sha256"] is not None
+            parts.append(_changed_table(tables["predictions"], reference, has_texts))
         yield Statements(tuple(_verdict(tables, reference)))
         yield Terms("", tuple(self.described.items()))
         yield from parts
@@ -481,7 +482,7 @@ def _metrics_table(table: pd.DataFrame, name: str, reference: str) -> Table:
     return Table.of(caption, rows.to_dict("records"), columns, _METRICS_NOTE, "metrics.csv, with more")
 
 
-def _changed_table(table: pd.DataFrame, reference: str) -> Table:
+def _changed_table(table: pd.DataFrame, reference: str, has_texts: bool) -> Table:
     """Tabulate the questions whose answer changes, by the smaller of the two probabilities, the greatest first."""
     question = str(table.columns[1])
     first = table[table["model"] == reference].set_index(question)["answer"]
@@ -498,6 +499,8 @@ def _changed_table(table: pd.DataFrame, reference: str) -> Table:
         Column("right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
     }
     caption, note = f"Answers that change: {len(changed)}", f"The surest {_SHOWN}; all are in predictions.csv (--out)."
+    if not has_texts:
+        note += " An answer is named by the levels that gave it: a fit holds no texts."
     return Table.of(caption, rows.to_dict("records"), columns, note)
 
 

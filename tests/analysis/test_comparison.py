@@ -125,7 +125,10 @@ class TestQuestionsKeptApart:
         return {"map": apart, "nuts": draws, "bayes": point}
 
     def test_they_are_compared_on_what_all_are_fitted_to(self, fits: dict[str, Fit]) -> None:
-        table = compare(fits, n_resamples=20).tables["predictions"]
+        comparison = compare(fits, n_resamples=20)
+        *_, answers = comparison.blocks()
+        assert "named by the levels that gave it" in answers.note
+        table = comparison.tables["predictions"]
         asked, *others = ({*fits[name].fitted.problem_id} for name in ("map", "nuts"))
         assert {*table["problem_id"]} == asked == others[0]
         assert len(table) == 3 * fits["map"].n_questions < 3 * fits["bayes"].n_questions
@@ -286,6 +289,7 @@ class TestPredictions:
         assert comparison.tables["moved"]["fitted"].tolist() == [10, 20]
         least = changed[["probability", "reference"]].min(axis=1).sort_values(ascending=False, kind="stable")
         assert [row[0].text for row in answers.rows] == least.index.tolist()[:10]
+        assert "levels" not in answers.note
         assert metrics.caption == "nuts minus map, 38 labelled questions, 3 others left out"
         _, picture, _ = comparison.pictures()
         drawn = [len(line.get_xdata()) for line in picture.figure.axes[0].lines if line.get_marker() in ("o", "^")]
