@@ -94,17 +94,17 @@ class Observations:
     candidate: Int[np.ndarray, "problem level"]
     candidates: tuple[tuple[str, ...], ...]
     correct: Bool[np.ndarray, "problem level"]
-    labelled: Bool[np.ndarray, "problem"]
+    labelled: Bool[np.ndarray, " problem"]
     status: Int[np.ndarray, "problem level"]
-    conflicting: Int[np.ndarray, "problem"]
-    weight: Float[np.ndarray, "problem"]
+    conflicting: Int[np.ndarray, " problem"]
+    weight: Float[np.ndarray, " problem"]
     table: LongTable
-    row: Int[np.ndarray, "problem"]
+    row: Int[np.ndarray, " problem"]
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
     agreement: Agreement | None = None
     same: Same | None = None
-    numbers: Mapping[str, Float[np.ndarray, "problem"]] = field(default_factory=dict)
+    numbers: Mapping[str, Float[np.ndarray, " problem"]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -356,22 +356,22 @@ class Observations:
         return {name: change(values) for name, values in self.signals.items()}
 
     @property
-    def answered(self) -> Bool[np.ndarray, "problem"]:
+    def answered(self) -> Bool[np.ndarray, " problem"]:
         """Whether a question has a usable observation."""
         return self.usable.any(axis=1)
 
     @property
-    def informative(self) -> Bool[np.ndarray, "problem"]:
+    def informative(self) -> Bool[np.ndarray, " problem"]:
         """Whether a fit learns from a question: it is labelled and answered, and its weight is not 0."""
         return np.asarray(self.labelled & self.answered & (self.weight > 0))
 
     @property
-    def n_candidates(self) -> Int[np.ndarray, "problem"]:
+    def n_candidates(self) -> Int[np.ndarray, " problem"]:
         """The number of distinct answers to each question."""
         return np.array([len(candidates) for candidates in self.candidates], int)
 
     @property
-    def gold_generated(self) -> Bool[np.ndarray, "problem"]:
+    def gold_generated(self) -> Bool[np.ndarray, " problem"]:
         """Whether some level gave a right answer."""
         return self.correct.any(axis=1)
 
@@ -417,7 +417,7 @@ class Observations:
             digest.update(json.dumps(names).encode())
         return digest.hexdigest()
 
-    def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
+    def select(self, index: Int[np.ndarray, " selected"] | Bool[np.ndarray, " problem"] | slice) -> "Observations":
         """Return some of the questions, in the order of the index, with all levels."""
         rows = np.arange(len(self))[index]
 

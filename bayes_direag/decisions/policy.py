@@ -76,7 +76,7 @@ class Asking:
     #: The final calibration, which allows for the number of reports.
     final: Recalibration
     #: The logits of each level's mean confidence, for each signal.
-    typical: Float[np.ndarray, "level *signal"]
+    typical: Float[np.ndarray, " level *signal"]
     #: How often a report names a leading answer that is wrong.
     coincidence: float
 

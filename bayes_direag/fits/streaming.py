@@ -35,7 +35,7 @@ BATCH, LARGEST_SAMPLE = 1 << 16, 10_000
 class Predicted(NamedTuple):
     """Predicted questions: how many usable reports each one has, and :data:`LARGEST_SAMPLE` questions at random."""
 
-    n_reports: Int[np.ndarray, "problem"]
+    n_reports: Int[np.ndarray, " problem"]
     sample: Observations
 
 
@@ -102,7 +102,7 @@ def _not_a_row_a_question(source: Path, names: Sequence[str]) -> DirEAGError:
     )
 
 
-def _drawn(n: int) -> Int[np.ndarray, "drawn"]:
+def _drawn(n: int) -> Int[np.ndarray, " drawn"]:
     """Return the places of some questions at random, ascending; all of them if there are few."""
     order = np.random.default_rng(0).permutation(n) if n > LARGEST_SAMPLE else np.arange(n)
     return np.sort(order[:LARGEST_SAMPLE])

@@ -165,7 +165,7 @@ class Contribution(NamedTuple):
 
 
 def odds_against(
-    logit_confidence: Float[np.ndarray, "report *signal"], level: Int[np.ndarray, " report"], parameters: Parameters
+    logit_confidence: Float[np.ndarray, " report *signal"], level: Int[np.ndarray, " report"], parameters: Parameters
 ) -> Float[np.ndarray, "report sample"]:
     """Return the odds against each report after calibration, ``(1 - q~) / q~``; 0 without a bias."""
     if parameters.bias is None:
@@ -177,7 +177,7 @@ def odds_against(
 
 
 def contribution(
-    logit_confidence: Float[np.ndarray, "report *signal"],
+    logit_confidence: Float[np.ndarray, " report *signal"],
     level: Int[np.ndarray, " report"],
     parameters: Parameters,
 ) -> Contribution:
@@ -194,7 +194,7 @@ def contribution(
 
 
 def _over_signals(
-    logits: Float[np.ndarray, "report *signal"],
+    logits: Float[np.ndarray, " report *signal"],
     level: Int[np.ndarray, " report"],
     slope: Float[np.ndarray, "sample level signal"],
 ) -> Float[np.ndarray, "report sample"]:

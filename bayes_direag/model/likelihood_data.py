@@ -203,11 +203,11 @@ class LikelihoodData:
             return nullcontext()
         return cast(AbstractContextManager[object], numpyro.plate("signal", self.n_signals))
 
-    def of_columns(self, values: Float[Array, "level"]) -> Float[Array, "report"]:
+    def of_columns(self, values: Float[Array, " level"]) -> Float[Array, " report"]:
         """Return the value of each report's level."""
         return values if self.slots is None else values[np.array(self.slots)]
 
-    def by_report(self, values: Float[Array, "level"]) -> Float[Array, "report 1"]:
+    def by_report(self, values: Float[Array, " level"]) -> Float[Array, "report 1"]:
         """Return the value of each report's level, to be combined with what is known of reports to each question."""
         return self.of_columns(values)[:, None]
 
