@@ -151,7 +151,7 @@ class _Table:
         answer = self.best("answer", {form: max(shares.values(), default=0.0) for form, shares in equal.items()})
         answer = answer or self.only("answer", texts)
         gold = self.best("gold", equal.get(answer, {}))
-        levels = forms[answer].keys() if answer else None
+        levels = forms[answer].keys() if answer in forms else None
         others = [form for form in stated if forms[form].keys() == levels or (levels and form == WIDE["confidence"])]
         confidence = self.only("confidence", [form for form in others if form not in (answer, gold)])
         told: dict[Field, str] = {"answer": answer, "confidence": confidence, "gold": gold}

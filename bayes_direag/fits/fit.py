@@ -587,14 +587,13 @@ class Fit:
         A preset's fit takes its own preset, and stays as it is. Raises DirEAGError if the function or preset is another
         than the one that was fitted.
         """
-        asked = presets.preset(program)
-        if not (self.preset.is_own and asked.is_own):
-            if self.preset.is_own or asked.is_own or asked.name != self.preset.name:
-                kind = "a model of its own" if self.preset.is_own else "preset"
-                raise DirEAGError(
-                    f"{name}: the fit is of {kind} {self.preset.name}; saw {asked.name}; expected the one that was "
-                    "fitted. Give it, or none."
-                )
+        asked, is_own = presets.preset(program), self.preset.is_own
+        if asked.is_own != is_own or (not is_own and asked.name != self.preset.name):
+            raise DirEAGError(
+                f"{name}: the fit is of {'a model of its own' if is_own else 'preset'} {self.preset.name}; saw "
+                f"{asked.name}; expected the one that was fitted. Give it, or none."
+            )
+        if not is_own:
             return self
         fit = replace(self, program=asked.program)
         require_program_of(fit.tree, fit.preset, fit.likelihood_data)
