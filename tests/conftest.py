@@ -38,10 +38,11 @@ def few_memory_maps():
 
 @pytest.fixture(scope="module")
 def optimised():
-    """Optimise what the tests of a module compile from here on, as it runs long."""
+    """Optimise what the tests of a module compile from here on, as it runs long; tests after it compile anew."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+    jax.clear_caches()
 
 
 @pytest.fixture

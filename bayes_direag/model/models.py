@@ -105,7 +105,7 @@ def bayes(data: LikelihoodData) -> None:
     draw_states(data, sharpness * jnp.log(answers) + log_odds, sharpness * jnp.log(null))
 
 
-@unconstrained(start=PAPER_START, n_searches=8)
+@unconstrained(start=PAPER_START, n_searches=12)
 def paper(data: LikelihoodData, variant: Variant = "confidence") -> None:
     """Add evidence as the paper prints it; its penalty, .001 x the squared norm, is a normal prior."""
     normal = dist.Normal(0, math.sqrt(1 / (2 * 0.001)))
