@@ -14,6 +14,7 @@ from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest
 from analysis.display.text import interval, listed, number, percent, told_apart
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import tidy_draws
+from bayes_direag.model.selection import tails
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def compared_parameters(fits: Mapping[str, Fit]) -> pd.DataFrame:
     tables = []
     for name, fit in fits.items():
         draws = tidy_draws(fit.tree)
-        median, low, high = draws.quantile([0.5, (1 - INTERVAL_LEVEL) / 2, (1 + INTERVAL_LEVEL) / 2]).to_numpy()
+        median, low, high = draws.quantile([0.5, *tails(INTERVAL_LEVEL)]).to_numpy()
         table = draws.columns.to_frame(index=False)[["parameter", "level", "identified"]]
         table = table.assign(model=name, value=median, low=low, high=high, below=np.nan)
         if fit.n_samples == 1:
