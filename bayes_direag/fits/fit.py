@@ -9,13 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
@@ -247,9 +245,8 @@ class Fit:
         return Forward(model_of(self.preset), self._draws, data)
 
     @cached_property
-    def _draws(self) -> dict[str, jax.Array]:
-        with jax.enable_x64(True):
-            return {name: jnp.asarray(values) for name, values in by_sample(self.tree).items()}
+    def _draws(self) -> dict[str, Float[np.ndarray, "sample ..."]]:
+        return by_sample(self.tree)  # no arrays of JAX: a process without double precision would read them in single
 
     @cached_property
     def equation_parameters(self) -> Parameters:

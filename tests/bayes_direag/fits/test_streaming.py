@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pyarrow
@@ -174,6 +175,14 @@ class TestBatches:
         assert {batch.schema for batch in [*predicted, fit.predict_batch(table[:0])]} == {predicted[0].schema}
         expected = fit.predict(observations)
         pd.testing.assert_frame_equal(pyarrow.concat_tables(predicted).to_pandas(), expected, rtol=1e-14)
+
+    @pytest.mark.parametrize("kind", ["point", "nuts"])
+    def test_a_fit_that_has_predicted_says_the_same_in_a_process_of_single_precision(self, request, long, kind):
+        fit, table = request.getfixturevalue(kind), pyarrow.Table.from_pandas(long)
+        expected = fit.predict_batch(table)
+        with jax.enable_x64(False):
+            there = pickle.loads(pickle.dumps(fit)).predict_batch(table)  # noqa: S301 - our own
+        assert there.equals(expected)
 
     def test_labels_and_foreign_columns_are_not_looked_at(self, point, long):
         table = pyarrow.Table.from_pandas(long.assign(gold_answer=long["level"].astype(str), notes=1))
