@@ -73,12 +73,16 @@ class EnoughReports(NamedTuple):
         enough = 1 + sum(points >= _LEAST for points in self.excess)
         return (n_reports > 0) & (n_reports < enough)
 
+    def too_high(self, n_reports: Int[np.ndarray, " problem"]) -> float:
+        """Return by how much probabilities of questions with such numbers of usable reports are too high, in mean."""
+        return sum(self.excess[number - 1] for number in n_reports[self.few(n_reports)].tolist()) / len(n_reports)
+
     def remark(self, n_reports: Int[np.ndarray, " problem"]) -> str | None:
         """Say how many questions with such numbers of usable reports have too few, and what it does; None if none."""
         few, n = n_reports[self.few(n_reports)], len(n_reports)
         if not len(few):
             return None
-        points = 100 * np.mean([self.excess[number - 1] for number in few.tolist()])
+        points = 100 * self.too_high(few)
         return (
             f"Too few reports in {len(few):,} of {n:,} questions: {_range(few)} usable, where the fitted ones had "
             f"at least {len(self.excess) + 1}. With so few, probabilities of the fitted questions are too high by "

@@ -177,7 +177,11 @@ def elicit_command(
         asked_of = (prompts.levels, base_url or (), model)
         engine = connect(*asked_of, served=here, key_variable=key_variable, timeout=timeout)
     run = (asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
-    tally = elicit(*run, policy=decider, ask_at_once=ask_at_once)
+    try:
+        tally = elicit(*run, policy=decider, ask_at_once=ask_at_once)
+    except KeyboardInterrupt:
+        err.print(f"{target}: finished replies are kept. The same command asks for the others.")
+        raise
     _show(tally, target, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
 
 
@@ -188,8 +192,9 @@ def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
     if tally.levels:
         out.print(levels_table(tally.levels, title))
     replies = count_words(tally.statuses) or "none"
-    seconds, hours = max(tally.seconds, 1e-9), tally.seconds / 3600
-    pace = f", {tally.asked / seconds:.2f} and {tally.tokens / seconds:.0f} tokens a second, {hours:.2f} hours"
+    seconds = max(tally.seconds, 1e-9)
+    minutes = "" if seconds < 60 else f", in {seconds / 60:,.0f} minutes"
+    pace = f"{minutes} ({tally.asked / seconds:.1f} a second, of {tally.tokens / seconds:,.0f} tokens together)"
     out.print(
         f"{tally.n_questions} questions, {tally.n_unanswered} unanswered; {tally.generations} generations, "
         f"{tally.asked} of them now{pace if tally.asked else ''}; replies: {replies}.",

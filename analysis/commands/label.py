@@ -13,7 +13,14 @@ from bayes_direag.errors import DirEAGError
 
 def label_command(
     observations: options.ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Table of labels (CSV), new or to go on with.")],
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Table of labels (CSV), new or to go on with.  [the name of OBS, with -labels.csv]",
+            show_default=False,
+        ),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option("--page", help="Also write a page (.html) on which to label, and to save the table.")
     ] = None,
@@ -41,6 +48,7 @@ def label_command(
 
     Example: direag label new.jsonl --n 30 --out labels.csv --page label.html
     """
+    target = target or options.beside(observations, "-labels.csv")
     options.require_suffix(target, ".csv")
     options.check_file(target, observations, goes_on=True)
     columns = options.chosen_columns(column, scale, groups)

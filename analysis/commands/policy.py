@@ -17,7 +17,14 @@ def policy_command(
     labelled: Annotated[
         Path | None, typer.Argument(metavar="LABELLED", help="Labelled questions with all reports, new to the fit.")
     ] = None,
-    target: Annotated[Path | None, typer.Option("--out", help="Where to write the policy, a JSON file.")] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Where to write the policy, a JSON file.  [the name of FIT, with -policy.json]",
+            show_default=False,
+        ),
+    ] = None,
     budget: Annotated[
         float | None, typer.Option(help="The share of the price of all reports to spend on average; by default 0.3.")
     ] = None,
@@ -59,8 +66,7 @@ def policy_command(
         forecast = policy.replay(Observations.read(labelled, known.answers, columns))
         tried = f"{source}: tried on {labelled}."
     else:
-        if target is None:
-            raise DirEAGError("--out: saw none; expected the name of a file for the policy. Give one, or LABELLED.")
+        target = target or options.beside(source, "-policy.json")
         options.check_file(target, source, *filter(None, [prices]))
         from bayes_direag.fits.fit import Fit
 

@@ -13,7 +13,14 @@ from bayes_direag.errors import DirEAGError, FewReportsWarning
 def predict_command(
     fit: options.FitFile,
     observations: options.ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Where to write the table: .parquet, .csv or .jsonl.  [the name of OBS, with -predictions.csv]",
+            show_default=False,
+        ),
+    ] = None,
     interval_level: Annotated[
         float, typer.Option("--interval", help="Probability of the intervals of a NUTS fit.")
     ] = 0.9,
@@ -78,6 +85,7 @@ def predict_command(
 
     Example: direag predict fit.nc new.jsonl --out predictions.csv
     """
+    target = target or options.beside(observations, "-predictions" + ".csv" * (engine == "local"))
     options.check_file(target, fit, observations)
     if _is_netcdf(observations) and not _is_netcdf(fit):
         raise DirEAGError(f"saw the fit {observations} in the second place; expected FIT, then OBS. Exchange them.")

@@ -481,16 +481,19 @@ def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
 
 def _tell(asked: Columns, names: Columns, path: Path | None) -> None:
     """Warn of what was told by the content of a table, and how to change it."""
-    told, options = list[str](), list[str]()
+    told, options = dict[str, str](), list[str]()
     for field in ("question", "level", "answer", "confidence", "gold"):
         if (name := vars(names)[field]) not in (vars(asked)[field], getattr(Columns, field), WIDE.get(field)):
-            told.append(f"{field} {name or 'none'}")
-            options[:] = ["--column level=NAME (in Python level='NAME')"]
+            told[field] = name or "none"
+    if told:
+        field = "level" if "level" in told else [*told][-1]
+        options.append(f"--column {field}=NAME (in Python {field}='NAME')")
     if names.scale != asked.scale:
-        told.append("scale fraction, since all confidences lie in 0 to 1")
+        told["scale"] = "fraction, since all confidences lie in 0 to 1"
         options.append("--scale percent (scale='percent')")
     if told:
-        remark = f"{path or 'the table'}, by what is in it: {', '.join(told)}.\nTo change it: {', '.join(options)}."
+        taken = ", ".join(f"{field} {name}" for field, name in told.items())
+        remark = f"{path or 'the table'}, by what is in it: {taken}.\nTo change it: {', '.join(options)}."
         warnings.warn(remark, ColumnsWarning, stacklevel=2)
 
 

@@ -8,6 +8,7 @@ columns would do, it is an error that names both.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations, product
 from typing import Literal, get_args
@@ -67,6 +68,12 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
         if name not in taken and not NUMBERS.holds(name) and (name in beside_answers or not SIGNALS.holds(name))
     ]
     told = _Table(rows, fixed, left, is_labelled=is_labelled).columns()
+    if is_labelled and fixed.get("answer") == ours.answer and not {"level", "gold"} & (fixed.keys() | told.keys()):
+        others = {field: name for field, name in fixed.items() if field != "answer"}
+        with suppress(ObservationError):  # `answer` may be the right one, beside levels side by side
+            beside = _Table(rows, others, [*left, ours.answer], is_labelled=True).columns()
+            if LEVEL in beside.get("answer", ""):
+                fixed, told = others, beside
     return replace(names, **{field: name or None for field, name in told.items() if field not in fixed})  # type: ignore[arg-type]
 
 

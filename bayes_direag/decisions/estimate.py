@@ -44,6 +44,8 @@ class Estimate:
     n_answers: int
     #: How many labels of new questions would, by themselves, say as much of the accuracy.
     worth: float
+    #: By how much the accuracy is too high, as new questions have fewer reports than the fitted ones.
+    too_high: float = 0.0
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class Estimate:
         *,
         interval_level: float,
         rng: np.random.Generator,
+        too_high: float = 0.0,
     ) -> "Estimate":
         """Estimate from new questions, and the numbers of both kinds of questions and their clusters.
 
@@ -88,7 +91,7 @@ class Estimate:
             ends = np.quantile(accuracies.clip(0, 1), quantiles), np.quantile(benefits, quantiles)
         (low, high), (benefit_low, benefit_high) = (pair.tolist() for pair in ends)
         figures = float(accuracy), low, high, float(benefit), benefit_low, benefit_high
-        return cls(*figures, interval_level, n_labels, n_answers, float(worth))
+        return cls(*figures, interval_level, n_labels, n_answers, float(worth), too_high)
 
     def narrowed(self, more_labels: int) -> float:
         """Return the width of the interval of the accuracy with so many more labels, as a share of its width now.
@@ -103,9 +106,11 @@ class Estimate:
         return dict(vars(self))
 
     def text(self) -> str:
-        """Return the accuracy, and what three times as many more labels would bring if there are so many questions."""
+        """Return the accuracy, what missing reports do to it, and what more labels would bring if there are so many."""
         more, further = 3 * self.n_labels, ""
-        if more <= self.n_answers:
+        if self.too_high >= 0.005:
+            further = f" This is too high by about {100 * self.too_high:.0f} points, as reports are missing."
+        elif more <= self.n_answers:
             further = f" About {more:,} more labels would narrow this to {self.narrowed(more):.0%} of its width."
         return (
             f"About {self.accuracy:.0%} of these {self.n_answers:,} answers are right "

@@ -381,8 +381,8 @@ class Fit:
         new = aligned.select(aligned.answered & ~self.has_seen(aligned))
         if not len(new):
             raise DirEAGError(
-                f"none of {len(aligned)} questions is both answered and new to the fit: {aligned.answered.sum()} are "
-                "answered; expected some. If they are other questions under the same problem_id, rename them."
+                f"of {len(aligned)} questions {aligned.answered.sum()} are answered, and none of these is new to the "
+                "fit; expected some. If they are other questions under the same problem_id, rename them."
             )
         return Estimate.of(
             self.evaluation(new),
@@ -391,6 +391,7 @@ class Fit:
             sizes(new),
             interval_level=interval_level,
             rng=np.random.default_rng([self.settings.seed, 3]),
+            too_high=0.0 if self.partial else self.enough_reports.too_high(new.usable.sum(axis=1)),
         )
 
     def policy(

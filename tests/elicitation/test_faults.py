@@ -72,7 +72,9 @@ def test_client_interrupted_asks_no_finished_reply_again(tmp_path: Path, number:
         runs.wait_for_generations(folder, 8, client)
         client.send_signal(number)
         _, error = client.communicate(timeout=30)
-        assert (client.returncode, error.splitlines()[-1][:20]) == (status, b"direag: interrupted;")
+        *_, kept_line, last = error.decode().splitlines()
+        assert (client.returncode, last[:20]) == (status, "direag: interrupted;")
+        assert kept_line == f"{folder}: finished replies are kept. The same command asks for the others."
         kept = runs.seeds(folder)
         stub.answered.clear()
         stub.delay = 0

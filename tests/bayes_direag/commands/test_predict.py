@@ -49,7 +49,7 @@ def test_how_many_are_right_stands_at_the_end(tmp_path, fitted, questions):
     record = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json"))
     assert record["estimate"] == estimate.record()
     seen = one_line(succeed("predict", fitted[0], questions, "--out", target))
-    assert "cannot be estimated: none of 81 questions is both answered and new" in seen
+    assert "cannot be estimated: of 81 questions 80 are answered, and none of these is new" in seen
 
 
 def test_predict_remarks_on_many_by_a_sample(tmp_path, monkeypatch, fitted):

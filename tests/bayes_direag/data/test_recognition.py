@@ -105,6 +105,18 @@ def test_numbered_answers_under_our_own_name_are_runs_of_one_group(tmp_path: Pat
         predictor.predict([{"level": "runs", "answer": "A"}] * 2)
 
 
+def test_right_answers_may_be_called_answer_beside_numbered_runs() -> None:
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"id": np.arange(N), "question": "How many?", "answer": rng.integers(10, 99, N)})
+    for run_number in range(1, 4):
+        table[f"run{run_number}"] = table["answer"] + (rng.random(N) < 0.4)
+    observations = told(table)
+    assert observations.labelled.all()
+    names = observations.table.names
+    assert (names.question, names.answer, names.gold) == ("id", "run{level}", "answer")
+    assert set(observations.groups) == {"runs"}
+
+
 def test_fractions_no_confidences_and_two_columns_of_a_level_are_told() -> None:
     expected = Observations.from_frame(tickets(), **NAMED)
     fractions = told(tickets(scale=1))

@@ -178,6 +178,9 @@ class TestOrdinaryFits:
             table = fit.predict(whole.without(missing[:, None] > np.arange(5)))
         assert np.flatnonzero(table["few_reports"]).tolist() == [0, 1, 2]
         assert enough.remark(np.array([4, 5, 0])) is None
+        new = simulate_observations(30, seed=9)
+        estimate = fit.estimate(new.without(np.repeat([[False, True, True, True, True]], 30, axis=0)))
+        assert "This is too high by about 30 points, as reports are missing." in estimate.text()
         fit.export(tmp_path / "fit.json")
         predictor = Predictor.load(tmp_path / "fit.json")
         assert predictor.enough_reports == enough
