@@ -13,12 +13,12 @@ from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine, Engine
 from elicitation.finish_reasons import tell_unknown
 from elicitation.models import choose_sampling, find_preset, released_seed
-from elicitation.parsing import READABLE, count_words
 from elicitation.progress import LiveView, Tally, levels_table
 from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import load_questions
+from elicitation.readings import READABLE
 from elicitation.run import elicit
-from elicitation.unread import PATTERN, tell_unread
+from elicitation.unread import PATTERN, count_words, tell_unread
 
 _TELL_REASONING = (
     "Replies that were cut off while the model was still reasoning, and have no answer: {n}. In a new folder, give "

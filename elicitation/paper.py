@@ -19,9 +19,9 @@ from bayes_direag.model.settings import PresetName
 from bayes_direag.modules import take
 from elicitation.command import PromptsFromOption, VllmArgsOption, VllmPythonOption
 from elicitation.models import choose_sampling, find_preset, released_seed
-from elicitation.parsing import count_words
 from elicitation.prompts import Protocol, ProtocolName, load_protocol
 from elicitation.questions import Form, QuestionSet, load_questions
+from elicitation.unread import count_words
 
 #: The methods in the paper's tables: those that learn from labels, and the rules, which do not.
 LEARNED = "direag,count_calibrated,level_calibrated,direag_raw"

@@ -5,56 +5,12 @@ other field with it. ``docs/replies.md`` has a table of the forms.
 """
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
-from enum import StrEnum
-from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from elicitation.fields import Field, Scale, find_fields
+from elicitation.fields import Answer, Scale, find_answers
+from elicitation.readings import Guesses, ParseStatus, Reading
 from elicitation.reply_text import next_question, plain_characters, reply_of
-
-
-class ParseStatus(StrEnum):
-    """How a reply could be read; a run sets ``repaired`` for a readable reply to a re-ask."""
-
-    OK = "ok"
-    REPAIRED = "repaired"
-    GUESSED = "guessed"
-    NO_ANSWER = "no_answer"
-    NO_CONFIDENCE = "no_confidence"
-    OUT_OF_RANGE = "out_of_range"
-    AMBIGUOUS = "ambiguous"
-    TRUNCATED = "truncated"
-
-
-READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED, ParseStatus.GUESSED})
-"""The statuses of replies that could be read."""
-
-
-def count_words(statuses: Mapping[str, int]) -> str:
-    """Return the counts of statuses as text, such as ``ambiguous 2, ok 14``."""
-    return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
-
-
-class Reading(NamedTuple):
-    """The contents of a reply.
-
-    The answer as given (None if there is none, or more than one); the confidence in percent, 0..100 (None if no
-    readable one was stated); and ``ok`` if all that was asked for is there, otherwise the defect.
-    """
-
-    answer: str | None
-    confidence: float | None
-    status: ParseStatus
-
-
-class Guesses(NamedTuple):
-    """A list of guesses: pairs of answer and probability in percent, in the order of the list."""
-
-    answers: tuple[tuple[str, float], ...]
-    status: ParseStatus
-
 
 _CORRECTED = re.compile(
     r"(?i)\b(?:correction|actually|wait|oops|sorry|hmm+|scratch that|apologies|mistake|i (?:was wrong|mis\w+)"
@@ -62,6 +18,8 @@ _CORRECTED = re.compile(
     r"|(?:correct|right|real|actual|true) answer (?:is|was)|(?:is|was|'s) (?:wrong|incorrect|not (?:right|correct)))\b"
     r"|(?<![\w,;] )\bno[,.!:]|\b(?:edit|update):|\bmake (?:that|it)\b|\bi mean\b|\b(?:it|that) must be\b"
 )
+# A later answer that no label names.
+_BARE_PAIR = re.compile(r"(?mi)^\W*\S+(?: \S+)? ?[,;|(]\s*\d{1,3}(?:\.\d+)?\s*%\W*$|\bfinal\W{0,4}(?::|$)")
 _HEDGE = re.compile(
     r"(?is)\b(?:about|around|roughly|approximately|approx|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty"
     r"|extremely|high(?:ly)?|medium|moderate(?:ly)?|low|confident|certain|sure|likely|i(?:'m|'d)?|am|say|my|an?|the"
@@ -69,7 +27,7 @@ _HEDGE = re.compile(
 )
 _NUMBER = re.compile(
     r"(?i)((?:(?<!\S)-)?(?<![\w.,])(?:\d+(?:[.,]\d{1,2}|\.\d+)?|\.\d+))(?![\w]|[.,]\d)"
-    r"(?:\s*(%|percent\b|per cent\b)|\s*(?:/|out\s+of)\s*(\d+)(?![.,]?\d))?"
+    r"(?:\s*(%|percent\b|per cent\b)|\s*(?:/|out\s+of)\s*(100?)(?![.,]?\d))?"
 )
 # A confidence stands behind the last comma or, without one, in brackets at the end.
 _BOTH = re.compile(r"(.*)(?:[;|\u3001]\s*|,\s+|(?<!\d),)(.*)|(.*\S)\s*\(([^()]*)\)\W*")
@@ -80,7 +38,6 @@ _DOUBTFUL = re.compile(
     r"|\b(?:confiden|certain|probab|likel)\w*(?:\W+(?:of|is|at|about|level|score))*\W+\d|\b(?:confidence|probability)\b.*:"
     r"|\banswer(?:\s+is\b|:)|\w{2}[.!?]\s+(?-i:I|It|This|That|The|They|He|She|We|You|So)\b"
 )
-_NO_LINE = re.compile(r"(?i)\b(?:not|answer)\b|^[\w ]+:|^#")  # what no answer without a label is
 _ITEM = re.compile(r"(?m)^[^\w\n]*(\d{1,3})[ *]*[.)](?=[^\S\n]*[^\s\d]|[^\S\n]+\S)")
 
 
@@ -106,21 +63,20 @@ def read_reply(
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
-    fields, said = find_fields(reply, scale)
-    pairs = [pair for pair in _pairs(fields) if pair[0].rank is None]
-    if not pairs:
+    answers, said = find_answers(reply, scale)
+    answers = [answer for answer in answers if answer.field.rank is None]
+    if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    last, stated = pairs[-1]
-    alternatives = {canonical(field.text, kind) for field, _ in pairs}
-    if _CORRECTED.search(said, last.end) or (last.label in ("g", "box") and len(alternatives) > 1):
+    last, stated = answers[-1]
+    is_one_of_several = last.label in ("g", "box") and len({canonical(one.field.text, kind) for one in answers}) > 1
+    end = max(field.end for field in (last, *stated))
+    if is_one_of_several or _CORRECTED.search(said, last.end) or _BARE_PAIR.search(said, end):
         return Reading(None, None, ParseStatus.AMBIGUOUS)
     if stated and stated[0].label in ("p", "l") and re.search(r"\w", said[last.end : stated[0].start]):
         stated = []  # a probability of mathematics: its own stands right behind the answer
-    if not stated and len(pairs) == 1:
-        stated = [field for field in fields if field.end <= last.start]
-    reading = _read(last, stated, kind)
-    is_bare = last.label == "line" or (last.label == "box" and "%" in last.text)  # a box may hold the confidence
-    if is_bare and (reading.confidence is None or _NO_LINE.search(last.text)):
+    reading = _read(Answer(last, stated), kind)
+    may_be_else = last.label == "line" or (last.label == "box" and "%" in last.text)  # a box may hold the confidence
+    if may_be_else and reading.confidence is None:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     if not confident:
         return Reading(reading.answer, None, reading.status if reading.answer is None else ParseStatus.OK)
@@ -138,24 +94,24 @@ def read_guesses(
     """
     if (reply := reply_of(text, finish_reason)) is None:
         return Guesses((), ParseStatus.TRUNCATED)
-    fields, said = find_fields(reply, scale)
-    if not (is_labelled := any(field.rank is not None for field in fields)):
-        fields, said = find_fields(_ITEM.sub(r"Guess \1: ", reply), scale)
+    answers, said = find_answers(reply, scale)
+    if not (is_labelled := any(answer.field.rank is not None for answer in answers)):
+        answers, said = find_answers(_ITEM.sub(r"Guess \1: ", reply), scale)
     lists: list[list[tuple[int, Reading]]] = []
-    for field, stated in _pairs(fields):
-        if field.rank is not None:
-            lists += [[]] if not lists or field.rank == 1 else []
-            lists[-1].append((field.rank, _read(field, stated, kind)))
-    are_read = [[reading.status is ParseStatus.OK for _, reading in guesses] for guesses in lists]
-    if not lists or not (is_labelled or any(map(any, are_read))):
+    for answer in answers:
+        if (rank := answer.field.rank) is not None:
+            lists += [[]] if not lists or rank == 1 else []
+            lists[-1].append((rank, _read(answer, kind)))
+    whole = [guesses for guesses in lists if all(reading.status is ParseStatus.OK for _, reading in guesses)]
+    if not lists or not (is_labelled or any(r.status is ParseStatus.OK for guesses in lists for _, r in guesses)):
         return Guesses((), ParseStatus.NO_ANSWER)
-    if _CORRECTED.search(said, fields[-1].end):
+    if _CORRECTED.search(said, answers[-1].field.end):
         return Guesses((), ParseStatus.AMBIGUOUS)
-    ranks, readings = zip(*lists[max(range(len(lists)), key=lambda k: (all(are_read[k]), k))], strict=True)
-    answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
+    ranks, readings = zip(*(whole or lists)[-1], strict=True)
+    pairs = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
     if ranks != tuple(range(1, len(ranks) + 1)) or len(ranks) > k:
-        return Guesses(answers[:k], ParseStatus.AMBIGUOUS)
-    return Guesses(answers, next((r.status for r in readings if r.status is not ParseStatus.OK), ParseStatus.OK))
+        return Guesses(pairs[:k], ParseStatus.AMBIGUOUS)
+    return Guesses(pairs, next((r.status for r in readings if r.status is not ParseStatus.OK), ParseStatus.OK))
 
 
 def read_by_pattern(
@@ -200,41 +156,30 @@ def read_last_number(text: str, *, confident: bool) -> Reading:
     return Reading(answers[-1], min(float(percentages[0]), 100.0) if confident else None, ParseStatus.GUESSED)
 
 
-def _pairs(fields: list[Field]) -> list[tuple[Field, list[Field]]]:
-    """Return the answers, each with the confidences behind it."""
-    pairs: list[tuple[Field, list[Field]]] = []
-    for field in fields:
-        if field.what != "confidence":
-            pairs.append((field, []))
-        elif pairs and field.rank in (None, pairs[-1][0].rank):
-            pairs[-1][1].append(field)
-    return pairs
-
-
-def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
+def _read(answer: Answer, kind: AnswerKind) -> Reading:
     """Read an answer, and its confidence in the same field or in others."""
+    field, stated = answer
+    text: str | None = _bare(field.text)
     values = [read_confidence(other.text, other.scale) for other in stated]
-    readable = [value for value in values if value[0] is not None]
-    confidence, defect = (*readable, *values, (None, ParseStatus.NO_CONFIDENCE))[0]
-    if len(set(readable)) > 1:
-        confidence, defect = None, ParseStatus.AMBIGUOUS
-    answer: str | None = _bare(field.text)
     if not values and (field.what == "both" or field.rank is not None):
-        answer, confidence, defect = _split(_bare(field.text), field.scale, kind)
-    spelling, following = canonical(answer, kind), field.following
+        text, *values = _split(_bare(field.text), field.scale, kind)
+    values = list(dict.fromkeys(value for value in values if value[0] is not None)) or values[:1]
+    nothing = ParseStatus.AMBIGUOUS if values else ParseStatus.NO_CONFIDENCE
+    confidence, defect = values[0] if len(values) == 1 else (None, nothing)
+    spelling, following = canonical(text, kind), field.following
     if kind != "text" and field.label != "box":  # another value counts, but not an option that is explained
         is_value = kind == "numeric" or re.fullmatch(r"\W*\w\W*", following) is not None
         following = following if is_value and canonical(_bare(following), kind) not in (None, spelling) else ""
-    is_doubtful = following or (kind == "text" and field.label and _DOUBTFUL.search(answer or ""))
-    if answer is None or is_doubtful:
+    is_doubtful = following or (kind == "text" and field.label and _DOUBTFUL.search(text or ""))
+    if text is None or is_doubtful:
         return Reading(None, confidence, ParseStatus.AMBIGUOUS)
     if spelling is None:
-        several = re.search(r"\d" if kind == "numeric" else r"\w", answer)
+        several = re.search(r"\d" if kind == "numeric" else r"\w", text)
         return Reading(None, confidence, ParseStatus.AMBIGUOUS if several else ParseStatus.NO_ANSWER)
-    return Reading(answer, confidence, defect)
+    return Reading(text, confidence, defect)
 
 
-def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, float | None, ParseStatus]:
+def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, tuple[float | None, ParseStatus]]:
     """Return the answer and the confidence in a text with both; no answer if it cannot be told apart."""
     content = content if kind == "text" else _ENCLOSED.sub(r"\1\2\3", content)
     both = _BOTH.fullmatch(content)
@@ -244,13 +189,12 @@ def _split(content: str, scale: Scale, kind: AnswerKind) -> tuple[str | None, fl
     is_torn = kind == "text" and both is not None and both[3] is not None  # brackets may belong to the answer
     is_one = both is None and re.search(r"/\s*\d{1,3}$", answer) is not None  # a fraction, or two values
     is_hedged = kind == "text" and _is_hedge(answer.rpartition(",")[2]) and ("," in answer or "(" in stated)  # twice
-    is_unclosed = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
-    is_unclosed |= answer.count('"') == 1
+    is_unclosed = answer.count('"') == 1 or any(answer.count(o) > answer.count(c) for o, c in ("()", "[]", "{}"))
     if is_unclosed or is_hedged or (not has_percent and (is_torn or is_one or "%" in answer or "$" in stated)):
-        return None, None, ParseStatus.AMBIGUOUS
+        return None, (None, ParseStatus.AMBIGUOUS)
     is_word = _is_hedge(stated) if kind == "text" else has_percent or not re.search(r"\d", stated)
     is_number = _NUMBER.fullmatch(stated) and (has_percent or status is ParseStatus.AMBIGUOUS)
-    return _bare(answer) if is_word or is_number or confidence is not None else None, confidence, status
+    return _bare(answer) if is_word or is_number or confidence is not None else None, (confidence, status)
 
 
 def _is_hedge(text: str) -> bool:
@@ -265,10 +209,8 @@ def read_confidence(text: str, scale: Scale) -> tuple[float | None, ParseStatus]
     text = re.sub(r"\d", lambda digit: str(int(digit[0])), plain_characters(text))
     text = re.sub(r"<([^<>]*)>|[*_`$\\]", r"\1", text)
     numbers = [(Decimal(number.replace(",", ".")), *unit) for number, *unit in _NUMBER.findall(text)]
-    if not numbers or re.search(r"[\w<>\u2264\u2265\u00b1+]", _HEDGE.sub("", _NUMBER.sub("", text))):
+    if not numbers or re.search(r"[\w<>\u2264\u2265\u00b1+/]", _HEDGE.sub("", _NUMBER.sub("", text))):
         return None, ParseStatus.AMBIGUOUS if re.search(r"\d", text) else ParseStatus.NO_CONFIDENCE
-    if any(total not in ("", "10", "100") for *_, total in numbers):
-        return None, ParseStatus.AMBIGUOUS
     (number, percent, total), *others = sorted(numbers, key=lambda number: not number[1])
     has_point = "." in str(number)
     if total or (not percent and (scale == "fraction" or (scale == "probability" and has_point and number <= 1))):

@@ -15,8 +15,8 @@ from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.records import Observation, Question
 from elicitation.finish_reasons import is_unknown
 from elicitation.generation import REASONING
-from elicitation.parsing import READABLE
 from elicitation.queries import Query, Reports
+from elicitation.readings import READABLE
 
 
 @dataclass(frozen=True)

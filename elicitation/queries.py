@@ -9,9 +9,10 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
 from elicitation.generation import REASONING, ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import Entry, JournalError
-from elicitation.parsing import READABLE, ParseStatus, read_guesses, read_last_number, read_reply
+from elicitation.parsing import read_guesses, read_last_number, read_reply
 from elicitation.prompts import Protocol, messages, repair_messages
 from elicitation.questions import Problem
+from elicitation.readings import READABLE, ParseStatus
 
 
 class Query(NamedTuple):

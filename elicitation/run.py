@@ -24,11 +24,11 @@ from elicitation.adaptive import Adaptive
 from elicitation.engines import Engine
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
-from elicitation.parsing import READABLE
 from elicitation.progress import LiveView, Tally, count
 from elicitation.prompts import Protocol, prompt_hash
 from elicitation.queries import Query, Reports, Task
 from elicitation.questions import QuestionSet
+from elicitation.readings import READABLE
 
 if TYPE_CHECKING:
     from bayes_direag.decisions.policy import Policy

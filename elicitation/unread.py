@@ -1,7 +1,7 @@
 """How many replies were read at each level, and examples of those that were not."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bayes_direag.data.records import Question
 
@@ -9,6 +9,11 @@ from bayes_direag.data.records import Question
 PATTERN = r"'answer is (?P<answer>\S+), (?P<confidence>\S+) sure'"
 _SHOWN = 3
 _LENGTH = 100  # of the end of a reply that is shown
+
+
+def count_words(statuses: Mapping[str, int]) -> str:
+    """Return the counts of statuses as text, such as ``ambiguous 2, ok 14``."""
+    return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
 
 
 def tell_unread(questions: Sequence[Question], remedy: str) -> str | None:

@@ -12,9 +12,8 @@ from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
 from elicitation.finish_reasons import tell_unknown
 from elicitation.importing.formats import LogFormat, import_logs
-from elicitation.parsing import count_words
 from elicitation.questions import load_questions
-from elicitation.unread import PATTERN, tell_unread
+from elicitation.unread import PATTERN, count_words, tell_unread
 
 #: As many questions as ``direag evaluate`` has folds.
 FEWEST = 5

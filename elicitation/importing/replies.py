@@ -16,16 +16,10 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
 from elicitation.fields import Scale
 from elicitation.finish_reasons import is_unknown
-from elicitation.parsing import (
-    ParseStatus,
-    Reading,
-    count_words,
-    read_by_pattern,
-    read_confidence,
-    read_guesses,
-    read_reply,
-)
+from elicitation.parsing import read_by_pattern, read_confidence, read_guesses, read_reply
 from elicitation.questions import QuestionSet
+from elicitation.readings import ParseStatus, Reading
+from elicitation.unread import count_words
 
 
 class Log(NamedTuple):

@@ -52,10 +52,8 @@ SCRIPTS: tuple[dict[int, int], ...] = (
 
 
 def write(form: str, answer: str, confidence: str) -> str:
-    """Write an answer and a confidence in a form; JSON in it stands for an object, PYTHON for a dictionary."""
+    """Write an answer and a confidence in a form; JSON in it stands for an object."""
     pair = {"answer": answer, "confidence": confidence}
-    if form == "PYTHON":
-        return str(pair)
     if "JSON" in form:
         return form.replace("JSON", json.dumps({"reasoning": "Answer: 7\nConfidence: 10%", **pair}))
     return form.format(answer, confidence)

@@ -14,16 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from elicitation.parsing import (
-    Guesses,
-    ParseStatus,
-    Reading,
-    read_by_pattern,
-    read_guesses,
-    read_last_number,
-    read_reply,
-)
+from elicitation.parsing import read_by_pattern, read_guesses, read_last_number, read_reply
 from elicitation.prompts import messages
+from elicitation.readings import Guesses, ParseStatus, Reading
 from tests.elicitation.composed_replies import PIECES, Composed, composed
 from tests.elicitation.runs import JSON_PROTOCOLS, PARAPHRASED, PROTOCOLS
 
