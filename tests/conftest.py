@@ -38,7 +38,10 @@ def few_memory_maps():
 
 @pytest.fixture(scope="module")
 def optimised():
-    """Optimise what the tests of a module compile from here on, as it runs long; tests after it compile anew."""
+    """Optimise what the tests of a module compile from here on, as it runs long.
+
+    Tests after it compile anew: what is optimised has other last digits than what the processes that they start compile.
+    """
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)

@@ -127,6 +127,7 @@ def test_map_is_the_optimum_of_an_independent_optimiser(settings: Preset, golden
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("preset_name", PRESETS)
 @pytest.mark.parametrize(
     "name",
