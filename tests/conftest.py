@@ -40,7 +40,7 @@ def few_memory_maps():
 def optimised():
     """Optimise what the tests of a module compile from here on, as it runs long.
 
-    Tests after it compile anew: what is optimised has other last digits than what the processes that they start compile.
+    Tests after it compile anew: optimised code gives other last digits than that of the processes which tests start.
     """
     jax.config.update("jax_disable_most_optimizations", False)
     yield

@@ -19,21 +19,29 @@ def odds(data):
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> str:
-    (tmp_path / "models.py").write_text(PROGRAM)
-    return f"{tmp_path / 'models.py'}:odds"
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("own") / "models.py"
+    path.write_text(PROGRAM)
+    return f"{path}:odds"
 
 
-def test_preset_may_be_a_function_in_a_file(program: str, observations: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def own(program: str, observations: Path) -> Path:
+    """Return the file of a fit of that function."""
+    path = Path(program).with_name("own.nc")
+    succeed("fit", observations, "--preset", program, "--out", path)
+    return path
+
+
+def test_preset_may_be_a_function_in_a_file(own: Path, program: str, observations: Path, tmp_path: Path) -> None:
     """It is fitted, named again where it predicts, and shown without it."""
-    fit, table = tmp_path / "own.nc", tmp_path / "p.csv"
-    succeed("fit", observations, "--preset", program, "--out", fit)
-    assert "model of its own, odds" in refuse("predict", fit, observations, "--out", table)
-    succeed("predict", fit, observations, "--preset", program, "--out", table)
-    expected = Fit.load(fit, preset=chosen_preset(program)).predict(str(observations))
+    table = tmp_path / "p.csv"
+    assert "model of its own, odds" in refuse("predict", own, observations, "--out", table)
+    succeed("predict", own, observations, "--preset", program, "--out", table)
+    expected = Fit.load(own, preset=chosen_preset(program)).predict(str(observations))
     assert len(table.read_text().splitlines()) == len(expected) + 1
-    assert "rate" in succeed("show", fit)
+    assert "rate" in succeed("show", own)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +73,8 @@ def test_preset_of_a_fit_is_that_which_was_fitted(point: Fit, program: str, tmp_
 
 
 def test_compare_gives_the_function_to_the_fit_of_a_model_of_ones_own(
-    program: str, observations: Path, tmp_path: Path
+    own: Path, fitted: tuple[Path, str], program: str, observations: Path, tmp_path: Path
 ) -> None:
-    own, plain = tmp_path / "own.nc", tmp_path / "plain.nc"
-    succeed("fit", observations, "--preset", program, "--out", own)
-    succeed("fit", observations, "--out", plain)
-    assert "own" in succeed("compare", own, plain, "--preset", program)
+    assert "own" in succeed("compare", own, fitted[0], "--preset", program)
     refused = refuse("predict", own, observations, "--preset", "bayes", "--out", tmp_path / "p.csv")
     assert "own.nc: the fit is of a model of its own odds; saw bayes; expected the one that was fitted" in refused
