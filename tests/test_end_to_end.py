@@ -28,6 +28,7 @@ def direag(*arguments: object, folder: Path) -> str:
 
 
 @pytest.mark.vllm
+@pytest.mark.xdist_group("a minute each")
 def test_from_questions_to_a_table(tmp_path: Path) -> None:
     interpreter, model = os.environ.get("DIREAG_VLLM_PYTHON"), os.environ.get("DIREAG_VLLM_MODEL")
     if not interpreter or not model:

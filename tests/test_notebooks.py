@@ -8,6 +8,7 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "docs").glob("*.ipynb"
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("a minute each")  # which are dealt out first
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbformat  # here, as every worker would load them

@@ -236,7 +236,7 @@ def test_timeout_is_that_of_a_whole_reply(stub: Stub) -> None:
     began = time.monotonic()
     with pytest.raises(EngineError, match=r"saw no complete reply after 0\.3 s; expected a reply within 0 s"):
         generate(ChatEngine([stub.url], "stub", patience=0.0, timeout=0.3), request())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 KEY = "sk-secret-secret"

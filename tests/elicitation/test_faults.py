@@ -14,6 +14,7 @@ from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
 N = 10
+MANY_KILLS = [pytest.mark.slow, pytest.mark.xdist_group("a minute each")]
 CLIENT = """
 import sys
 from tests.elicitation import runs
@@ -71,7 +72,7 @@ def test_client_interrupted_asks_no_finished_reply_again(tmp_path: Path, number:
         client = runs.start("from bayes_direag.cli import app; app()", *command)
         runs.wait_for_generations(folder, 8, client)
         client.send_signal(number)
-        _, error = client.communicate(timeout=30)
+        _, error = client.communicate(timeout=300)
         *_, kept_line, last = error.decode().splitlines()
         assert (client.returncode, last[:20]) == (status, "direag: interrupted;")
         assert kept_line == f"{folder}: finished replies are kept. The same command asks for the others."
@@ -83,7 +84,7 @@ def test_client_interrupted_asks_no_finished_reply_again(tmp_path: Path, number:
 
 
 @pytest.mark.parametrize(
-    ("n", "kills", "by_policy"), [(20, 1, False), (30, 1, True), pytest.param(250, 20, False, marks=pytest.mark.slow)]
+    ("n", "kills", "by_policy"), [(20, 1, False), (30, 1, True), pytest.param(250, 20, False, marks=MANY_KILLS)]
 )
 def test_client_killed_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int, by_policy: bool) -> None:
     folder = tmp_path / "run"
@@ -97,7 +98,7 @@ def test_client_killed_loses_and_duplicates_nothing(tmp_path: Path, n: int, kill
                 runs.wait_for_generations(folder, len(kept) + 1, client)
                 time.sleep(draw.uniform(0, 0.1 if by_policy else 0.4))
                 client.kill()
-                client.communicate(timeout=10)
+                client.communicate(timeout=60)
                 assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
                 assert not runs.manifest(folder)["complete"]
             else:

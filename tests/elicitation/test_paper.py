@@ -110,6 +110,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("a minute each")
 @pytest.mark.usefixtures("questions")
 def test_rehearsal_makes_the_tables_and_figures_of_the_paper(tmp_path: Path) -> None:
     write_checkout(tmp_path / "authors")
@@ -139,6 +140,7 @@ def test_rehearsal_makes_the_tables_and_figures_of_the_paper(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("a minute each")
 @pytest.mark.usefixtures("questions")
 def test_rehearsal_that_is_killed_goes_on_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_vllm(tmp_path / "bin", "--delay", "0.5")  # that much must be left to ask after Ctrl-C

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations, fit_map
+from bayes_direag import Fit, Observations
 from bayes_direag.data.agreement import agreement, comparisons
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.new_levels import LEAST_QUESTIONS
 from bayes_direag.model.models import VOTE_SPREAD, WEIGHT_SPREAD
+from tests.made_fits import made_fit, natural
 
 
 def joined_by(observations: Observations, *names: str, confidence: float | None = 70) -> Observations:
@@ -104,6 +105,6 @@ def test_new_levels_are_refused_where_nothing_tells_of_them(point: Fit, panel: O
         point.with_levels(simulated)
     with pytest.raises(DirEAGError, match=r"too few questions that two other levels answer too: echo \(29\)"):
         point.with_levels(joined_by(simulated.select(simulated.usable.all(axis=1)).select(slice(29)), "echo"))
-    paper = fit_map(simulated.select(slice(60)), preset="paper")
+    paper = made_fit(simulated.select(slice(60)), natural())
     with pytest.raises(DirEAGError, match="model paper draws weight_base, bias for each level alone"):
         paper.with_levels(panel)
