@@ -59,6 +59,7 @@ from bayes_direag.model.unconstrained import (
     Unconstrained,
     UnconstrainedDraws,
     evaluated,
+    handling,
     parameter_sites,
 )
 from bayes_direag.predictor import require_usable
@@ -155,9 +156,10 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
 def _predicted(
     keys: Key[Array, "2"], unconstrained: UnconstrainedDraws, data: LikelihoodData, *, model: Model
 ) -> tuple[dict[str, Array], Int[Array, "chain draw problem"]]:
-    prior: dict[str, Array] = Predictive(model, num_samples=_PRIOR_DRAWS)(keys[0], data)
-    of_draws = Predictive(model, unconstrained, batch_ndims=2, return_sites=["target"])
-    return prior, of_draws(keys[1], data)["target"]
+    with handling:
+        prior: dict[str, Array] = Predictive(model, num_samples=_PRIOR_DRAWS)(keys[0], data)
+        of_draws = Predictive(model, unconstrained, batch_ndims=2, return_sites=["target"])
+        return prior, of_draws(keys[1], data)["target"]
 
 
 def by_group(tree: xr.DataTree, group: str) -> dict[str, Any]:

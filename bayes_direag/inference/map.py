@@ -29,6 +29,7 @@ from bayes_direag.model.unconstrained import (
     Site,
     Unconstrained,
     evaluated,
+    handling,
     log_joint,
     n_searches,
     parameter_sites,
@@ -155,7 +156,8 @@ def _map_estimates(
     initial: tuple[Unconstrained, Float[Array, "batch parameter parameter"]] | None,
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
-    return each_in_turn(partial(_map_estimate, model, data), n, weight, initial)
+    with handling:
+        return each_in_turn(partial(_map_estimate, model, data), n, weight, initial)
 
 
 def _map_estimate(

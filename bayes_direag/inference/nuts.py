@@ -42,6 +42,7 @@ from bayes_direag.model.unconstrained import (
     Model,
     Unconstrained,
     UnconstrainedDraws,
+    handling,
     in_single_precision,
     n_searches,
     parameter_sites,
@@ -238,7 +239,13 @@ def _unconstrained_of(places: Any, data: LikelihoodData, *, model: Model) -> Unc
 def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Unconstrained], Float[Array, ""]]:
     """Return minus the log density in the coordinates of NUTS, on the whole line."""
     unconstrained_of = to_unconstrained(model_of, data)
-    return lambda place: potential_energy(model, (data,), {}, unconstrained_of(place))
+
+    def potential(place: Unconstrained) -> Float[Array, ""]:
+        with handling:
+            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained_of(place))
+        return energy
+
+    return potential
 
 
 def _laplace(

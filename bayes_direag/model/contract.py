@@ -14,7 +14,6 @@ from typing import Any, Never
 import jax
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.handlers import seed, trace
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import State
@@ -28,6 +27,7 @@ from bayes_direag.model.unconstrained import (
     parameter_sites,
     start_and_bounds,
     state_of,
+    traced,
     unwrapped,
 )
 
@@ -65,7 +65,7 @@ def _check_sites(preset: Preset, data: LikelihoodData) -> None:
     """Run the program once, as its author wrote it, with draws from its prior, and look at every site."""
     program: Any = preset.program
     written = program.__wrapped__ if hasattr(program, "n_searches") else program
-    sites: Mapping[str, Any] = trace(seed(written, 0)).get_trace(data)
+    sites = traced(written, data)
     plates = dict[str, int]()
     for name, site in sites.items():
         for frame in site.get("cond_indep_stack", ()):

@@ -7,18 +7,16 @@ questions without reports fill a piece up to one of a few sizes, for which the p
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from numpyro.handlers import seed, substitute, trace
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.states import States, in_threads
-from bayes_direag.model.unconstrained import Model, state_of
+from bayes_direag.model.unconstrained import Model, state_of, traced
 
 #: Most numbers in one array of a piece, and how many are so few that smaller pieces save nothing.
 _PIECE_CELLS, _FEW_CELLS = 1 << 21, 1 << 14
@@ -26,9 +24,6 @@ _PIECE_CELLS, _FEW_CELLS = 1 << 21, 1 << 14
 _SIZES = 8
 #: How many draws are evaluated at once.
 _DRAWS = 16
-
-#: NumPyro's stack of handlers is one for all threads, so only one of them may trace a program.
-_tracing = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +59,7 @@ class Forward:
         def result(first: int) -> Result:
             return then(self._states(slice(first, min(first + size, n)), size))
 
-        with _tracing:
-            first = result(0)
-        yield first
+        yield result(0)  # alone, so that threads do not compile it once each
         if size < n:
             yield from in_threads(result, range(size, n, size))
 
@@ -91,8 +84,7 @@ def _probabilities(
     model: Model, draws: Mapping[str, Float[Array, "sample ..."]], data: LikelihoodData
 ) -> Float[Array, "state problem sample"]:
     def of_draw(draw: Mapping[str, Float[Array, "..."]]) -> Float[Array, "state problem"]:
-        traced = trace(seed(substitute(model, data=draw), 0)).get_trace(data)
-        probability: Float[Array, "state problem"] = state_of(traced).probabilities
+        probability: Float[Array, "state problem"] = state_of(traced(model, data, draw)).probabilities
         return probability
 
     return jnp.moveaxis(jax.lax.map(of_draw, draws, batch_size=_DRAWS), 0, -1)

@@ -7,6 +7,7 @@ are on the real line, but for bounded ones. A natural parameter is a determinist
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from threading import RLock
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +30,9 @@ type Unconstrained = dict[str, Float[Array, "..."]]
 type UnconstrainedDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
 
 _RAW_SUFFIXES = ("_base", "_decentered")
+
+#: Held while NumPyro's handlers are entered: their stack is one for all threads.
+handling = RLock()
 
 
 def unconstrained(
@@ -125,10 +129,17 @@ def parameter_sites(model: Model, data: LikelihoodData) -> dict[str, Site]:
     """Return the sites of a model's parameters, in the order of the program; nothing is computed."""
     sites: dict[str, Site] = {}
 
-    def traced(data: LikelihoodData) -> None:
-        sites.update(_sites(trace(seed(model, 0)).get_trace(data)))
+    def look(data: LikelihoodData) -> None:
+        sites.update(_sites(traced(model, data)))
 
-    jax.eval_shape(traced, data)
+    jax.eval_shape(look, data)
+    return sites
+
+
+def traced(model: Model, data: LikelihoodData, unconstrained: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return the sites of a run of a model with these values; what has none is drawn with one and the same key."""
+    with handling:
+        sites: Mapping[str, Any] = trace(seed(substitute(model, data=unconstrained or {}), 0)).get_trace(data)
     return sites
 
 
@@ -168,13 +179,13 @@ class Evaluated(NamedTuple):
 
 def evaluated(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Evaluated:
     """Return natural parameters, prior densities and likelihoods; pure, to be compiled."""
-    traced = trace(seed(substitute(model, data=unconstrained), 0)).get_trace(data)
-    natural = {name: jnp.asarray(traced[name]["value"]) for name, site in _sites(traced).items() if site.is_natural}
-    log_prior = {name: traced[name]["fn"].log_prob(value) for name, value in unconstrained.items()}
-    factors = {name: site for name, site in traced.items() if isinstance(site.get("fn"), dist.Unit)}
+    sites = traced(model, data, unconstrained)
+    natural = {name: jnp.asarray(sites[name]["value"]) for name, site in _sites(sites).items() if site.is_natural}
+    log_prior = {name: sites[name]["fn"].log_prob(value) for name, value in unconstrained.items()}
+    factors = {name: site for name, site in sites.items() if isinstance(site.get("fn"), dist.Unit)}
     log_prior |= {name: jnp.sum(site["fn"].log_factor) for name, site in factors.items()}
-    state, observed = traced["target"]["fn"], jnp.asarray(traced["target"]["value"])
-    return Evaluated(natural, log_prior, state.log_prob(observed), state_of(traced).probabilities)
+    state, observed = sites["target"]["fn"], jnp.asarray(sites["target"]["value"])
+    return Evaluated(natural, log_prior, state.log_prob(observed), state_of(sites).probabilities)
 
 
 def state_of(traced: Mapping[str, Any]) -> Any:
@@ -187,14 +198,15 @@ def state_of(traced: Mapping[str, Any]) -> Any:
 
 def log_joint(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
     """Return the log joint density of parameters and observed states, in which a question has its weight."""
-    density: Float[Array, ""] = log_density(model, (data,), {}, unconstrained)[0]
+    with handling:
+        density: Float[Array, ""] = log_density(model, (data,), {}, unconstrained)[0]
     return density
 
 
 def prior_at_mode(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
     """Return the log prior density with every normal at its mode; other priors, which have no such constant, add 0."""
-    traced = trace(seed(substitute(model, data=unconstrained), 0)).get_trace(data)
-    normals = [traced[name]["fn"] for name in unconstrained if isinstance(unwrapped(traced[name]["fn"]), dist.Normal)]
+    sites = traced(model, data, unconstrained)
+    normals = [sites[name]["fn"] for name in unconstrained if isinstance(unwrapped(sites[name]["fn"]), dist.Normal)]
     return sum((jnp.sum(prior.log_prob(prior.mean)) for prior in normals), jnp.zeros(()))
 
 
@@ -208,9 +220,9 @@ def start_and_bounds(model: Model, data: LikelihoodData) -> tuple[Unconstrained,
         value: Array | None = init_to_mean(site)
         return value if value is None else jnp.where(jnp.isfinite(value), value, 0.0)  # a Cauchy prior has no mean
 
-    traced = trace(substitute(seed(model, 0), substitute_fn=initial)).get_trace(data)
-    unconstrained = {name: site for name, site in _sites(traced).items() if site.is_unconstrained}
-    return {name: traced[name]["value"] for name in unconstrained}, {
+    sites = traced(substitute(seed(model, 0), substitute_fn=initial), data)
+    unconstrained = {name: site for name, site in _sites(sites).items() if site.is_unconstrained}
+    return {name: sites[name]["value"] for name in unconstrained}, {
         name: site.bounds for name, site in unconstrained.items()
     }
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import arviz_base
@@ -46,6 +47,27 @@ def two_slopes(data: LikelihoodData) -> None:
 @pytest.fixture(scope="module")
 def fit(simulated: Observations) -> Fit:
     return fit_map(simulated.select(slice(0, 100)), preset=two_slopes)
+
+
+def of_prior(location: float) -> Callable[[LikelihoodData], None]:
+    def model(data: LikelihoodData) -> None:
+        with data.levels():
+            weight = numpyro.sample("weight", dist.LogNormal(location, 0.001))
+        answers = 1 + sums_by_answer(data.by_report(weight) * data.usable, data.candidate)
+        draw_states(data, jnp.log(answers), jnp.zeros(len(data.weight)))
+
+    return model
+
+
+def test_fits_in_threads_do_not_meet_in_the_handlers_of_numpyro(simulated: Observations) -> None:
+    def weights(location: float) -> np.ndarray:
+        fit = fit_map(simulated.select(slice(0, 60)), preset=of_prior(location))
+        return fit.tree["posterior"]["weight"].to_numpy().ravel()
+
+    with ThreadPoolExecutor() as threads:
+        low, high = threads.map(weights, (0.0, 1.0))
+    np.testing.assert_allclose(low, 1.0, rtol=1e-3)
+    np.testing.assert_allclose(high, np.e, rtol=1e-3)
 
 
 def test_file_of_an_own_model_predicts_once_the_function_is_given(fit: Fit, simulated: Observations, tmp_path) -> None:
