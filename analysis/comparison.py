@@ -489,14 +489,15 @@ def _changed_table(table: pd.DataFrame, reference: str, has_texts: bool) -> Tabl
     changed = table[table["changed"].fillna(value=False).astype(bool)]
     least = changed[["probability", "reference"]].min(axis=1)
     rows = changed.loc[least.sort_values(ascending=False, kind="stable").index[:_SHOWN]]
+    others = [name for name in table["model"].unique() if name != reference]
     columns = {
         Column(question, holds="name"): lambda row: row[question],
         Column(f"answer of {reference}", holds="name"): lambda row: first[row[question]],
-        Column("probability"): lambda row: number(row["reference"], 2),
-        Column("model", holds="name"): lambda row: row["model"],
-        Column("answer", holds="name"): lambda row: row["answer"],
-        Column("its probability"): lambda row: number(row["probability"], 2),
-        Column("right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
+        Column("probability", reference): lambda row: number(row["reference"], 2),
+        **({Column("model", holds="name"): lambda row: row["model"]} if len(others) > 1 else {}),
+        Column(f"answer of {others[0]}" if len(others) == 1 else "answer", holds="name"): lambda row: row["answer"],
+        Column("probability"): lambda row: number(row["probability"], 2),
+        Column("and right"): lambda row: {True: "✓", False: "✗"}.get(row["correct"], ""),
     }
     caption, note = f"Answers that change: {len(changed)}", f"The surest {_SHOWN}; all are in predictions.csv (--out)."
     if not has_texts:

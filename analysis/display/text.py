@@ -101,14 +101,14 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return the text on one line; of one longer than ``width`` the beginning and the end.
+    """Return the text on one line, with its no-break spaces; of one longer than ``width`` the beginning and the end.
 
     Examples
     --------
     >>> shortened("the mitochondria, powerhouse of the cell", 24)
     'the mitochondri…the cell'
     """
-    line = " ".join(text.split())
+    line = re.sub(r"[^\S\N{NO-BREAK SPACE}]+", " ", text).strip()
     if len(line) <= width:
         return line
     tail = width // 3
