@@ -85,7 +85,7 @@ def map_estimates(
 
     Under ``bayes`` the loss seems to have a single optimum: 20 random starts led to one on each of 50 random choices of
     30 and 100 questions from five real files. Under ``paper`` most of these choices had several, and two of
-    three whole files, so it gets eight searches: see
+    three whole files, so it gets twelve searches: see
     :meth:`~bayes_direag.inference.newton.ProjectedNewton.for_model`.
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, labels=labels)
