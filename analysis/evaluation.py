@@ -21,7 +21,7 @@ from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import METHODS, SIMPLE_METHODS
 from analysis.methods.rules import SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.scores.calibration import Calibration, judge_calibration
-from analysis.scores.paired import PairedDifference, paired_table
+from analysis.scores.paired import paired_table
 from analysis.scores.scoring import METRIC_NAMES, Scored, cluster_column, scored_rows, scores_of
 from analysis.scores.selective import by_threshold
 from bayes_direag.data.answers import same_answer
@@ -310,8 +310,8 @@ class Evaluation(Result):
             table.insert(0, "method", name)
             table.insert(1, "n", len(both))
             tables.append(table)
-        empty = pd.DataFrame(columns=["method", "n", "metric", *PairedDifference._fields])
-        return pd.concat(tables, ignore_index=True) if tables else empty
+        columns = ["method", "n", "metric", "first", "second", "difference", "low", "high", "n_undefined"]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
     @cached_property
     def convergence(self) -> pd.DataFrame:

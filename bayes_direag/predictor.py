@@ -11,12 +11,11 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind, canonical
 from bayes_direag.data.atomic import atomic_path
@@ -24,70 +23,14 @@ from bayes_direag.data.plain import SCALES, ConfidenceScale, on_percent_scale, p
 from bayes_direag.data.runs import NO_GROUPS, group_of
 from bayes_direag.errors import FewReportsWarning, FitFileError, LevelError, ObservationError
 from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
-from bayes_direag.model.selection import IDENTITY, Recalibration, distribution, predict
-
-if TYPE_CHECKING:
-    from bayes_direag.model.forward import Forward
+from bayes_direag.model.lacking import EnoughReports, unstated, unstated_remark
+from bayes_direag.model.selection import IDENTITY, Recalibration, predict
 
 PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 2
 
 #: Larger than any parameter of a fit.
 _LARGEST = 1e12
 _NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
-
-#: Nothing is said of fewer reports if probabilities are too high by less than this.
-_LEAST = 0.02
-#: At least this share of the fitted questions have enough reports.
-_SHARE = 0.95
-#: At most this many fitted questions lose reports, fewer if there are many draws.
-_QUESTIONS, _EVALUATIONS = 300, 200_000
-
-
-class EnoughReports(NamedTuple):
-    """What fewer reports do, told from the fitted questions themselves."""
-
-    #: By how much the probability of an answer after one, two, ... reports is above that of the same answer after all
-    #: reports of the question, in mean; not less with fewer reports. It ends before what 95 % of the questions have.
-    excess: tuple[float, ...]
-
-    @classmethod
-    def of(cls, fitted: "Forward", final: Recalibration) -> "EnoughReports":
-        """Take random reports away from the fitted questions, at most 300 of them, and predict them again."""
-        rng, n = np.random.default_rng(0), len(fitted.data.n_candidates)
-        n_asked = min(n, _QUESTIONS, max(_EVALUATIONS // fitted.n_draws, 1))
-        data = fitted.data.select(np.sort(rng.permutation(n)[:n_asked]))
-        usable = np.asarray(data.candidate).T >= 0
-        n_reports = usable.sum(axis=1)
-        enough = np.sort(n_reports)[int((1 - _SHARE) * len(usable))]
-        rank = np.where(usable, rng.random(usable.shape), np.inf).argsort(axis=1).argsort(axis=1)
-        whole, excess = distribution(replace(fitted, data=data), final), list[float]()
-        for n_left in range(1, enough):
-            row = np.flatnonzero(n_reports > n_left)
-            fewer = replace(fitted, data=data.select(row).of_reports(n_left > rank[row].T))
-            selected = predict(fewer, final, 0.5)
-            excess.append(float(np.mean(selected["probability"] - whole[row, selected["candidate"]])))
-        return cls(tuple(np.maximum.accumulate(excess[::-1])[::-1].tolist()))
-
-    def few(self, n_reports: Int[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
-        """Tell which questions have so few usable reports, but some, that probabilities are too high by two points."""
-        enough = 1 + sum(points >= _LEAST for points in self.excess)
-        return (n_reports > 0) & (n_reports < enough)
-
-    def too_high(self, n_reports: Int[np.ndarray, " problem"]) -> float:
-        """Return by how much probabilities of questions with such numbers of usable reports are too high, in mean."""
-        return sum(self.excess[number - 1] for number in n_reports[self.few(n_reports)].tolist()) / len(n_reports)
-
-    def remark(self, n_reports: Int[np.ndarray, " problem"]) -> str | None:
-        """Say how many questions with such numbers of usable reports have too few, and what it does; None if none."""
-        few, n = n_reports[self.few(n_reports)], len(n_reports)
-        if not len(few):
-            return None
-        points = 100 * self.too_high(few)
-        return (
-            f"Too few reports in {len(few):,} of {n:,} questions: {_range(few)} usable, where the fitted ones had "
-            f"at least {len(self.excess) + 1}. With so few, probabilities of the fitted questions are too high by "
-            f"about {points:.0f} points. Fit with partial=True (on the command line --partial)."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +52,12 @@ class Predictor:
     signals: tuple[str, ...]
     #: Confidences are clipped to ``[eps, 1 - eps]``.
     eps: float
+    #: What fewer reports than those of the fitted questions do; None for a partial fit, whose probabilities hold.
+    enough_reports: EnoughReports | None
     #: Natural parameters, each with a leading axis of posterior draws.
     parameters: Parameters
     #: The final calibration.
     recalibration: Recalibration
-    #: What fewer reports than those of the fitted questions do; None for a partial fit, whose probabilities hold.
-    enough_reports: EnoughReports | None
     #: The fit it was made from, and the versions of the packages.
     made_by: Mapping[str, str]
 
@@ -147,7 +90,7 @@ class Predictor:
         excess = stored["enough_reports"]
         enough = None if excess is None else EnoughReports(tuple(map(float, excess)))
         names = levels, voting, labels, signals
-        return cls(stored["answers"], scale, groups, *names, eps, parameters, final, enough, made_by)
+        return cls(stored["answers"], scale, groups, *names, eps, enough, parameters, final, made_by)
 
     def require_usable(self, final: Recalibration) -> None:
         """Raise ValueError unless parameters and a final calibration are as many numbers as draws and levels need."""
@@ -156,23 +99,13 @@ class Predictor:
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds."""
-        parameters = self.parameters._asdict()
-        return {
-            "format": PREDICTOR_FORMAT,
-            "version": PREDICTOR_VERSION,
-            "answers": self.answers,
-            "scale": self.scale,
-            "groups": self.groups,
-            "levels": self.levels,
+        changed = {
             "voting": [level for level in self.levels if level in self.voting],
-            "labels": self.labels,
-            "signals": self.signals,
-            "eps": self.eps,
             "enough_reports": None if self.enough_reports is None else self.enough_reports.excess,
-            "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
+            "parameters": {name: of.tolist() for name, of in self.parameters._asdict().items() if of is not None},
             "recalibration": recalibration_content(self.recalibration),
-            "made_by": self.made_by,
         }
+        return {"format": PREDICTOR_FORMAT, "version": PREDICTOR_VERSION} | vars(self) | changed
 
     def save(self, path: str | Path) -> None:
         """Write the predictor as JSON, completely or not at all."""
@@ -348,23 +281,6 @@ class Read(NamedTuple):
     unstated: list[str]
 
 
-def unstated(signals: Sequence[str], percent: Float[np.ndarray, "report signal"]) -> list[str]:
-    """Return the signals that none of these reports states, which are not votes; none if there is no report."""
-    return [
-        signal for signal, lacks in zip(signals, np.isnan(percent).all(axis=0), strict=True) if lacks and len(percent)
-    ]
-
-
-def unstated_remark(signals: Sequence[str], effect: str = "") -> str | None:
-    """Say which signals of a fit no report states, and what that does; None if there are none."""
-    if not signals:
-        return None
-    return (
-        f"No report states {', '.join(signals)}, from which the fit has learned. {effect}Fit to reports without it (in "
-        "Python Observations.of_signals), or have it stated."
-    )
-
-
 def require_usable(
     parameters: Parameters | None,
     final: Recalibration,
@@ -459,7 +375,3 @@ def _unusable(
     field: str, seen: object, expected: str, remedy: str, problem: str = "this value cannot be used"
 ) -> ObservationError:
     return ObservationError(problem, field=field, seen=seen, expected=expected, remedy=remedy)
-
-
-def _range(numbers: Int[np.ndarray, " problem"]) -> str:
-    return f"{numbers.min()}" if numbers.min() == numbers.max() else f"{numbers.min()} to {numbers.max()}"

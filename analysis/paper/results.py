@@ -12,7 +12,7 @@ from analysis.display.text import UNDEFINED
 from analysis.evaluation import DIREAG, Evaluation
 from analysis.paper.printed import PRINTED_METRICS, PRINTED_TABLES, printed_figures
 from analysis.paper.tables import in_printed_order, paper_table, setting, typeset
-from analysis.scores.metrics import accuracy, auroc, brier
+from analysis.scores.metrics import evaluate_metrics
 from analysis.scores.scoring import interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
@@ -86,9 +86,8 @@ def _over_base_rate(predictions: pd.DataFrame, seed: int) -> dict[str, object]:
     scored = scored_rows(predictions)
     answered = scored.answered
     weight = answered.whole_and_resampled(RESAMPLES, seed)
-    share, error, area = (
-        metric.replicates(answered.confidence, answered.correct, weight) for metric in (accuracy, brier, auroc)
-    )
+    metrics = evaluate_metrics(answered.confidence, answered.correct, weight, ("accuracy", "brier", "auroc"))
+    share, error, area = metrics.values()
     row: dict[str, object] = {"n": len(answered.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
     row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
     for name, gain in (("brier_gain", share * (1 - share) - error), ("auroc_gain", area - 0.5)):

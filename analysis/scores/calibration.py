@@ -25,7 +25,15 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, N_BINS, Confidence, Correct, bin_of, smece, smooth_error
+from analysis.scores.metrics import (
+    MIN_CONFIDENCE,
+    N_BINS,
+    Confidence,
+    Correct,
+    bin_of,
+    evaluate_metrics,
+    smooth_error,
+)
 
 #: The rate of false alarms, the power at the smallest miscalibration that is named, and the level of the interval.
 FALSE_ALARM, POWER, INTERVAL = 0.05, 0.8, 0.9
@@ -118,7 +126,7 @@ def judge_calibration(
     cluster
         The cluster of each question, if answers within one are not independent.
     """
-    n, seen = len(confidence), smece(confidence, correct)
+    n, seen = len(confidence), evaluate_metrics(confidence, correct, names=["smece"])["smece"].item()
     if not n:
         nan = np.nan
         return Calibration(0, nan, nan, seen, nan, nan, nan, np.inf, (nan, nan, nan, nan))

@@ -1,13 +1,13 @@
 """Metrics of probabilities of being correct, on the questions as given or on bootstrap replicates.
 
-A metric takes the confidence and the correctness of each question and, optionally, a table of weights: a row a
-replicate, an entry the number of times that a question counts. The metric of a row is that of the repeated data,
-``np.repeat(confidence, row)``, so that a bootstrap is one array computation. `Metric` is the contract that all share;
-the docstring of each metric gives its equation.
+A metric is a function of a :class:`Chunk`: of the confidence and the correctness of each question, and of a table of
+weights with a row a replicate, an entry the number of times that a question counts. The metric of a row is that of the
+repeated data, ``np.repeat(confidence, row)``, so that a bootstrap is one array computation. It is NaN if no question
+counts. :func:`evaluate_metrics` checks what is given, and evaluates; the docstring of each metric gives its equation.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -38,6 +38,10 @@ class Chunk:
     confidence: Problems
     correct: Problems
     weight: _Weights
+
+    def mean(self, value: Problems) -> Replicates:
+        """Return the mean of a score of each question."""
+        return np.asarray(self.weight @ value / self.weight.sum(axis=1))
 
     @functools.cached_property
     def residual(self) -> Problems:
@@ -90,65 +94,16 @@ MIN_CONFIDENCE = 1e-6
 _CHUNK_ENTRIES = 2**16
 
 
-class Metric:
-    """A function of the confidence (problem,) in [0, 1] and the correctness (problem,), boolean or 0/1.
-
-    Confidences are first clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]``. The value is NaN if no question counts.
-
-    Raises ValueError if a confidence is NaN or outside [0, 1], a correctness is neither 0 nor 1, a weight is negative
-    or not an integer, or the shapes do not match. The caller leaves out unanswered questions, and counts them.
-    """
-
-    def __init__(self, of_chunk: Callable[[Chunk], Replicates]) -> None:
-        self.of_chunk, self.name = of_chunk, of_chunk.__name__
-        functools.update_wrapper(self, of_chunk)
-
-    @classmethod
-    def mean_of(cls, of_each: Callable[[Problems, Problems], Problems]) -> "Metric":
-        """Make a metric that is the mean of a score over the questions."""
-
-        @functools.wraps(of_each)
-        def of_chunk(chunk: Chunk) -> Replicates:
-            return _mean(of_each(chunk.confidence, chunk.correct), chunk.weight)
-
-        return cls(of_chunk)
-
-    def __call__(self, confidence: ArrayLike, correct: ArrayLike) -> float:
-        """Return the metric of the questions as given."""
-        return float(self.replicates(confidence, correct)[0])
-
-    def replicates(self, confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None) -> Replicates:
-        """Return the metric of each replicate, from the number of times (replicate, problem) that a question counts.
-
-        Without a weight there is one replicate, the questions as given. Memory is bounded by working in chunks.
-        """
-        with np.errstate(invalid="ignore"):  # 0/0 makes an undefined value NaN
-            return np.concatenate([self.of_chunk(part) for part in _chunks(confidence, correct, weight)])
-
-
-def _chunks(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Chunk]:
-    """Check the arrays, and yield them in chunks of replicates."""
-    questions = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
-    n_problems = len(questions[0])
-    table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
-    n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
-    for start in range(0, max(1, len(table)), n_rows):
-        yield Chunk(*questions, table[start : start + n_rows].astype(float))
-
-
-@Metric.mean_of
-def accuracy(_: Problems, correct: Problems) -> Problems:
+def accuracy(chunk: Chunk) -> Replicates:
     """Return the share of the questions that were answered correctly."""
-    return correct
+    return chunk.mean(chunk.correct)
 
 
-@Metric.mean_of
-def mean_confidence(confidence: Problems, _: Problems) -> Problems:
+def mean_confidence(chunk: Chunk) -> Replicates:
     """Return the mean confidence; its excess over the accuracy is overconfidence."""
-    return confidence
+    return chunk.mean(chunk.confidence)
 
 
-@Metric
 def ece(chunk: Chunk) -> Replicates:
     r"""Return the expected calibration error over :data:`N_BINS` bins of equal width.
 
@@ -161,7 +116,6 @@ def ece(chunk: Chunk) -> Replicates:
     return _mean_gap(chunk.weight @ (chunk.residual[:, None] * in_bin), chunk.weight)
 
 
-@Metric
 def adaptive_ece(chunk: Chunk) -> Replicates:
     r"""Return the expected calibration error over bins with equal numbers of questions.
 
@@ -178,25 +132,21 @@ def adaptive_ece(chunk: Chunk) -> Replicates:
     return _mean_gap(np.diff(at_cut), chunk.weight)
 
 
-@Metric
 def smece(chunk: Chunk) -> Replicates:
     """Return the smooth expected calibration error; see :func:`~analysis.scores.metrics.smooth_ece`."""
     return smooth_ece(chunk.confidence, chunk.correct, chunk.weight)
 
 
-@Metric.mean_of
-def brier(confidence: Problems, correct: Problems) -> Problems:
+def brier(chunk: Chunk) -> Replicates:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
-    return np.asarray((correct - confidence) ** 2)
+    return chunk.mean(chunk.residual**2)
 
 
-@Metric.mean_of
-def nll(confidence: Problems, correct: Problems) -> Problems:
+def nll(chunk: Chunk) -> Replicates:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
-    return np.asarray(-np.log(np.where(correct == 1, confidence, 1 - confidence)))
+    return chunk.mean(-np.log(np.where(chunk.correct == 1, chunk.confidence, 1 - chunk.confidence)))
 
 
-@Metric
 def auroc(chunk: Chunk) -> Replicates:
     """Return the area under the receiver operating characteristic.
 
@@ -207,7 +157,6 @@ def auroc(chunk: Chunk) -> Replicates:
     return np.asarray(np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1]))
 
 
-@Metric
 def pr_positive(chunk: Chunk) -> Replicates:
     r"""Return the average precision of the confidence in finding correct answers.
 
@@ -220,7 +169,6 @@ def pr_positive(chunk: Chunk) -> Replicates:
     return _average_precision(*chunk.operating_points)
 
 
-@Metric
 def pr_negative(chunk: Chunk) -> Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
     distinct = last_of_ties((1 - chunk.confidence)[chunk.order])
@@ -229,18 +177,33 @@ def pr_negative(chunk: Chunk) -> Replicates:
 
 
 #: All metrics by name.
-METRICS: Mapping[str, Metric] = MappingProxyType(
+METRICS: Mapping[str, Callable[[Chunk], Replicates]] = MappingProxyType(
     {
-        metric.name: metric
+        metric.__name__: metric
         for metric in (accuracy, mean_confidence, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative)
     }
 )
 
 
 def evaluate_metrics(
-    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None
+    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None, names: Iterable[str] = METRICS
 ) -> dict[str, Replicates]:
-    """Return every metric of each replicate; arguments and errors are those of :meth:`Metric.replicates`.
+    """Return metrics of each replicate, by default all of them.
+
+    Parameters
+    ----------
+    confidence, correct
+        The confidence (problem,) in [0, 1], which is clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]``, and the
+        correctness (problem,), boolean or 0/1. The caller leaves out unanswered questions, and counts them.
+    weight
+        The number of times (replicate, problem) that a question counts. Without it there is one replicate, the
+        questions as given. Memory is bounded by working in chunks.
+
+    Raises
+    ------
+    ValueError
+        If a confidence is NaN or outside [0, 1], a correctness is neither 0 nor 1, a weight is negative or not an
+        integer, or the shapes do not match.
 
     Examples
     --------
@@ -248,20 +211,22 @@ def evaluate_metrics(
     >>> metrics["brier"].round(4), metrics["auroc"]
     (array([0.0467]), array([1.]))
     """
-    with np.errstate(invalid="ignore"):
-        parts = [
-            [metric.of_chunk(part) for metric in METRICS.values()] for part in _chunks(confidence, correct, weight)
-        ]
-    return dict(zip(METRICS, map(np.concatenate, zip(*parts, strict=True)), strict=True))
+    questions = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
+    n_problems = len(questions[0])
+    table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
+    n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
+    parts: dict[str, list[Replicates]] = {name: [] for name in names}
+    with np.errstate(invalid="ignore"):  # 0/0 makes an undefined value NaN
+        for start in range(0, max(1, len(table)), n_rows):
+            chunk = Chunk(*questions, table[start : start + n_rows].astype(float))
+            for name, of_chunks in parts.items():
+                of_chunks.append(METRICS[name](chunk))
+    return {name: np.concatenate(of_chunks) for name, of_chunks in parts.items()}
 
 
 def bin_of(confidence: Problems) -> Int[np.ndarray, " problem"]:
     """Return the number of the bin that holds each confidence, from 0."""
     return np.searchsorted(np.arange(1, N_BINS) / N_BINS, confidence, side="left")
-
-
-def _mean(value: Problems, weight: _Weights) -> Replicates:
-    return np.asarray(weight @ value / weight.sum(axis=1))
 
 
 def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> Replicates:
@@ -278,7 +243,7 @@ def _average_precision(hits: _Counts, misses: _Counts) -> Replicates:
 def _check_problems(
     confidence: Float[np.ndarray, "..."], correct: Float[np.ndarray, "..."]
 ) -> tuple[Problems, Problems]:
-    """Return the clipped confidence and the correctness, or raise the errors of `Metric`."""
+    """Return the clipped confidence and the correctness, or raise the errors of `evaluate_metrics`."""
     if confidence.ndim != 1 or confidence.shape != correct.shape:
         raise ValueError(
             f"confidence has shape {confidence.shape}, correct has shape {correct.shape}; "

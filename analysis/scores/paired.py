@@ -5,27 +5,11 @@ the difference.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.scores.metrics import METRICS, Replicates, Weight
-from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, percentile_interval
-
-
-class PairedDifference(NamedTuple):
-    """One metric of two methods, their difference (second minus first), and its percentile bootstrap interval.
-
-    Resamples in which the difference is undefined (a single class, for AUROC and average precision) are counted and
-    left out.
-    """
-
-    first: float
-    second: float
-    difference: float
-    low: float
-    high: float
-    n_undefined: int
+from analysis.scores.metrics import METRICS, evaluate_metrics
+from analysis.scores.scoring import METRIC_NAMES, SELECTION_SCORES, Scored, mean_score, percentile_interval
 
 
 def paired_table(
@@ -37,7 +21,11 @@ def paired_table(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compare two methods on the same labelled questions in the same order.
+    """Compare two methods on the same labelled questions in the same order: a row for each metric.
+
+    ``first`` and ``second``: the metric of both methods; ``difference``: second minus first; ``low`` and ``high``: its
+    percentile bootstrap interval; ``n_undefined``: resamples in which it is undefined (a single class, for AUROC and
+    average precision), which are left out.
 
     The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all questions, or all for which both
     methods state a distribution; the metrics of own answers are over the questions that both have answered. Clusters
@@ -70,33 +58,23 @@ def paired_table(
     n, others = len(first.confidence), len(second.confidence)
     if n != others:
         raise ValueError(f"the methods answered {n} and {others} questions; expected the same questions")
-    both = first.is_answered & second.is_answered
-    of_all = first, second, first.resampled(n_resamples, seed)
-    of_own = of_all
-    if not both.all():
-        answered = first.select(both)
-        of_own = answered, second.select(both), answered.resampled(n_resamples, seed)
+    names = tuple(metrics or (name for name in METRIC_NAMES if name != "mean_confidence"))
+    own = [name for name in names if name in METRICS]
+    both, weight = first.is_answered & second.is_answered, first.resampled(n_resamples, seed)
+    answered = [side.select(both)[:2] for side in (first, second)]
+    own_weight = weight if both.all() else first.select(both).resampled(n_resamples, seed)
+    whole = [evaluate_metrics(*stated, names=own) for stated in answered]
+    resampled = [evaluate_metrics(*stated, own_weight, own) for stated in answered]
     rows = []
-    for name in metrics or (*SELECTION_SCORES, *_OWN_METRICS):
-        before, after, replicates = _selection(name, *of_all) if name in SELECTION_SCORES else _own(name, *of_own)
-        interval = percentile_interval(replicates, level)
-        rows.append({"metric": name, **PairedDifference(before, after, after - before, *interval)._asdict()})
+    for name in names:
+        if name in METRICS:
+            before, after = (of_side[name].item() for of_side in whole)
+            replicates = resampled[1][name] - resampled[0][name]
+        else:
+            scores = [SELECTION_SCORES[name](side) for side in (first, second)]
+            difference = scores[1] - scores[0]  # NaN, and left out, where either states no distribution
+            before, after = (mean_score(score + 0 * difference).item() for score in scores)
+            replicates = mean_score(difference, weight)
+        figures = {"metric": name, "first": before, "second": after, "difference": after - before}
+        rows.append(figures | percentile_interval(replicates, level)._asdict())
     return pd.DataFrame(rows)
-
-
-_OWN_METRICS = tuple(name for name in METRICS if name != "mean_confidence")
-
-type _Compared = tuple[float, float, Replicates]
-
-
-def _selection(name: str, first: Scored, second: Scored, weight: Weight) -> _Compared:
-    before, after = (SELECTION_SCORES[name](scored) for scored in (first, second))
-    difference = after - before  # NaN, and left out, where either states no distribution
-    means = [float(mean_score(value + 0 * difference)[0]) for value in (before, after)]
-    return means[0], means[1], mean_score(difference, weight)
-
-
-def _own(name: str, first: Scored, second: Scored, weight: Weight) -> _Compared:
-    metric = METRICS[name]
-    before, after = (metric.replicates(*scored[:2], weight) for scored in (first, second))
-    return metric(*first[:2]), metric(*second[:2]), after - before

@@ -34,8 +34,7 @@ from bayes_direag.inference.container import (
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import Outcomes, from_dataset, recalibrate
-from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, from_dataset, recalibrate
 from bayes_direag.model.contract import require_program
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.forward import Forward, by_candidate

@@ -31,7 +31,6 @@ from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_equations, require_program_of
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.fits.stored import stored_tree, write_tree
-from bayes_direag.fits.unstated import signals_remark
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.container import (
     by_sample,
@@ -48,12 +47,13 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.forward import Forward
+from bayes_direag.model.lacking import EnoughReports, signals_remark
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
-from bayes_direag.predictor import EnoughReports, Predictor
+from bayes_direag.predictor import Predictor
 
 if TYPE_CHECKING:
     import pyarrow

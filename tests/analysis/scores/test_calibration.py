@@ -5,7 +5,7 @@ import pytest
 
 from analysis.scores import calibration
 from analysis.scores.calibration import FALSE_ALARM, LARGEST_MISSED, POWER, Calibration, judge_calibration
-from analysis.scores.metrics import smece
+from analysis.scores.metrics import evaluate_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_calibration_of_nothing_of_what_is_certain_and_of_luck():
     certain, wrong = np.ones(200), np.arange(200) >= 20
     assert judge_calibration(certain, np.ones(200, bool), rng=0).low == 0
     judgement = judge_calibration(certain, wrong, rng=0)
-    assert (judgement.verdict, judgement.smece) == ("off", smece(certain, wrong))
+    assert (judgement.verdict, judgement.smece) == ("off", evaluate_metrics(certain, wrong)["smece"].item())
     assert judgement == judge_calibration(certain, wrong, rng=0), "the seed decides"
     stated = np.repeat(0.5, 200)
     lucky = judge_calibration(stated, np.arange(200) % 2 == 0, rng=0)

@@ -17,11 +17,15 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 
 from analysis.scores import metrics
 from analysis.scores.calibration import binned_reliability
-from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, N_BINS, N_CELLS, adaptive_ece, ece, evaluate_metrics, smece
+from analysis.scores.metrics import MIN_CONFIDENCE, N_BINS, N_CELLS, evaluate_metrics
 from analysis.scores.selective import by_threshold, risk_coverage
 
 RANKING = ("auroc", "pr_positive", "pr_negative")
 STATED = st.one_of(st.integers(0, 20).map(lambda step: step / 20), st.floats(0, 1))
+
+
+def metric(name: str, confidence: object, correct: object) -> float:
+    return evaluate_metrics(confidence, correct, names=[name])[name].item()
 
 
 def clip(confidence: np.ndarray) -> np.ndarray:
@@ -65,7 +69,7 @@ def test_metrics_take_a_weight_for_repeats_and_rows_in_any_order(questions, rand
         tolerance = 1e-6 if name == "smece" else 1e-12
         np.testing.assert_allclose(shuffled[name], value, atol=tolerance, err_msg=name)
         for replicate, row in enumerate(weight):
-            repeated = METRICS[name](np.repeat(confidence, row), np.repeat(correct, row))
+            repeated = metric(name, np.repeat(confidence, row), np.repeat(correct, row))
             assert value[replicate] == pytest.approx(repeated, abs=tolerance, nan_ok=True), name
 
 
@@ -77,7 +81,7 @@ def test_metrics_by_bins_agree_with_a_loop_and_the_gaps_of_the_diagram(questions
     # No clipped confidence is on the left edge of the first bin.
     in_bins = [(clipped > b / N_BINS) & (clipped <= (b + 1) / N_BINS) for b in range(N_BINS)]
     by_width = sum(abs(residual[in_bin].sum()) for in_bin in in_bins) / len(residual)
-    assert ece(confidence, correct) == pytest.approx(by_width, abs=1e-12)
+    assert metric("ece", confidence, correct) == pytest.approx(by_width, abs=1e-12)
     bins = binned_reliability(confidence, correct)
     gaps = bins["n"] * (bins["right"] - bins["probability"]).abs()
     assert gaps.sum() / len(residual) == pytest.approx(by_width, abs=1e-12)
@@ -85,7 +89,7 @@ def test_metrics_by_bins_agree_with_a_loop_and_the_gaps_of_the_diagram(questions
     in_order = mean_of_equals[sorted(range(len(residual)), key=clipped.__getitem__)]
     cuts = [round(b * len(residual) / N_BINS) for b in range(N_BINS + 1)]
     by_rank = sum(abs(in_order[a:b].sum()) for a, b in pairwise(cuts)) / len(residual)
-    assert adaptive_ece(confidence, correct) == pytest.approx(by_rank, abs=1e-12)
+    assert metric("adaptive_ece", confidence, correct) == pytest.approx(by_rank, abs=1e-12)
 
 
 def test_metrics_by_bins_put_a_confidence_on_an_edge_into_the_bin_below():
@@ -95,7 +99,7 @@ def test_metrics_by_bins_put_a_confidence_on_an_edge_into_the_bin_below():
         for other_bin in range(10):
             centre = (2 * other_bin + 1) / 20
             opposed = abs(1 - confidence - centre) if other_bin == own_bin else 1 - confidence + centre
-            assert ece([percent / 100, centre], [True, False]) == pytest.approx(opposed / 2, abs=1e-12)
+            assert metric("ece", [percent / 100, centre], [True, False]) == pytest.approx(opposed / 2, abs=1e-12)
     bins = binned_reliability(np.array([0.0, 0.1, 0.1000001, 0.3, 0.30001, 0.7, 1.0]), np.ones(7, bool))
     assert bins["n"].tolist() == [2, 1, 1, 1, 0, 0, 1, 0, 0, 1]
     assert bins["low"].tolist() == pytest.approx(np.arange(10) / 10)
@@ -120,16 +124,16 @@ def test_metrics_of_one_class_lack_the_ranking_and_of_no_question_everything(out
     uncounted = evaluate_metrics([0.2, 0.9], [outcome, True], [[0, 0], [1, 1]])
     for name, value in uncounted.items():
         np.testing.assert_array_equal(np.isnan(value), [True, name in RANKING and outcome], err_msg=name)
-    assert metrics.nll([1, 0], [False, True]) == pytest.approx(-math.log(MIN_CONFIDENCE))
-    assert metrics.auroc([1, 1 - MIN_CONFIDENCE / 2], [True, False]) == 0.5
+    assert metric("nll", [1, 0], [False, True]) == pytest.approx(-math.log(MIN_CONFIDENCE))
+    assert metric("auroc", [1, 1 - MIN_CONFIDENCE / 2], [True, False]) == 0.5
 
 
 def test_metrics_are_the_same_alone_among_all_and_in_chunks(monkeypatch):
     rng = np.random.default_rng(3)
     confidence, correct, weight = rng.random(7), rng.random(7) < 0.6, rng.integers(0, 3, (5, 7))
     whole = evaluate_metrics(confidence, correct, weight)
-    for name, metric in METRICS.items():
-        np.testing.assert_array_equal(metric.replicates(confidence, correct, weight), whole[name])
+    for name, value in whole.items():
+        np.testing.assert_array_equal(evaluate_metrics(confidence, correct, weight, [name])[name], value)
     monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 14)
     for name, value in evaluate_metrics(confidence, correct, weight).items():
         np.testing.assert_allclose(value, whole[name], atol=1e-6, err_msg=name)
@@ -162,7 +166,7 @@ def test_metrics_reproduce_the_released_figures(name: str, golden: Path) -> None
         ours = {name: value.item() for name, value in evaluate_metrics(rows.confidence, rows.correct).items()}
         # the released code cuts equal confidences in their order in the file
         in_order = clip(rows.confidence) - 1e-12 * np.arange(len(rows))[::-1]
-        ours["adaptive_ece"] = adaptive_ece(in_order, rows.correct)
+        ours["adaptive_ece"] = metric("adaptive_ece", in_order, rows.correct)
         expected = figures.drop(columns="n").loc[method].to_dict()
         assert {name: ours[name] for name in expected} == pytest.approx(expected, abs=1e-9), method
 
@@ -186,28 +190,30 @@ class TestSmoothError:
     @given(confidence=st.floats(0, 1), n_correct=st.integers(0, 10))
     def test_one_stated_confidence_has_its_mean_residual(self, confidence, n_correct):
         residual = n_correct / 10 - clip(confidence)
-        assert smece(np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(abs(residual), abs=1e-12)
+        assert metric("smece", np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(
+            abs(residual), abs=1e-12
+        )
 
     @settings(max_examples=8)
     @given(counted_questions(30))
     def test_agrees_with_direct_integration(self, questions):
         confidence, correct, _ = questions
-        value = smece(confidence, correct)
+        value = metric("smece", confidence, correct)
         if value > 0.005:
             assert value == pytest.approx(integrated_smece(confidence, correct), abs=2e-5)
 
     @given(counted_questions(30))
     def test_bounds_and_the_complement(self, questions):
         confidence, correct, _ = questions
-        value, residual = smece(confidence, correct), correct - clip(confidence)
+        value, residual = metric("smece", confidence, correct), correct - clip(confidence)
         assert abs(residual.mean()) - 1e-9 <= value <= np.abs(residual).mean() + 1e-9
-        assert smece(1 - confidence, ~correct) == pytest.approx(value, abs=1e-6)
+        assert metric("smece", 1 - confidence, ~correct) == pytest.approx(value, abs=1e-6)
 
     def test_opposite_residuals_closer_than_a_cell_keep_their_moment(self):
         # A quarter and minus a quarter: a dipole of moment m, for which smECE_sigma = m sqrt(2/pi) / sigma.
         gap = 0.02 / N_CELLS
         expected = math.sqrt(gap / 4 * math.sqrt(2 / math.pi))
-        assert smece([0.5 - gap / 2, 0.5 + gap / 2], [True, False]) == pytest.approx(expected, abs=1e-5)
+        assert metric("smece", [0.5 - gap / 2, 0.5 + gap / 2], [True, False]) == pytest.approx(expected, abs=1e-5)
 
     @pytest.mark.parametrize("n", [20, 1000])
     @pytest.mark.parametrize("power", [1.0, 0.4, 2.5], ids=["calibrated", "under", "over"])
@@ -221,7 +227,7 @@ class TestSmoothError:
             correct = rng.random(n) < confidence**power
             theirs = relplot.smECE(confidence, correct.astype(float))
             # They search in steps of 1/1024, integrate on 200 points or more and cut the kernel off at 1/2.
-            assert smece(confidence, correct) == pytest.approx(theirs, abs=2e-3)
+            assert metric("smece", confidence, correct) == pytest.approx(theirs, abs=2e-3)
 
 
 class TestSelective:

@@ -1,13 +1,14 @@
 """Paired comparisons against a loop over resamples."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.scores.metrics import METRICS, evaluate_metrics
-from analysis.scores.paired import PairedDifference, paired_table
+from analysis.scores.paired import paired_table
 from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, resample_weights
 
 #: Steps of 0.1, so that confidences tie within and between methods.
@@ -31,9 +32,8 @@ def every_score(scored: Scored) -> dict[str, float]:
     }
 
 
-def paired_differences(first: Scored, second: Scored, **settings: object) -> dict[str, PairedDifference]:
-    rows = paired_table(first, second, **settings).set_index("metric").iterrows()
-    return {name: PairedDifference(**row) for name, row in rows}
+def paired_differences(first: Scored, second: Scored, **settings: object) -> dict[str, Any]:
+    return {row.metric: row for row in paired_table(first, second, **settings).itertuples(index=False)}
 
 
 class TestDifferences:
@@ -48,8 +48,8 @@ class TestDifferences:
         for name, one in differences.items():
             values = np.array([replicate[name] for replicate in replicates])
             point = [every_score(each)[name] for each in two]
-            assert one[:3] == pytest.approx((*point, point[1] - point[0]))
-            assert one[3:5] == pytest.approx(np.nanquantile(values, [0.1, 0.9]), abs=1e-6), name
+            assert one[1:4] == pytest.approx((*point, point[1] - point[0]))
+            assert one[4:6] == pytest.approx(np.nanquantile(values, [0.1, 0.9]), abs=1e-6), name
             assert one.n_undefined == np.isnan(values).sum(), name
         assert differences["auroc"].n_undefined > 0
 
@@ -61,12 +61,12 @@ class TestDifferences:
             other = back[name]
             assert one.difference == -other.difference
             assert (one.low, one.high) == pytest.approx((-other.high, -other.low), nan_ok=True)
-            assert itself[name][2:5] == (0, 0, 0)
+            assert itself[name][3:6] == (0, 0, 0)
 
     def test_are_undefined_without_questions_and_for_one_class(self):
         empty = Scored(np.zeros(0), np.zeros(0, bool))
         for one in paired_differences(empty, empty, seed=0, n_resamples=9).values():
-            assert one == pytest.approx(PairedDifference(*[math.nan] * 5, 9), nan_ok=True)
+            assert one[1:] == pytest.approx((*[math.nan] * 5, 9), nan_ok=True)
         pair = (Scored(np.array(stated), np.ones(2, bool)) for stated in ([0.4, 0.9], [0.7, 0.8]))
         right = paired_differences(*pair, seed=0, n_resamples=9)
         assert math.isnan(right["auroc"].difference)

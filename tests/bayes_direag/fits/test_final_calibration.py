@@ -13,8 +13,7 @@ from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import Outcomes
-from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.inference.recalibration import Outcomes, draw_recalibration
 from bayes_direag.model.settings import FitSettings
 from bayes_direag.model.unconstrained import Model, parameter_sites
 from tests.bayes_direag import brute_force

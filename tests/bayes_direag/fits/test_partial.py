@@ -14,10 +14,10 @@ from bayes_direag.fits.containers import N_COPIES, thinned
 from bayes_direag.fits.fitting import fits_by
 from bayes_direag.inference.container import evaluated_draws
 from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.lacking import EnoughReports
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import FitSettings
-from bayes_direag.predictor import EnoughReports
 
 
 @pytest.fixture(scope="module")
