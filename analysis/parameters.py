@@ -1,14 +1,14 @@
 """The parameters of one fit, or of several side by side: as tables, as a forest."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from analysis.display.document import Column, Picture, Record, Table
+from analysis.display.document import Column, Picture, Table
 from analysis.display.glossary import PARAMETERS
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import interval, listed, number, percent, told_apart
@@ -18,8 +18,6 @@ from bayes_direag.model.selection import tails
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-type Show = Callable[[Record], str]
 
 #: Posterior probability of the intervals.
 INTERVAL_LEVEL = 0.9
@@ -63,46 +61,37 @@ def compared_parameters(fits: Mapping[str, Fit]) -> pd.DataFrame:
 
 def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
     """Yield the parameters that labels identify, and those that they do not, with a column for each fit."""
-    models = {str(name): rows for name, rows in table.groupby("model", sort=False)}
     note = "share: of the weight of all levels. relative: in units of that weight."
     if table["below"].notna().any():
         note += " draws below: how much of the posterior lies below the mode."
     scale = "Only their ratios change predictions: the prior alone sets their common scale."
+    n_models, estimates = table["model"].nunique(), table[["value", "low", "high"]].to_numpy(float)
+    rows = table.assign(
+        name=table["parameter"] + [f", {level}" if isinstance(level, str) else "" for level in table["level"]],
+        estimate=[f"{number(value, 2)} {interval(*ends, 2)}".rstrip() for value, *ends in estimates],
+        share=["" if np.isnan(below) else percent(below, 0) for below in table["below"]],
+        meaning=table["parameter"].map(_meaning).mask(table.duplicated(["identified", "parameter"]), ""),
+    )
     for identified, title in ((True, "Parameters that labels identify"), (False, "And those that they do not")):
-        columns: dict[Column, Show] = {Column("parameter", holds="name"): lambda row: row["name"]}
-        for name, rows in models.items():
-            head = f"{name}\n" if len(models) > 1 else ""
-            header = "mode" if rows["low"].isna().all() else f"median [{INTERVAL_LEVEL:.0%} interval]"
-            columns[Column(head + header)] = partial(_estimate, name)
-            if rows["below"].notna().any():
-                columns[Column(f"{head if len(models) > 2 else ''}draws below")] = partial(_below, name)
-        if len(models) == 1 and identified:
-            columns[Column("what it says", holds="prose")] = lambda row: row["meaning"]
-        shown: dict[str, dict[str, object]] = {}
-        explained: set[str] = set()
-        for row in table[table["identified"] == identified].to_dict("records"):
-            parameter, level = row["parameter"], row["level"]
-            name = f"{parameter}, {level}" if isinstance(level, str) else parameter
-            meaning = "" if parameter in explained else _meaning(parameter)
-            explained.add(parameter)
-            shown.setdefault(name, {"name": name, "meaning": meaning})[row["model"]] = row
-        if shown:
-            yield Table.of(title, shown.values(), columns, note if identified else scale, "parameters.csv")
+        part = rows[rows["identified"] == identified]
+        columns: dict[Column, Callable[[str], str]] = {Column("parameter", holds="name"): str}
+        for model, whole in rows.groupby("model", sort=False):
+            of_name = part[part["model"] == model].set_index("name")
+            head = f"{model}\n" if n_models > 1 else ""
+            header = "mode" if whole["low"].isna().all() else f"median [{INTERVAL_LEVEL:.0%} interval]"
+            columns[Column(head + header)] = defaultdict(str, of_name["estimate"].to_dict()).__getitem__
+            if whole["below"].notna().any():
+                shares = defaultdict(str, of_name["share"].to_dict())
+                columns[Column(f"{head if n_models > 2 else ''}draws below")] = shares.__getitem__
+        if n_models == 1 and identified:
+            columns[Column("what it says", holds="prose")] = part.set_index("name")["meaning"].__getitem__
+        if len(part):
+            yield Table.of(title, part["name"].unique(), columns, note if identified else scale, "parameters.csv")
 
 
 def _meaning(parameter: str) -> str:
     name = parameter.partition("[")[0]
     return PARAMETERS.get(name) or PARAMETERS.get(name.rpartition("_")[2], "")
-
-
-def _estimate(model: str, row: Record) -> str:
-    fit = row.get(model)
-    return "" if fit is None else f"{number(fit['value'], 2)} {interval(fit['low'], fit['high'], 2)}".rstrip()
-
-
-def _below(model: str, row: Record) -> str:
-    fit = row.get(model)
-    return "" if fit is None or np.isnan(fit["below"]) else percent(fit["below"], 0)
 
 
 def parameters_picture(table: pd.DataFrame, about: str = "") -> Picture:

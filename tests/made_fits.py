@@ -13,7 +13,7 @@ import xarray as xr
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.container import map_posterior
+from bayes_direag.inference.container import container, map_groups
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
@@ -120,7 +120,7 @@ def made_fit(
         n_optima=np.array(starts[1:]),
     )
     data = LikelihoodData.weighted(observations, np.ones(len(observations)), preset=settings, labels=())
-    tree = map_posterior(optimum, 0, observations, data, labels=(), settings=FitSettings(settings))
+    tree = container(map_groups(optimum, 0), observations, data, labels=(), settings=FitSettings(settings))
     final = settings.recalibration
     coefficients = {"intercept": np.full((1, 1), intercept), "slope": np.full((1, 1), slope)}
     tree["recalibration"] = xr.DataTree(Recalibration(final.method, coefficients, final.eps).to_dataset())

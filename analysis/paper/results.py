@@ -10,8 +10,15 @@ from analysis.display.document import Picture
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.text import UNDEFINED
 from analysis.evaluation import DIREAG, Evaluation
-from analysis.paper.printed import PRINTED_METRICS, PRINTED_TABLES, printed_figures
-from analysis.paper.tables import in_printed_order, paper_table, setting, typeset
+from analysis.paper.tables import (
+    PRINTED_METRICS,
+    PRINTED_TABLES,
+    in_printed_order,
+    paper_table,
+    printed_figures,
+    setting,
+    typeset,
+)
 from analysis.scores.metrics import evaluate_metrics
 from analysis.scores.scoring import interval_columns, scored_rows
 from bayes_direag.data.atomic import atomic_path

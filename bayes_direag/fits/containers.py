@@ -24,10 +24,11 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds, holdout_of
 from bayes_direag.inference.container import (
     by_sample,
+    container,
     evaluated_draws,
     fitted_observations,
-    map_posterior,
-    nuts_posterior,
+    map_groups,
+    nuts_groups,
     record_holdout,
     sampled_parameters,
 )
@@ -116,7 +117,7 @@ def map_fits(
         counts = weight[member, : len(whole)]
         fitted = whole.select(counts > 0)
         data = LikelihoodData.weighted(fitted, counts[counts > 0], preset=preset, labels=labels)
-        tree = map_posterior(optimum, member, fitted, data, labels=labels, settings=settings)
+        tree = container(map_groups(optimum, member), fitted, data, labels=labels, settings=settings)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         if holdout[member].any():
             record_holdout(tree, whole.select((counts > 0) | holdout[member]), whole.select(holdout[member]))
@@ -201,7 +202,8 @@ def drawn_tree(
         sampling = SamplingSettings.model_construct(num_chains=num_chains, num_warmup=0, num_samples=num_samples)
         settings = replace(settings, sampling=sampling)
     of_draws = evaluated_draws(model_of(preset), drawn.unconstrained, data)
-    tree = nuts_posterior(drawn, fitted, data, of_draws, labels=labels, settings=settings)
+    groups = nuts_groups(drawn, of_draws, data, len(fitted))
+    tree = container(groups, fitted, data, labels=labels, settings=settings)
     of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
     removed = (of_rows * rows.weight).reshape(*shape, -1, len(fitted)).sum(axis=2)
     evaluation = Forward(model_of(preset), by_sample(tree), data)

@@ -78,28 +78,22 @@ _DIMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_AGREEMENT, ("level",)),
 }
 
+#: Arrays of draws by group and name.
+Groups = dict[str, dict[str, Shaped[np.ndarray, "chain draw ..."]]]
+
 #: The version of this layout. Before version 3 a preset's links and priors were settings.
 FORMAT = 4
 
 
-def map_posterior(
-    optimum: Optimum,
-    member: int,
-    observations: Observations,
-    data: LikelihoodData,
-    *,
-    labels: Sequence[str],
-    settings: FitSettings,
-) -> xr.DataTree:
-    """Put one member of a batch of MAP fits into the container; the data are of the observations."""
-    drawn = {
-        group: {name: np.asarray(value)[member][None, None] for name, value in values.items()}
-        for group, values in (("unconstrained_posterior", optimum.unconstrained), ("posterior", optimum.natural))
-    }
+def map_groups(optimum: Optimum, member: int) -> Groups:
+    """Return one member of a batch of MAP fits as groups of draws."""
     figures = {"loss": optimum.loss, "projected_gradient": optimum.gradient, "n_steps": optimum.n_steps}
     figures |= {"n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
-    stats = {name: np.asarray(values[member])[None, None] for name, values in figures.items()}
-    return container(drawn | {"sample_stats": stats}, observations, data, labels=labels, settings=settings)
+    batches = {"unconstrained_posterior": optimum.unconstrained, "posterior": optimum.natural, "sample_stats": figures}
+    return {
+        group: {name: np.asarray(values)[member][None, None] for name, values in batch.items()}
+        for group, batch in batches.items()
+    }
 
 
 def record_holdout(tree: xr.DataTree, learned: Observations, holdout: Observations) -> None:
@@ -108,32 +102,21 @@ def record_holdout(tree: xr.DataTree, learned: Observations, holdout: Observatio
     tree.attrs["calibrated_on"] = json.dumps(list(holdout.problem_id))
 
 
-def nuts_posterior(
-    draws: Draws,
-    observations: Observations,
-    data: LikelihoodData,
-    of_draws: Evaluated,
-    *,
-    labels: Sequence[str],
-    settings: FitSettings,
-) -> xr.DataTree:
-    """Put NUTS draws into the container.
+def nuts_groups(draws: Draws, of_draws: Evaluated, data: LikelihoodData, n: int) -> Groups:
+    """Return NUTS draws as groups, with what the model says of its data in each of them.
 
-    The data, with what the model says of them in every draw, are of the observations, all of positive weight; perhaps
-    also of copies, which follow them.
+    The data are those of ``n`` questions, and perhaps of copies, which follow them.
     """
-    n = len(observations)
     # in double precision, unlike the sampler's own
     log_joint = of_draws.log_likelihood @ data.weight
     log_joint += sum(value.sum(axis=(*range(2, value.ndim),)) for value in of_draws.log_prior.values())
-    drawn: dict[str, dict[str, Any]] = {
+    return {
         "posterior": of_draws.natural,
         "unconstrained_posterior": draws.unconstrained,
         "sample_stats": draws.stats | {"lp": log_joint},
         "log_prior": of_draws.log_prior,
         "log_likelihood": {"target": of_draws.log_likelihood[..., :n]},
     }
-    return container(drawn, observations, data, labels=labels, settings=settings)
 
 
 def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.DataTree:
@@ -280,7 +263,7 @@ def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> No
 
 
 def container(
-    drawn: dict[str, dict[str, Shaped[np.ndarray, "chain draw ..."]]],
+    drawn: Groups,
     observations: Observations,
     data: LikelihoodData,
     *,

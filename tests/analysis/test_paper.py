@@ -11,15 +11,19 @@ from sklearn.metrics import roc_auc_score
 import analysis
 from analysis.evaluation import Evaluation, evaluate
 from analysis.methods.registry import METHODS
-from analysis.paper.printed import (
+from analysis.paper.results import base_rates, null_means, write_results
+from analysis.paper.tables import (
     PRINTED_METHODS,
     PRINTED_METRICS,
+    best,
+    in_printed_order,
+    paper_table,
     printed_figures,
     printed_model,
     printed_sizes,
+    setting,
+    typeset,
 )
-from analysis.paper.results import base_rates, null_means, write_results
-from analysis.paper.tables import best, in_printed_order, paper_table, setting, typeset
 from analysis.scores.scoring import METRIC_NAMES, resample_weights
 from bayes_direag.data.observations import Observations
 from tests.analysis.figure_checks import assert_stands_alone

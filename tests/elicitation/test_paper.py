@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.paper.printed import PRINTED_METHODS
+from analysis.paper.tables import PRINTED_METHODS
 from bayes_direag.errors import DirEAGError
 from elicitation.journal import read_journal
 from elicitation.paper import EVALUATED, PAPER_MODELS, _evaluate, paper_command, planned_runs
