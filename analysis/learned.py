@@ -100,6 +100,7 @@ def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture 
     highest_first = np.argsort(-mean, kind="stable")
     ranks = np.linspace(0, len(mean) - 1, min(len(mean), _NAMED_CURVES)).round().astype(int)
     named = [list(by_level)[number] for number in ([0] if shared else highest_first[ranks])]
+    others = [] if shared else [name for name in by_level if name not in named]
     counts = (stated["right"] + stated["wrong"]).groupby(stated["low"]).sum()
     caption = (
         f"{about} {_spread(curves, interval_level)} {'All levels share one curve. ' if shared else ''}Dashed: as "
@@ -110,14 +111,13 @@ def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture 
         figure = headed_figure("What a stated confidence counts for", caption, 4.6)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         diagonal(above, 100.0)
-        for name in [] if shared else by_level.keys() - named:
-            rows = by_level[name]
+        for rows in (by_level[name] for name in others):
             above.plot(100 * rows["stated"], 100 * rows["calibrated"], color="0.75", linewidth=1)
         for number, (name, shown) in enumerate(zip(named, told_apart(named, 24), strict=True)):
             look = {"color": f"C{number}", "label": shown}
             _draw_band(above, by_level[name], "stated", "calibrated", scale=100.0, **look)
         if len(named) > 1:
-            more = f"\ngrey: {len(by_level) - len(named)} others" if len(by_level) > len(named) else ""
+            more = f"\ngrey: {len(others)} others" if others else ""
             above.legend(title=f"highest first{more}", loc="upper left", bbox_to_anchor=(1, 1))
         above.set(xlim=(0, 100), ylim=(0, 100), ylabel="counts as (%)")
         below.bar(counts.index, counts, 0.9 * (STATED_EDGES[1] - STATED_EDGES[0]), align="edge", color="0.45")

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, Problems, Replicates, Weight, evaluate_metrics
 from bayes_direag.data.observations import Observations
+from bayes_direag.model.selection import tails
 
 
 class Interval(NamedTuple):
@@ -45,6 +46,7 @@ def percentile_interval(replicates: Replicates, level: float = 0.95) -> Interval
     """Return the equal-tailed interval of the replicates that are not NaN; NaN if there are none.
 
     Resampling adds noise to each bin, so the interval of a small calibration error may lie above the error itself.
+    Raises DirEAGError unless the level is above 0 and below 1.
 
     Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
 
@@ -57,13 +59,11 @@ def percentile_interval(replicates: Replicates, level: float = 0.95) -> Interval
     >>> percentile_interval(metrics["auroc"]).n_undefined
     120
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level}; expected a probability strictly between 0 and 1")
-    defined = replicates[~np.isnan(replicates)]
+    ends, defined = tails(level), replicates[~np.isnan(replicates)]
     n_undefined = len(replicates) - len(defined)
     if not len(defined):
         return Interval(np.nan, np.nan, n_undefined)
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, ends)
     return Interval(float(low), float(high), n_undefined)
 
 
@@ -77,7 +77,7 @@ def draw_columns(
     draws: Float[np.ndarray, "sample row"], level: float, name: str, low: str = "low", high: str = "high"
 ) -> dict[str, Float[np.ndarray, " row"]]:
     """Return the mean of every row over the draws, and both ends of its equal-tailed interval: NaN for one draw."""
-    mean, ends = draws.mean(axis=0), np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    mean, ends = draws.mean(axis=0), np.quantile(draws, tails(level), axis=0)
     if len(draws) == 1:
         ends = np.full_like(ends, np.nan)
     return {name: mean, low: ends[0], high: ends[1]}

@@ -147,8 +147,10 @@ def test_picture_of_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) 
 def test_picture_of_many_levels_names_the_highest_lowest_and_some_between(pictures: Pictures) -> None:
     picture = pictures("many long names")["calibration_curves"]
     above, _ = picture.figure.axes
-    mean = picture.tables["calibration_curves"].groupby("level")["calibrated"].mean()
+    mean = picture.tables["calibration_curves"].groupby("level", sort=False)["calibrated"].mean()
     assert len(above.lines) == 1 + 15
+    grey = [np.abs(100 * mean - line.get_ydata().mean()).argmin() for line in above.lines[1:-6]]
+    assert grey == sorted(grey), "in the order of the levels, so that equal figures are equal files"
     coloured = [100 * mean.max(), 100 * mean.min()]
     np.testing.assert_allclose([above.lines[line].get_ydata().mean() for line in (-6, -1)], coloured)
     assert len(above.get_legend().get_texts()) == 6

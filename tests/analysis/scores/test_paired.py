@@ -10,6 +10,7 @@ import pytest
 from analysis.scores.metrics import METRICS, evaluate_metrics
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, resample_weights
+from bayes_direag.errors import DirEAGError
 
 #: Steps of 0.1, so that confidences tie within and between methods.
 N = 8
@@ -98,8 +99,9 @@ class TestDifferences:
         some = paired_table(*two, metrics=["nll", "auroc"], seed=7, n_resamples=30)
         expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
         pd.testing.assert_frame_equal(some, expected)
-        for settings, message in (({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")):
-            with pytest.raises(ValueError, match=message):
-                paired_differences(*two, seed=0, **settings)
+        with pytest.raises(DirEAGError, match="interval level 95"):
+            paired_table(*two, seed=0, level=95.0)
+        with pytest.raises(ValueError, match="n_resamples is 0"):
+            paired_table(*two, seed=0, n_resamples=0)
         with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
             paired_differences(two[0], two[0].select(np.arange(1, N)), seed=0)

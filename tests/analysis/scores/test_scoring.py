@@ -21,6 +21,7 @@ from analysis.scores.scoring import (
     percentile_interval,
     resample_weights,
 )
+from bayes_direag.errors import DirEAGError
 from tests.analysis.made import score
 
 
@@ -99,7 +100,7 @@ class TestIntervals:
         for values in evaluate_metrics([], [], resample_weights(0, 4, 0)).values():
             assert percentile_interval(values) == pytest.approx((math.nan, math.nan, 4), nan_ok=True)
         for level in (95.0, 0.0):
-            with pytest.raises(ValueError, match=f"level is {level}"):
+            with pytest.raises(DirEAGError, match=f"interval level {level}"):
                 percentile_interval(np.array([0.4, 0.9]), level)
 
     def test_weights_count_draws_with_replacement_of_questions_or_whole_clusters(self) -> None:
