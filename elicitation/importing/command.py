@@ -49,7 +49,8 @@ def import_command(
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="Regular expression for a reply, with groups (?P<answer>...) and (?P<confidence>...), or one or two.",
+            help="Regular expression of a reply, with a group named answer and one named confidence; or with groups "
+            "without a name, in this order.",
         ),
     ] = None,
 ) -> None:

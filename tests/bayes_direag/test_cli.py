@@ -40,7 +40,8 @@ def test_help_has_an_example_that_runs_this_command(command):
     assert max(map(len, text.splitlines())) <= 80
     assert not re.search(r"│ +\*? +--[\w-]*…", text)
     if command is not None:
-        assert all(option.help for option in typer.main.get_command(app).get_command(None, command).params)
+        options = typer.main.get_command(app).get_command(None, command).params
+        assert all(option.help and not re.search("<[a-z]", option.help) for option in options), "Markdown drops <names>"
 
 
 def test_help_is_in_the_order_of_the_work():
