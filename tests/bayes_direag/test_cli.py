@@ -107,14 +107,16 @@ def test_cli_names_a_missing_output_folder(tmp_path, fitted, observations, comma
 def test_outputs_are_named_by_the_input_and_said_to_be_replaced(tmp_path, observations, monkeypatch):
     monkeypatch.chdir(tmp_path)
     evaluate = ("evaluate", observations, "--methods", "majority", "--resamples", 5)
-    for command, output in ((("fit", observations), "observations.nc"), (evaluate, "observations-results")):
+    predict = ("predict", "observations.nc", observations), "observations-predictions.csv"
+    for command, output in ((("fit", observations), "observations.nc"), predict, (evaluate, "observations-results")):
         first, again = direag(*command), direag(*command)
         assert (first.stderr, again.stderr) == ("", f"replaced {output}\n")
         assert (tmp_path / output).exists()
     assert direag("fit", observations, "--preset", "papre").stderr.count("replaced") == 0
-    table = ("label", "new.jsonl", "--n", 2, "--out", "labels.csv")
+    table = ("label", "new.jsonl", "--n", 2)
     without_gold(observations, tmp_path / "new.jsonl")
     assert [direag(*table).stderr for _ in range(2)] == ["", ""], "it goes on with its table"
+    assert (tmp_path / "new-labels.csv").is_file()
 
 
 def test_cli_never_overwrites_an_input(tmp_path, fitted, observations):
