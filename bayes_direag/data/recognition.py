@@ -69,7 +69,7 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
     ]
     told = _Table(rows, fixed, left, is_labelled=is_labelled).columns()
     if is_labelled and fixed.get("answer") == ours.answer and not {"level", "gold"} & (fixed.keys() | told.keys()):
-        others = {field: name for field, name in fixed.items() if field != "answer"}
+        others: dict[Field, str] = {field: name for field, name in fixed.items() if field != "answer"}
         with suppress(ObservationError):  # `answer` may be the right one, beside levels side by side
             beside = _Table(rows, others, [*left, ours.answer], is_labelled=True).columns()
             if LEVEL in beside.get("answer", ""):

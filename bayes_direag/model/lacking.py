@@ -56,7 +56,8 @@ class EnoughReports(NamedTuple):
 
     def too_high(self, n_reports: Int[np.ndarray, " problem"]) -> float:
         """Return by how much probabilities of questions with such numbers of usable reports are too high, in mean."""
-        return sum(self.excess[number - 1] for number in n_reports[self.few(n_reports)].tolist()) / len(n_reports)
+        few: list[int] = n_reports[self.few(n_reports)].tolist()
+        return sum(self.excess[number - 1] for number in few) / len(n_reports)
 
     def remark(self, n_reports: Int[np.ndarray, " problem"]) -> str | None:
         """Say how many questions with such numbers of usable reports have too few, and what it does; None if none."""
