@@ -68,7 +68,7 @@ def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
     n_models, estimates = table["model"].nunique(), table[["value", "low", "high"]].to_numpy(float)
     rows = table.assign(
         name=table["parameter"] + [f", {level}" if isinstance(level, str) else "" for level in table["level"]],
-        estimate=[f"{number(value, 2)} {interval(*ends, 2)}".rstrip() for value, *ends in estimates],
+        estimate=[f"{number(value, 2)} {interval(low, high, 2)}".rstrip() for value, low, high in estimates],
         share=["" if np.isnan(below) else percent(below, 0) for below in table["below"]],
         meaning=table["parameter"].map(_meaning).mask(table.duplicated(["identified", "parameter"]), ""),
     )

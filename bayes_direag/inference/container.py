@@ -78,8 +78,8 @@ _DIMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_AGREEMENT, ("level",)),
 }
 
-#: Arrays of draws by group and name.
-Groups = dict[str, dict[str, Shaped[np.ndarray, "chain draw ..."]]]
+#: Arrays by group and name, with leading axes chain and draw.
+Groups = dict[str, dict[str, Any]]
 
 #: The version of this layout. Before version 3 a preset's links and priors were settings.
 FORMAT = 4
@@ -89,10 +89,11 @@ def map_groups(optimum: Optimum, member: int) -> Groups:
     """Return one member of a batch of MAP fits as groups of draws."""
     figures = {"loss": optimum.loss, "projected_gradient": optimum.gradient, "n_steps": optimum.n_steps}
     figures |= {"n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
-    batches = {"unconstrained_posterior": optimum.unconstrained, "posterior": optimum.natural, "sample_stats": figures}
+    batch: Groups = {"unconstrained_posterior": {**optimum.unconstrained}, "posterior": {**optimum.natural}}
+    batch["sample_stats"] = figures
     return {
-        group: {name: np.asarray(values)[member][None, None] for name, values in batch.items()}
-        for group, batch in batches.items()
+        group: {name: np.asarray(values)[member][None, None] for name, values in of_group.items()}
+        for group, of_group in batch.items()
     }
 
 
