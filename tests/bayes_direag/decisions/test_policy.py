@@ -29,6 +29,16 @@ def policy(partial: Fit) -> Policy:
 
 
 @pytest.fixture(scope="module")
+def generous(partial: Fit) -> Policy:
+    return partial.policy(budget=1.0)
+
+
+@pytest.fixture(scope="module")
+def of_groups(partial_groups: Fit) -> Policy:
+    return partial_groups.policy(budget=1.0)
+
+
+@pytest.fixture(scope="module")
 def new(panel: Observations) -> Observations:
     rest = panel.select(slice(64, None))
     return rest.select(rest.answered & rest.labelled)
@@ -66,17 +76,16 @@ class TestAsking:
         assert replayed[means.index].astype(float).to_dict() == pytest.approx(means.to_dict())
         assert 0 < replayed["handed_over"] < 1
 
-    def test_a_level_that_gave_nothing_is_not_asked_again(self, partial):
-        reports, step = asked(partial.policy(budget=1.0), lambda name, _: {"level": name, "answer": None})
+    def test_a_level_that_gave_nothing_is_not_asked_again(self, partial, generous):
+        reports, step = asked(generous, lambda name, _: {"level": name, "answer": None})
         assert sorted(one["level"] for one in reports) == sorted(partial.level_names)
         assert (step.answer, step.probability, step.gain) == (None, None, 0.0)
 
-    def test_a_group_is_asked_as_often_as_a_labelled_question_was(self, partial_groups):
-        policy = partial_groups.policy(budget=1.0)
-        reports, _ = asked(policy, lambda name, n: {"group": name, "answer": str(n), "confidence": 70})
+    def test_a_group_is_asked_as_often_as_a_labelled_question_was(self, of_groups):
+        reports, _ = asked(of_groups, lambda name, n: {"group": name, "answer": str(n), "confidence": 70})
         names = [one["group"] for one in reports]
-        assert [names.count(name) for name in policy.predictor.levels] == policy.most.tolist()
-        assert max(policy.most) > 1
+        assert [names.count(name) for name in of_groups.predictor.levels] == of_groups.most.tolist()
+        assert max(of_groups.most) > 1
 
     def test_a_person_is_asked_where_answers_are_doubtful(self, partial):
         cheap, dear = (partial.policy(person=person) for person in (1.0, 1000.0))
@@ -89,9 +98,9 @@ class TestAsking:
 
 
 class TestReplaying:
-    def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, partial, policy):
-        shares = [partial.policy(budget=budget).forecast.iloc[0]["share"] for budget in (0.3, 0.6, 1.0)]
-        assert shares[0] <= 0.3 < shares[1] <= 0.6 < 0.99 < shares[2]
+    def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, partial, policy, generous):
+        shares = [given.forecast.iloc[0]["share"] for given in (policy, partial.policy(budget=0.7), generous)]
+        assert 0.3 < shares[0] <= 0.4 < 0.6 < shares[1] <= 0.7 < 0.99 < shares[2]
         tenfold = partial.policy(prices=dict.fromkeys(partial.level_names, 10.0), budget=0.4)
         assert tenfold.factor == pytest.approx(policy.factor / 10)
         scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
@@ -113,12 +122,12 @@ class TestReplaying:
             assert rows.loc[name, "benefit"] == pytest.approx((right - (stated - right) ** 2).mean())
             assert rows.loc[name, "share"] == pytest.approx(left.usable.sum() / new.usable.sum())
 
-    def test_levels_are_those_of_the_fit_by_the_form_of_their_names(self, partial_groups, new):
+    def test_levels_are_those_of_the_fit_by_the_form_of_their_names(self, of_groups, new):
         """As for the fit itself: where they were read as single ones, or as one run alone."""
-        policy, questions = partial_groups.policy(), grouped(new)
-        expected = policy.replay(questions)
+        questions = grouped(new)
+        expected = of_groups.replay(questions)
         runs = tuple(f"{group}_run{number}" for number, group in enumerate(questions.groups))
-        policy = replace(policy, predictor=replace(policy.predictor, groups="{group}_run{n}"))
+        policy = replace(of_groups, predictor=replace(of_groups.predictor, groups="{group}_run{n}"))
         pd.testing.assert_frame_equal(policy.replay(replace(questions, level_names=runs, groups=None)), expected)
 
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):

@@ -126,24 +126,6 @@ def test_map_is_the_optimum_of_an_independent_optimiser(settings: Preset, golden
     agrees_with_an_independent_optimiser(Observations.read(golden / "weak.parquet"), settings)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("preset_name", PRESETS)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "asdiv_llama8b_10runs",
-        "commonsense_qa_5models_2prompts",
-        "mmlu_pro_12models",
-        "sciq_12models_judged",
-        "svamp_llama8b_10runs",
-    ],
-)
-def test_map_is_that_optimum_on_real_observations_too(name: str, preset_name: str, real_observations: Path) -> None:
-    """Of the full model of each preset, of which the variants are parts."""
-    agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset(preset_name))
-
-
 @pytest.mark.parametrize(
     "name", ["bayes", *(pytest.param(name, marks=pytest.mark.slow) for name in ("paper", "release"))]
 )
@@ -359,3 +341,21 @@ def test_likelihood_weights_refuse_nothing_to_fit(simulated: Observations) -> No
         likelihood_weights(nobody, simulated, PRESETS["paper"])
     with pytest.raises(DirEAGError, match=r"'balanced' .* saw 0 / "):
         likelihood_weights(~simulated.gold_generated[None, :], simulated, PRESETS["release"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize("preset_name", PRESETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "asdiv_llama8b_10runs",
+        "commonsense_qa_5models_2prompts",
+        "mmlu_pro_12models",
+        "sciq_12models_judged",
+        "svamp_llama8b_10runs",
+    ],
+)
+def test_map_is_that_optimum_on_real_observations_too(name: str, preset_name: str, real_observations: Path) -> None:
+    """Of the full model of each preset, of which the variants are parts."""
+    agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset(preset_name))
