@@ -281,10 +281,10 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
     new.write("new.jsonl")
     prices = "".join(f'"{name}" = {1 + number}\n' for number, name in enumerate(partial.level_names))
     Path("prices.toml").write_text(prices)
-    made = succeed("policy", "fit.nc", "--prices", "prices.toml", "--budget", 0.4, "--out", "policy.json")
-    policy = Policy.load("policy.json")
+    made = succeed("policy", "fit.nc", "--prices", "prices.toml", "--budget", 0.4)  # beside the fit
+    policy = Policy.load("fit-policy.json")
     assert one_line(made) == one_line(
-        "policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
+        "fit-policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
     )
     assert "of their price" in made
     forecast, every, _ = policy.forecast.to_dict("records")
@@ -295,12 +295,11 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
         f"the claim is off by {100 * forecast['excess']:+.1f} points [{100 * forecast['excess_low']:+.1f}, "
         in one_line(made)
     )
-    tried = json.loads(succeed("policy", "policy.json", "new.jsonl", "--json"))
+    tried = json.loads(succeed("policy", "fit-policy.json", "new.jsonl", "--json"))
     assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed"]
     assert tried["forecast"] == policy.replay(new).to_dict("records")
     assert tried["advice"] == policy.advice(policy.replay(new))
-    assert "tried as it is" in refuse("policy", "policy.json", "new.jsonl", "--budget", 0.5)
-    assert "--out: saw none" in refuse("policy", "fit.nc")
+    assert "tried as it is" in refuse("policy", "fit-policy.json", "new.jsonl", "--budget", 0.5)
 
 
 @pytest.fixture(params=["partial", "paper", "partial_groups"])
