@@ -248,6 +248,7 @@ def test_report_shows_an_attack_as_text(attacked: Page) -> None:
     assert all(ATTACK in text for row in rows for text in (row[0], row[3], row[4], row[5]))
 
 
+@pytest.mark.usefixtures("page", "attacked")  # made before what a single test leaves out of its pages
 @pytest.mark.parametrize("which", ["page", "attacked"])
 def test_nothing_is_loaded_linked_or_run(request, which) -> None:
     page = request.getfixturevalue(which)
