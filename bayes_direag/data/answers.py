@@ -172,7 +172,8 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
             path=path,
             expected="at least one gold_answer, or a declared kind",
             remedy=f"To learn, label some: `direag label {path or 'FILE'} --out labels.csv --page label.html` chooses "
-            "them. Otherwise declare the kind: answers='numeric', 'choice' or 'text' (--answers numeric).",
+            "them. If a column has them, or says what is right, name it: --column gold=NAME, or correct=NAME. "
+            "Otherwise declare the kind: answers='numeric', 'choice' or 'text' (--answers numeric).",
         )
     kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")
     unread = {kind: [number for number in stated if canonical(golds[number], kind) is None] for kind in kinds}

@@ -176,10 +176,11 @@ class Columns:
         known = self.known(header).items()
         of_question = {our: (name,) for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
         before, _, after = self.answer.partition(LEVEL)
+        patterns = {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
         others = {name for (name,) in of_question.values()}
+        others |= {form.replace(LEVEL, name) for form in patterns.values() if form != self.answer for name in header}
         matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
         levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
-        patterns = {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
         named = {level: {our: name.replace(LEVEL, level) for our, name in patterns.items()} for level in levels}
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer]), *self.numbers], path)
@@ -193,12 +194,17 @@ class Columns:
         if not missing and len({*header}) == len(header):
             return
         there, name = ", ".join(header), (missing or [""])[0]
-        fields = [field for field in NAMED if name in str(vars(self)[field]).split(",")]
         problem, remedy = "the table has two columns of the same name", "Rename one of them."
         if missing:
-            problem = f"the table has no column {name}{f' for the {fields[0]}' if fields else ''}"
-            field = next(iter(fields), "answer")
-            remedy = f"Name the column: --column {field}=NAME (in Python {field}='NAME').{did_you_mean(name, header)}"
+            field_of = {part.strip(): field for field in NAMED for part in str(vars(self)[field]).split(",")}
+            fields = [*dict.fromkeys(field_of.get(column, "answer") for column in missing)]
+            problem = f"the table has no column {name}{f' for the {fields[0]}' if name in field_of else ''}"
+            options = " ".join(f"--column {field}=NAME" for field in fields)
+            words = ", ".join(f"{field}='NAME'" for field in fields)
+            remedy = f"Name the column{'s' * (len(fields) > 1)}: {options} (in Python {words})."
+            if {"question", "answer"} <= {*fields}:
+                remedy += " If a row is a question, and levels have columns: answer={level}, or answer={level}_answer."
+            remedy += did_you_mean(name, header)
         if name in self.numbers:
             remedy = f"Correct the name: --column number=NAME (in Python numbers=['NAME']).{did_you_mean(name, header)}"
         elif LEVEL in self.answer and self.question not in missing:
@@ -206,7 +212,7 @@ class Columns:
                 "Name the columns of levels: --column answer={level}_answer --column confidence={level}_confidence."
             )
         if path is not None and len(header) == 1:
-            remedy += " If it is no table, every line must begin with {."
+            remedy += " Between cells are commas, semicolons or tabs. If it is no table, every line must begin with {."
         raise ObservationError(
             problem,
             path=path,

@@ -469,12 +469,11 @@ def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
 
 
 def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
-    """Return the names with the scale of fractions, if no other is given and all confidences are fractions."""
+    """Return the names with the scale of fractions, if none is given and all confidences without a sign are such."""
     if names.scale is not None or not names.needs_labels:
         return names
     stated = [column for name, column in columns.items() if name == "confidence" or SIGNALS.holds(name)]
-    values = [value for column in stated for value in column.values]
-    numbers: list[Any] = [2 if is_percentage(value) else percentage(value) for value in values]
+    numbers: list[Any] = [percentage(value) for column in stated for value in column.values if not is_percentage(value)]
     are_fractions = all(type(number) in (int, float) and number <= 1 for number in numbers)
     return replace(names, scale="fraction") if are_fractions and any(0 < number < 1 for number in numbers) else names
 
@@ -489,7 +488,7 @@ def _tell(asked: Columns, names: Columns, path: Path | None) -> None:
         field = "level" if "level" in told else [*told][-1]
         options.append(f"--column {field}=NAME (in Python {field}='NAME')")
     if names.scale != asked.scale:
-        told["scale"] = "fraction, since all confidences lie in 0 to 1"
+        told["scale"] = "fraction, since all confidences without % lie in 0 to 1"
         options.append("--scale percent (scale='percent')")
     if told:
         taken = ", ".join(f"{field} {name}" for field, name in told.items())

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.columns import LEVEL, WIDE, Columns
-from bayes_direag.data.plain import percentage
+from bayes_direag.data.plain import is_percentage, percentage
 from bayes_direag.data.records import NUMBERS, SIGNALS
 from bayes_direag.data.runs import is_word_for_runs
 from bayes_direag.data.source_table import RowTable, number_of
@@ -27,7 +27,8 @@ Field = Literal["question", "level", "answer", "confidence", "gold"]
 _KINDS: tuple[AnswerKind, ...] = ("text", "numeric", "choice")
 
 #: More than this share of all pairs of a question and a level must have a report, and there are at most so many levels.
-_PAIRS, _LEVELS = 0.5, 100
+#: A question has more than so many reports on average.
+_PAIRS, _LEVELS, _REPORTS = 0.5, 100, 1.5
 #: Of so many rows of so many levels side by side, this share must have an answer equal to the right one; a second best
 #: must be this much worse.
 _ROWS, _COMPARED, _EQUAL, _WORSE = 500, 5, 0.05, 0.8
@@ -116,6 +117,7 @@ class _Table:
                 if question not in level
                 and (is_named or self.n(*level) <= self.n(question))
                 and n > _PAIRS * self.n(question) * self.n(*level)
+                and (is_named or n > _REPORTS * self.n(question))
                 and self.n(question, *level, *run) == n
             ]
             if pairs:
@@ -189,7 +191,7 @@ class _Table:
         return n_equal / max(n, 1)
 
     def holds_confidences(self, name: str) -> bool:
-        """Tell whether a column holds numbers from 0 to 1, or nearly whole ones from 0 to 100, and two or more."""
+        """Tell whether a column holds two or more numbers from 0 to 1, with % to 100, or nearly whole ones to 100."""
         column = self.rows.column(name)
         numbers = [number_of(percentage(value)) for value in column.values]
         if len(numbers) < 2 or any(
@@ -197,9 +199,9 @@ class _Table:
         ):
             return False
         stated = np.array(numbers, float)[column.code[column.given]]
-        return bool(
-            stated.min() >= 0 and (stated.max() <= 1 or (stated.max() <= 100 and np.mean(stated % 1 == 0) >= _WHOLE))
-        )
+        unsigned = stated[~np.array([*map(is_percentage, column.values)])[column.code[column.given]]]
+        are_shares = unsigned.max(initial=0) <= 1 or np.mean(unsigned % 1 == 0) >= _WHOLE
+        return bool(stated.min() >= 0 and stated.max() <= 100 and are_shares)
 
     def best(self, field: Field, share: Mapping[str, float]) -> str:
         """Return the column with the largest share; "" if none is large enough."""

@@ -67,4 +67,4 @@ def form_of_runs(levels: Sequence[str], column: str) -> str | None:
 
 def is_word_for_runs(name: str) -> bool:
     """Tell whether a column with this name holds the number of a run."""
-    return re.fullmatch(rf"{_WORDS}(?:[ _-]?(?:id|number|no|index))?", name.strip(), re.IGNORECASE) is not None
+    return re.fullmatch(rf"{_WORDS}(?:[ _-]?(?:id|number|no|index|idx))?", name.strip(), re.IGNORECASE) is not None

@@ -6,6 +6,7 @@ All readers raise ObservationError if a table cannot be read. What its columns m
 
 import csv
 import io
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +33,15 @@ _ABOUT = ("problem_id", *OF_QUESTION)
 
 
 def table_of_frame(frame: Any) -> SourceTable:
-    """Take a frame or an Arrow table; the first row is line 1."""
+    """Take a frame, with the named parts of its index, or an Arrow table; the first row is line 1.
+
+    Parts of a column's name are joined: ``("answer", "gpt")`` is ``answer_gpt``.
+    """
     if not hasattr(frame, "iloc"):
         return table_of_arrow(pyarrow.table(frame))
-    header = [str(name) for name in frame.columns]
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    frame = frame.reset_index(named) if named else frame
+    header = ["_".join(filter(None, map(str, name if isinstance(name, tuple) else (name,)))) for name in frame.columns]
     return RowTable(
         header, cache(lambda name: _frame_column(frame.iloc[:, header.index(name)])), np.arange(len(frame)) + 1
     )
@@ -198,7 +204,9 @@ def csv_columns(lines: Iterable[str], path: Path) -> tuple[str, list[str], list[
     """
     whole = [*_with_any_end(lines)]
     n_before = next((number for number, line in enumerate(whole) if line.strip()), len(whole))
-    delimiter = max(",;\t", key="".join(whole[n_before : n_before + 1]).count)
+    if said := re.fullmatch(r'"?sep=([,;\t])"?', "".join(whole[n_before : n_before + 1]).strip("\r\n")):  # of Excel
+        n_before += 1
+    delimiter = said[1] if said else max(",;\t", key="".join(whole[n_before : n_before + 1]).count)
     (_, spelled), *rows = [*_csv_rows(whole[n_before:], path, delimiter, n_before + 1)] or [(1, [""])]
     header = [_cell(name, is_padded=True) for name in spelled]
     columns: list[Sequence[str]] = [*zip(*(cells for _, cells in rows), strict=True)] or [()] * len(header)

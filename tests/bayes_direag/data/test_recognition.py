@@ -161,6 +161,46 @@ def test_recognition_names_both_columns_where_two_would_do(change: dict[str, obj
         Observations.from_frame(tickets().assign(**change))
 
 
+def test_fractions_beside_percentages_with_their_sign_are_told() -> None:
+    table = tickets(scale=1)
+    table["sure"] = [f"{100 * sure:g}%" if number % 2 else str(sure) for number, sure in enumerate(table["sure"])]
+    with pytest.warns(ColumnsWarning, match="scale fraction, since all confidences without % lie in 0 to 1"):
+        mixed = Observations.from_frame(table)
+    assert np.allclose(mixed.confidence, told(tickets(scale=1)).confidence, equal_nan=True)
+
+
+def test_recognition_takes_the_index_of_a_frame_and_joins_parts_of_names() -> None:
+    named = told(tickets()).fingerprint
+    assert told(tickets().set_index(["ticket", "llm"])).fingerprint == named
+    table = tickets()
+    wide = table.pivot_table(["said", "sure"], "ticket", "llm", aggfunc="first")
+    wide["truth", ""] = table.groupby("ticket")["truth"].first()
+    joined = told(wide)
+    assert joined.level_names == tuple(sorted(MODELS))
+    assert joined.labelled.all()
+
+
+def test_recognition_takes_no_few_rows_with_verdicts_side_by_side_for_a_row_a_report() -> None:
+    table = side_by_side("{level}_{field}")[:12]
+    for level in MODELS:
+        table[f"{level}_correct"] = table[f"{level}_said"] == table["truth"].astype(str) + " pieces"
+    assert told(table).level_names == tuple(sorted(MODELS))
+
+
+def test_levels_with_columns_called_by_their_names_alone_can_be_named() -> None:
+    table = side_by_side("{level}_{field}").rename(columns=lambda name: name.removesuffix("_said"))
+    names = {"question": "ticket", "gold": "truth", "answer": "{level}", "confidence": "{level}_sure"}
+    observations = Observations.from_frame(table.drop(columns="wording"), **names)
+    assert observations.level_names == tuple(sorted(MODELS))
+    with pytest.raises(ObservationError, match=r"--column question=NAME .* --column answer=NAME .*answer=\{level\}"):
+        Observations.from_frame(table.drop(columns="wording"))
+
+
+def test_recognition_without_right_answers_says_how_to_name_them() -> None:
+    with pytest.raises(ObservationError, match=r"name it: --column gold=NAME, or correct=NAME"), pytest.warns():
+        Observations.from_frame(tickets()[["ticket", "llm", "said", "sure"]])
+
+
 def test_commands_say_it_in_two_lines_and_a_fit_keeps_it(tmp_path: Path) -> None:
     tickets(scale=1).to_csv(tmp_path / "mine.csv", index=False)
     done = run("fit", tmp_path / "mine.csv", "--out", tmp_path / "fit.nc")

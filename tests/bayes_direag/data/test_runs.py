@@ -38,6 +38,7 @@ def rows(names=("run0", "run1", "run2"), options: str = "ABCD") -> list[dict[str
         (("m try 1", "m try 2"), "level", "{group} try {n}"),
         (("level_0", "level_1"), "run", "{n}"),
         (("0", "1"), "run_id", "{n}"),
+        (("0", "1"), "sample_idx", "{n}"),
         (("gpt/0", "gpt/1", "llama/0"), "model,run", "{group}/{n}"),
         (("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"), "model", None),
         (("prompt1", "prompt2"), "level", None),

@@ -109,6 +109,11 @@ def test_tables_keep_commas_in_names_where_semicolons_part_cells(tmp_path: Path)
     np.testing.assert_allclose(observations.confidence, [[0.905, 0.8]])
 
 
+def test_tables_may_begin_with_the_separator_that_a_spreadsheet_writes(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("sep=;\nproblem_id;level;answer;confidence\na;x,y;5;90\n")
+    assert Observations.read(tmp_path / "o.csv", "numeric").level_names == ("x,y",)
+
+
 @pytest.mark.parametrize("answer", ["3,5", "-2,25 kg", "1.218,50"])
 def test_tables_with_a_decimal_comma_between_semicolons_are_refused(tmp_path: Path, answer: str) -> None:
     path, table = tmp_path / "o.csv", rows(3, answer=["1,234", answer, "4"], gold_answer="4")
