@@ -96,7 +96,7 @@ def _first_lines(table: LongTable, name: str) -> dict[tuple[int, str | None], in
 def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
     """Raise ObservationError if values of a signal look like fractions, or like ratings.
 
-    Fractions: five or more values of all levels, or of one, are at most 1, and one is in (0, 1). Ratings: twenty or
+    Fractions: five or more values of all levels, or of one, are at most 1, and one is above 0. Ratings: twenty or
     more values of all levels are whole numbers of at most 10, and one is above 1.
     """
     level, signals = table.numbers("level"), table.percents.items()
@@ -109,7 +109,7 @@ def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
     for signal, of_level, percents in [*((signal, "", percents) for signal, percents in signals), *of_levels]:
         stated = percents[~np.isnan(percents)]
         n, largest = len(stated), float(stated.max(initial=0))
-        if n >= 5 and largest <= 1 and ((stated > 0) & (stated < 1)).any():
+        if n >= 5 and 0 < largest <= 1:
             looks, scale = "at most 1, so they look like fractions", "fraction"
         elif not of_level and n >= 20 and 1 < largest <= 10 and not (stated % 1).any():
             looks = f"whole and at most {largest:g}, so they look like ratings"

@@ -209,7 +209,8 @@ class Columns:
             remedy = f"Correct the name: --column number=NAME (in Python numbers=['NAME']).{did_you_mean(name, header)}"
         elif LEVEL in self.answer and self.question not in missing:
             remedy = (
-                "Name the columns of levels: --column answer={level}_answer --column confidence={level}_confidence."
+                "Name the columns of levels: --column answer={level}_answer --column confidence={level}_confidence. A "
+                "level without confidences has an empty column."
             )
         if path is not None and len(header) == 1:
             remedy += " Between cells are commas, semicolons or tabs. If it is no table, every line must begin with {."

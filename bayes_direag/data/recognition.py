@@ -161,7 +161,7 @@ class _Table:
         answer = answer or self.only("answer", texts)
         gold = self.best("gold", equal.get(answer, {}))
         levels = forms[answer].keys() if answer in forms else None
-        others = [form for form in stated if forms[form].keys() == levels or (levels and form == WIDE["confidence"])]
+        others = [form for form in stated if not levels or forms[form].keys() <= levels or form == WIDE["confidence"]]
         confidence = self.only("confidence", [form for form in others if form not in (answer, gold)])
         told: dict[Field, str] = {"answer": answer, "confidence": confidence, "gold": gold}
         return {field: name for field, name in told.items() if name or field == "confidence"}
@@ -243,12 +243,16 @@ def _may_be_verdicts(rows: RowTable, name: str) -> bool:
 
 
 def _form(one: str, other: str) -> str:
-    """Return the form of two names that differ in one part between signs or numbers, such as ``{level}_reply``."""
+    """Return the form of two names that differ in one part between signs or numbers, such as ``{level}_reply``.
+
+    Of ``gpt-4_reply`` and ``gpt-4-mini_reply`` this part is all before the last sign, as one level begins the other.
+    """
     parts, others = (re.findall(r"\d+|[^\W\d_]+|[\W_]", name) for name in (one, other))
     before = _n_alike(parts, others)
     after = _n_alike(parts[before:][::-1], others[before:][::-1])
-    is_whole = before + after < min(len(parts), len(others))
-    return "".join([*parts[:before], LEVEL, *parts[len(parts) - after :]]) if is_whole else LEVEL
+    if before + after >= min(len(parts), len(others)):
+        before, after = (0, after) if after >= 2 else (2, 0) if before > 2 else (0, 0)
+    return "".join([*parts[:before], LEVEL, *parts[len(parts) - after :]])
 
 
 def _n_alike(parts: Sequence[str], others: Sequence[str]) -> int:

@@ -187,6 +187,32 @@ def test_recognition_takes_no_few_rows_with_verdicts_side_by_side_for_a_row_a_re
     assert told(table).level_names == tuple(sorted(MODELS))
 
 
+@pytest.mark.parametrize("form", ["{level}_{field}", "{field}_{level}", "{level} {field}"])
+def test_recognition_leaves_out_no_level_whose_name_begins_that_of_others(form: str) -> None:
+    table = side_by_side(form)
+    for name in table:
+        for level, longer in zip(MODELS[1:3], ("gpt-4", "gpt-4-mini"), strict=True):
+            table = table.rename(columns={name: name.replace(level, longer)} if level in name else {})
+    table = table[[name for name in table if "gpt-" in name or name in ("ticket", "truth")]]
+    assert told(table).level_names == ("gpt-4", "gpt-4-mini")
+
+
+def test_recognition_drops_no_confidences_since_one_level_states_none() -> None:
+    table = side_by_side("{level}_{field}")
+    with pytest.raises(ObservationError, match=r"no column phi_sure;.* A level without confidences has an empty"):
+        Observations.from_frame(table.drop(columns="phi_sure"))
+    names = {"question": "ticket", "answer": "{level}_said", "confidence": "{level}_sure", "gold": "truth"}
+    observations = Observations.from_frame(table.assign(phi_sure=np.nan), **names)
+    assert observations.stated.any(axis=0).tolist() == [name != "phi" for name in observations.level_names]
+
+
+@pytest.mark.parametrize("sure", [[0, 1], [1]])
+def test_zeros_and_ones_are_no_percentages(sure: list[int]) -> None:
+    table = tickets().assign(sure=np.resize(sure, 5 * N))
+    with pytest.raises(ObservationError, match="all 200 confidences are at most 1, so they look like fractions"):
+        Observations.from_frame(table, **NAMED)
+
+
 def test_levels_with_columns_called_by_their_names_alone_can_be_named() -> None:
     table = side_by_side("{level}_{field}").rename(columns=lambda name: name.removesuffix("_said"))
     names = {"question": "ticket", "gold": "truth", "answer": "{level}", "confidence": "{level}_sure"}
