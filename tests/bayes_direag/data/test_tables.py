@@ -141,7 +141,7 @@ def test_tables_with_what_is_not_on_the_scale_are_refused(scale: str, value: obj
 
 
 @pytest.mark.parametrize(
-    ("confidences", "n"), [([1, 2, 3, 4, 5.5], 30), ([1, 2, 3, 4, 5], 19), ([0, 0], 9), ([1, 1], 9), ([1.5, 1.5], 9)]
+    ("confidences", "n"), [([1, 2, 3, 4, 5.5], 30), ([1, 2, 3, 4, 5], 19), ([0, 0], 9), ([1.5, 1.5], 9)]
 )
 def test_tables_with_neither_ratings_nor_fractions_are_in_percent(confidences, n) -> None:
     stated = np.resize(confidences, n)
