@@ -30,7 +30,6 @@ from bayes_direag.data.remarks import level_remark
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
-from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model.equations import Equations, contribution, odds_against
 from bayes_direag.model.states import supports
 
@@ -264,7 +263,8 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     """Explain the answer to one question and its probability. Gold answers are not used.
 
     ``interval_level`` is the posterior probability of the intervals. Raises DirEAGError if not exactly one question has
-    that name, if it has a level that the fit has not, or answers of another kind.
+    that name, if it has a level that the fit has not, or answers of another kind, or if the model is more than the
+    equations of the presets.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     question, selected = question.of_signals(fit.fitted.signal_names), predicted.iloc[0]
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
     n, null, candidate = len(level), len(candidates), question.candidate[0, level]
-    parameters, reports = sampled_parameters(fit.tree).of_slots(question.slots), fit.reports(question)
+    parameters, reports = fit.equation_parameters.of_slots(question.slots), fit.reports(question)
     stated = reports.logit_confidence[0, level]
     calibrated = 1 / (1 + odds_against(stated, level, parameters).T)
     evidence, doubt, vote = contribution(stated, level, parameters)

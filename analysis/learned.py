@@ -17,9 +17,9 @@ from analysis.display.text import percent, told_apart
 from analysis.parameters import compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.scoring import draw_columns
 from bayes_direag.commands.quality import fewer_runs_note, voting_note
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.container import sampled_parameters
 from bayes_direag.model.equations import clipped_logit, odds_against
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import distribution
@@ -36,9 +36,10 @@ GRID = np.linspace(0, 1, 201)
 def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the share of a level's weight that goes to its answer, for stated confidences from 0 to 1.
 
-    With several signals the curve is for reports in which all signals are equal.
+    With several signals the curve is for reports in which all signals are equal. Raises DirEAGError for a model that is
+    more than the equations of the presets.
     """
-    parameters = sampled_parameters(fit.tree)
+    parameters = fit.equation_parameters
     signals = 1 if parameters.slope is None else parameters.slope.shape[2]
     stated = np.multiply.outer(clipped_logit(GRID, fit.preset.eps), np.ones(signals))
     parts = []
@@ -173,8 +174,11 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     if fit.preset.variant == "level":
         about += " Weight, bias and null gain trade off here: the prior, not the data, separates them."
     yield parameters_picture(compared_parameters({"fit": fit}), about)
-    yield calibration_picture(fit, about, level)
-    yield recalibration_picture(fit, about, level)
+    for name, picture in (("calibration_curves", calibration_picture), ("recalibration", recalibration_picture)):
+        try:
+            yield picture(fit, about, level)
+        except DirEAGError as error:  # a model of one's own says more than the equations, or its function is not given
+            yield LeftOut(name, str(error).removesuffix("."))
 
 
 def describe_fit(fit: Fit) -> str:

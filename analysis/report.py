@@ -397,7 +397,8 @@ def _fit_blocks(
         "" if len(evaluation.convergence) else "No rows: none of the methods is fitted.",
         f"`direag show {evaluation.folder or 'FOLDER'}/fits/NAME.nc --json`",
     )
-    yield _share_table(evaluation)
+    if "relative" in evaluation.parameters:  # no model of one's own without a weight for each level
+        yield _share_table(evaluation)
     if fit is None:
         yield Paragraph(
             "`direag fit OBSERVATIONS --out fit.nc` fits to all questions, and `direag report FOLDER --fit fit.nc` "

@@ -20,6 +20,7 @@ def explain_command(
     scale: options.ScaleOption = None,
     groups: options.GroupsOption = None,
     same: options.SameOption = None,
+    preset: options.ProgramOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Say why one question got its answer and its probability.
@@ -34,11 +35,10 @@ def explain_command(
     from analysis.display.terminal import shown
     from analysis.explanation import explain
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.fit import Fit
 
     if target is not None:
         options.check_file(target, fit, observations)
-    learned = Fit.load(fit)
+    learned = options.load_fit(fit, preset)
     with options.progress() as step:
         step(f"explaining {problem_id}")
         columns = options.chosen_columns(column, scale, groups, learned.columns)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import arviz_base
 import arviz_stats
@@ -18,6 +19,8 @@ from numpyro.infer import MCMC, NUTS, Predictive, log_likelihood
 from scipy.special import logsumexp
 
 from analysis import compare, evaluate
+from analysis.explanation import explain
+from analysis.learned import calibration_curves
 from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.psis import smoothed_weights
@@ -155,7 +158,8 @@ def test_export_refuses_what_the_presets_equations_do_not_say(simulated: Observa
     some = simulated.select(slice(0, 30))
     draws = {"weight_base": np.zeros((2, 30, 5)), "bias": np.zeros((2, 30)), "slope_base": np.zeros((2, 30))}
     fit = Fit.from_draws(draws, some, preset=squared)
-    for refused in (lambda: fit.predictor, lambda: fit.asking):
+    explained = partial(explain, fit, some, some.problem_id[0])
+    for refused in (lambda: fit.predictor, lambda: fit.asking, explained, lambda: calibration_curves(fit)):
         with pytest.raises(DirEAGError, match="model squared: it is another than the equations of the presets"):
             refused()
     plain = Fit.from_draws({"weight_base": np.zeros((2, 30, 5))}, some, preset=stated)
