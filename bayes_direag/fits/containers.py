@@ -54,30 +54,32 @@ WEIGHT_OF_COPY: dict[FitMethod, float] = {"map": 1 / 4, "nuts": 1 / N_COPIES}
 
 
 def fitted_rows(
-    questions: Observations, settings: FitSettings, labels: Sequence[str]
+    questions: Observations, settings: FitSettings, labels: Sequence[str], n_joined: int = 0
 ) -> tuple[Observations, LikelihoodData]:
     """Return what a fit learns from: its questions, in a partial fit with their copies, and their likelihood.
 
+    The last ``n_joined`` levels have joined without labels, and have no report here.
+
     Raises DirEAGError as :func:`~bayes_direag.model.likelihood_data.likelihood_weights` does.
     """
-    rows = thinned(questions, settings.method, settings.seed) if settings.partial else questions
+    rows = thinned(questions, settings.method, settings.seed, n_joined) if settings.partial else questions
     weight = likelihood_weights(np.ones((1, len(rows)), bool), rows, settings.preset)[0]
     return rows, LikelihoodData.weighted(rows, weight, preset=settings.preset, labels=labels)
 
 
-def thinned(observations: Observations, method: FitMethod, seed: int) -> Observations:
+def thinned(observations: Observations, method: FitMethod, seed: int, n_joined: int = 0) -> Observations:
     """Return all questions, then each one seven times with some of its usable reports, each copy with its weight.
 
     A copy keeps any number of reports from 1 to all with equal probability. What is kept depends on the question's
     name, its reports and the seed, and not on other questions. Copies of a question are one cluster.
     """
     n, (n_rows, n_columns) = N_COPIES - 1, observations.shape
-    uniform = np.empty((n, n_rows, n_columns + 1))
+    n_drawn, uniform = n_columns - n_joined + 1, np.ones((n, n_rows, n_columns + 1))
     for row, name in enumerate(observations.problem_id):
         entropy = int.from_bytes(sha256(f"{seed} {name}".encode()).digest())
-        uniform[:, row] = np.random.default_rng(entropy).random((n, n_columns + 1))
+        uniform[:, row, :n_drawn] = np.random.default_rng(entropy).random((n, n_drawn))
     usable = observations.usable
-    n_kept = 1 + np.floor(uniform[..., -1] * usable.sum(axis=1))
+    n_kept = 1 + np.floor(uniform[..., n_drawn - 1] * usable.sum(axis=1))
     rank = np.where(usable, uniform[..., :-1], np.inf).argsort(axis=2).argsort(axis=2)
     missing = np.concatenate([np.zeros((1, n_rows, n_columns), bool), rank >= n_kept[..., None]])
     clusters = observations.cluster or (None,) * n_rows

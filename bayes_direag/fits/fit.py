@@ -226,7 +226,7 @@ class Fit:
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies follow the questions."""
         if self.partial:
-            return fitted_rows(self.fitted, self.settings, label_names(self.tree))[1]
+            return fitted_rows(self.fitted, self.settings, label_names(self.tree), len(self.new_levels))[1]
         return self._questions
 
     @cached_property

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations
+from bayes_direag import Fit, Observations, fit_map
 from bayes_direag.data.agreement import agreement, comparisons
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.new_levels import LEAST_QUESTIONS
@@ -75,6 +75,14 @@ def test_new_levels_count_and_are_kept_in_the_file(joint: Fit, panel: Observatio
     reports = [report.model_dump(exclude_none=True) for report in panel.questions[0].observations]
     predicted = loaded.predictor.predict(reports)["probability"]
     assert predicted == pytest.approx(table["probability"][0], rel=1e-12)
+
+
+def test_new_levels_leave_the_copies_of_a_partial_fit_as_they_were(labelled: Observations, panel: Observations) -> None:
+    """So the program of a saved fit of one's own is still known by its loss."""
+    partial = fit_map(labelled.select(slice(64)), partial=True)
+    before, after = partial.likelihood_data, partial.with_levels(panel).likelihood_data
+    np.testing.assert_array_equal(after.candidate[:5], before.candidate)
+    assert (after.candidate[5:] < 0).all()
 
 
 def test_new_level_that_only_votes_may_vote(point: Fit, simulated: Observations) -> None:
