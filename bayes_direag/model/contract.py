@@ -46,7 +46,7 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
     data, model = data.select(np.flatnonzero(data.weight)), model_of(preset)
     try:
         with jax.enable_x64(True):
-            _check_sites(preset, data)
+            _check_sites(preset, model, data)
             _check_shapes(preset, model, data)
             _check_start(preset, model, data)
     except DirEAGError:
@@ -61,11 +61,9 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
         ) from error
 
 
-def _check_sites(preset: Preset, data: LikelihoodData) -> None:
+def _check_sites(preset: Preset, model: Any, data: LikelihoodData) -> None:
     """Run the program once, as its author wrote it, with draws from its prior, and look at every site."""
-    program: Any = preset.program
-    written = program.__wrapped__ if hasattr(program, "n_searches") else program
-    sites = traced(written, data)
+    sites = traced(model.__wrapped__, data)
     plates = dict[str, int]()
     for name, site in sites.items():
         for frame in site.get("cond_indep_stack", ()):
@@ -155,8 +153,11 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
     if not np.isfinite(density):
         at_start = evaluated(model, start, data)
         wrong = [name for name, value in at_start.log_prior.items() if not np.isfinite(value).all()]
-        n_unlikely = np.count_nonzero(~np.isfinite(at_start.log_likelihood))
-        where = f"prior of {wrong[0]!r}" if wrong else f"probability of the state of {n_unlikely} questions"
+        unlikely = ~np.isfinite(at_start.log_likelihood)
+        missing = [name for name, values in data.numbers.items() if np.isnan(values[unlikely]).any()]
+        lacking = f" (the number {missing[0]} is missing)" if missing else ""
+        of_states = f"probability of the state of {np.count_nonzero(unlikely)} questions{lacking}"
+        where = f"prior of {wrong[0]!r}" if wrong else of_states
         seen = f"its log density at the start is not finite: the {where} is 0, infinite or NaN"
         _refuse(preset, seen, "a finite density at the means of the priors", remedy)
     for name, slope in gradient.items():

@@ -153,6 +153,9 @@ def test_program_without_its_number_is_refused_before_it_is_fitted_and_where_it_
         fit.predict([NEW])
     with pytest.raises(DirEAGError, match="question 2 are no numbers, and its number ease is missing"):
         fit.predict([RECORDS[1], NEW])
+    some = Observations.from_records([*RECORDS[1:20], NEW | {"gold_answer": "A"}], "choice")
+    with pytest.raises(DirEAGError, match=r"of the state of 1 questions \(the number ease is missing\) is 0, infinite"):
+        fit_map(some, preset=eased)
     assert len(LikelihoodData.of(QUESTIONS).numbers) == 0  # presets read none
 
 
