@@ -76,8 +76,9 @@ class LikelihoodData:
     --------
     >>> from bayes_direag import LikelihoodData, simulate_observations
     >>> data = LikelihoodData.of(simulate_observations(n=30, seed=1), preset="bayes")
-    >>> data.target.shape
-    (30,)
+    >>> data
+    LikelihoodData(logit (5, 30), candidate (5, 30), first (5, 30), merged (5, 30), label (5, 30), n_candidates (30,), \
+target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1, numbers=[])
     """
 
     logit: Float[Array | np.ndarray, "*signal report problem"]
@@ -173,6 +174,12 @@ class LikelihoodData:
         for name, value in zip(names, (*values, numbers, *static), strict=True):
             object.__setattr__(data, name, value)
         return data
+
+    def __repr__(self) -> str:
+        arrays = ((name, getattr(self, name)) for name in _ARRAYS)
+        shapes = ", ".join(f"{name} {np.shape(array)}" for name, array in arrays if array is not None)
+        static = f"slots={self.slots}, n_labels={self.n_labels}, n_signals={self.n_signals}"
+        return f"LikelihoodData({shapes}; {static}, numbers={[*self.numbers]})"
 
     @property
     def n_levels(self) -> int:
