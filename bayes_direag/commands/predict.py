@@ -157,6 +157,8 @@ def predict_command(
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"
+        if new_levels and labelled is None:
+            text += " It does not cover the new levels, which no labelled question has."
     if remarks := learned.remarks(learned.aligned(sample), n_reports):
         summary |= {"remarks": remarks}
         text += "".join(f"\n{remark}" for remark in remarks)

@@ -570,7 +570,7 @@ class Observations:
         return LevelError(
             f"{where}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}."
             f"{did_you_mean(name, known)} Rename the level if it is one of these; otherwise remove its observations, "
-            "or fit again with it."
+            "fit again with it, or let it join by how often it agrees (predict --new-levels, Fit.with_levels)."
         )
 
     def to_frame(self) -> "pandas.DataFrame":

@@ -9,6 +9,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits import streaming
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.fits.test_new_levels import joined_by
 from tests.command_line import one_line, refuse, succeed
 
 
@@ -69,6 +70,19 @@ def test_predict_writes_every_candidate(tmp_path, fitted, questions):
     assert table.columns.tolist() == ["problem_id", "answer", "answer_as_given", "probability"]
     assert table["answer"].isna().sum() == table["problem_id"].nunique() == 81
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
+
+
+def test_predict_lets_new_levels_join(tmp_path, fitted):
+    new, few, out = tmp_path / "new.jsonl", tmp_path / "few.jsonl", ("--out", tmp_path / "p.csv")
+    joined_by(simulate_observations(40, seed=78), "echo", "stranger").write(new)
+    joined_by(simulate_observations(20, seed=78), "echo").write(few)
+    assert "or let it join by how often it agrees (predict --new-levels" in refuse("predict", fitted[0], new, *out)
+    assert "expected at least 30" in refuse("predict", fitted[0], few, *out, "--new-levels")
+    decided = "predict", fitted[0], new, *out, "--new-levels", "--target-accuracy", 0.5
+    printed = one_line(succeed(*decided))
+    assert "New level stranger: agrees with most others on 0% of 40 questions; counts" in printed
+    assert "It does not cover the new levels, which no labelled question has." in printed
+    assert [level["level"] for level in json.loads(succeed(*decided, "--json"))["new_levels"]] == ["echo", "stranger"]
 
 
 def test_predict_refuses(tmp_path, fitted, observations):
