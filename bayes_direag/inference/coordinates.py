@@ -33,7 +33,7 @@ def to_unconstrained(model: Model, data: LikelihoodData) -> Callable[[Unconstrai
     data are used. One report with a confidence of one half is added to each level.
     """
     if model is not bayes:
-        return lambda place: place
+        return lambda point: point
     weight, usable = jnp.asarray(data.weight), jnp.asarray(data.candidate) >= 0
     counts = usable * weight[None]
     n_reports = 1 + counts.sum(axis=1)
@@ -41,14 +41,14 @@ def to_unconstrained(model: Model, data: LikelihoodData) -> Callable[[Unconstrai
     mean_logit = jnp.sum(logits * counts[None], axis=(1, 2)) / n_reports.sum()
     share = (weight / (1 + jnp.asarray(data.n_candidates))).sum() / weight.sum()
 
-    def map_to_unconstrained(place: Unconstrained) -> Unconstrained:
-        moved = place["weight_agreement"] * data.agreement + WEIGHT_SPREAD * place["weight_base_decentered"]
-        weights = jnp.exp(data.of_columns(moved)) @ n_reports / (1 + weight.sum())
-        null_base = jax.nn.softplus(place["null_base_base"])
-        log_doubt = place["bias"] + jnp.log(share + null_base)
-        log_answers = place["weight_centre"] + jnp.logaddexp(jnp.log(share / 2 + null_base), log_doubt)
-        tilt = jnp.sum(jnp.exp(place["slope_base"]) * mean_logit) if data.n_signals else 0.0
-        centre = jnp.logaddexp(log_answers, log_doubt) - jnp.log(weights)
-        return place | {"bias": log_answers - log_doubt - tilt, "weight_centre": centre}
+    def map_to_unconstrained(point: Unconstrained) -> Unconstrained:
+        log_ratio = point["weight_agreement"] * data.agreement + WEIGHT_SPREAD * point["weight_base_decentered"]
+        ratios = jnp.exp(data.of_columns(log_ratio)) @ n_reports / (1 + weight.sum())  # (A + D) / exp(centre)
+        null_base = jax.nn.softplus(point["null_base_base"])
+        log_doubt = point["bias"] + jnp.log(share + null_base)
+        log_answers = point["weight_centre"] + jnp.logaddexp(jnp.log(share / 2 + null_base), log_doubt)
+        of_confidence = jnp.sum(jnp.exp(point["slope_base"]) * mean_logit) if data.n_signals else 0.0
+        centre = jnp.logaddexp(log_answers, log_doubt) - jnp.log(ratios)
+        return point | {"bias": log_answers - log_doubt - of_confidence, "weight_centre": centre}
 
     return map_to_unconstrained

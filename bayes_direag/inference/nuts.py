@@ -75,7 +75,7 @@ _NEAR_ENOUGH = 1e-6
 
 
 #: Coordinates by site, one set for each chain.
-type _Places = dict[str, Float[Array | np.ndarray, "chain ..."]]
+type _Points = dict[str, Float[Array | np.ndarray, "chain ..."]]
 
 
 class Draws(NamedTuple):
@@ -164,17 +164,17 @@ def nuts_draws(
             states, block = _advanced(states, single, seed, step, run=run)
             blocks.append(jax.tree.map(np.asarray, block))
             bar.update(task, description=f"NUTS, {n_chains} chains", advance=BLOCK)
-        places, fields = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, n_warmup:n_steps], *blocks)
-        found = _unconstrained_of(places, data, model=model)
+        points, fields = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, n_warmup:n_steps], *blocks)
+        moved = _unconstrained_of(points, data, model=model)
         unconstrained: UnconstrainedDraws = {
-            name: np.asarray(site.transform(found[name])) for name, site in sites.items()
+            name: np.asarray(site.transform(moved[name])) for name, site in sites.items()
         }
     return Draws(unconstrained, statistics_of(fields, (n_chains, sampling.num_samples)))
 
 
 @partial(jax.jit, static_argnames="run")
 def _started(
-    places: _Places,
+    points: _Points,
     matrices: Float[Array | np.ndarray, "chain parameter parameter"],
     data: LikelihoodData,
     seed: ArrayLike,
@@ -184,19 +184,19 @@ def _started(
     """Return the state of every chain before its first step."""
 
     def start(chain: tuple[Array, Any, Array | np.ndarray]) -> HMCState:
-        key, place, matrix = chain
-        state: HMCState = run.kernel(data, matrix).init(key, run.num_warmup, place)
+        key, point, matrix = chain
+        state: HMCState = run.kernel(data, matrix).init(key, run.num_warmup, point)
         return state
 
     keys = jax.random.split(jax.random.key(seed), len(matrices))
-    return _for_each_chain(start)((keys, places, matrices))
+    return _for_each_chain(start)((keys, points, matrices))
 
 
 @partial(jax.jit, static_argnames="run")
 def _advanced(
     states: HMCState, data: LikelihoodData, seed: ArrayLike, step: ArrayLike, *, run: _Run
 ) -> tuple[HMCState, tuple[Unconstrained, dict[str, Array]]]:
-    """Let every chain take a block of steps; return the states, and the places and statistics of all steps."""
+    """Let every chain take a block of steps; return the states, and the points and statistics of all steps."""
     chains = MCMC(
         run.kernel(data),
         num_warmup=run.num_warmup,
@@ -231,18 +231,18 @@ def _for_each_chain[Chain, Result](function: Callable[[Chain], Result]) -> Calla
 
 
 @partial(jax.jit, static_argnames="model")
-def _unconstrained_of(places: Any, data: LikelihoodData, *, model: Model) -> UnconstrainedDraws:
+def _unconstrained_of(points: Any, data: LikelihoodData, *, model: Model) -> UnconstrainedDraws:
     """Return the unconstrained parameters of draws in the coordinates of NUTS, in double precision."""
-    return {**jax.vmap(jax.vmap(to_unconstrained(model, data)))(places)}
+    return {**jax.vmap(jax.vmap(to_unconstrained(model, data)))(points)}
 
 
 def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Unconstrained], Float[Array, ""]]:
     """Return minus the log density in the coordinates of NUTS, on the whole line."""
     unconstrained_of = to_unconstrained(model_of, data)
 
-    def potential(place: Unconstrained) -> Float[Array, ""]:
+    def potential(point: Unconstrained) -> Float[Array, ""]:
         with handling:
-            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained_of(place))
+            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained_of(point))
         return energy
 
     return potential
@@ -250,19 +250,19 @@ def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[
 
 def _laplace(
     model: Model, data: LikelihoodData, n: int, rng: np.random.Generator
-) -> tuple[_Places, Float[np.ndarray, "chain parameter parameter"]]:
+) -> tuple[_Points, Float[np.ndarray, "chain parameter parameter"]]:
     """Return draws of the Laplace approximation, one a chain, and its covariance; of several for several searches."""
-    found = [_mode(data, number, model=model) for number in range(n if n_searches(model) > 1 else 1)]
-    moved = rng.normal(size=(n, len(found[0][1])))
-    places, matrices = [], []
-    for number, move in enumerate(moved):
-        mode, curvature = found[number % len(found)]
+    modes = [_mode(data, number, model=model) for number in range(n if n_searches(model) > 1 else 1)]
+    noise = rng.normal(size=(n, len(modes[0][1])))
+    points, matrices = [], []
+    for number, of_chain in enumerate(noise):
+        mode, curvature = modes[number % len(modes)]
         variance, basis = np.linalg.eigh(np.linalg.inv(curvature))
         variance = np.clip(variance, 0, _WIDEST**2)
-        point, unravel = ravel_pytree(mode)
-        places.append(unravel(np.asarray(point) + basis @ (np.sqrt(variance) * move)))
+        centre, unravel = ravel_pytree(mode)
+        points.append(unravel(np.asarray(centre) + basis @ (np.sqrt(variance) * of_chain)))
         matrices.append((basis * variance) @ basis.T)
-    return jax.tree.map(lambda *values: np.stack(values), *places), np.stack(matrices)
+    return jax.tree.map(lambda *values: np.stack(values), *points), np.stack(matrices)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -301,13 +301,13 @@ def statistics_of(
 def _of_tree(tree: xr.DataTree) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike]]:
     """Return the sites of a tree of ArviZ, the unconstrained ones if there are any, and NumPyro's statistics."""
     group = "unconstrained_posterior" if "unconstrained_posterior" in tree.children else "posterior"
-    found = {
+    arrays = {
         name: {
             str(site): values.transpose("chain", "draw", ..., missing_dims="ignore").to_numpy()
             for site, values in (tree[name].data_vars.items() if name in tree.children else ())
         }
         for name in (group, "sample_stats")
     }
-    stats = found["sample_stats"]
+    stats = arrays["sample_stats"]
     fields = {field: stats[name] for field, name in NUMPYRO_STATISTICS.items() if name in stats}
-    return found[group], fields | ({"potential_energy": -stats["lp"]} if "lp" in stats else {})
+    return arrays[group], fields | ({"potential_energy": -stats["lp"]} if "lp" in stats else {})

@@ -64,21 +64,21 @@ def preset(given: PresetLike, variant: Variant | None = None, **changes: Any) ->
     if callable(given) and not isinstance(given, Preset):
         name = getattr(given, "__name__", type(given).__name__)
         is_ours = getattr(given, "__module__", "") == _MODELS and name in PRESETS
-        found = PRESETS[name] if is_ours else Preset(name=name, program=given, source=_source(given))
+        chosen = PRESETS[name] if is_ours else Preset(name=name, program=given, source=_source(given))
     elif isinstance(given, Preset):
-        found = given
+        chosen = given
     elif given in PRESETS:
-        found = PRESETS[given]
+        chosen = PRESETS[given]
     else:
         raise DirEAGError(
             f"unknown preset {given!r}; expected one of {', '.join(PRESETS)}, or a NumPyro function."
             f"{did_you_mean(str(given), PRESETS)}"
         )
-    if variant is not None and variant != found.variant:
-        if not found.plain_reports:
-            raise DirEAGError(f"variant {variant}: preset {found.name} has none; expected paper or release.")
+    if variant is not None and variant != chosen.variant:
+        if not chosen.plain_reports:
+            raise DirEAGError(f"variant {variant}: preset {chosen.name} has none; expected paper or release.")
         changes["variant"] = variant
-    return found if not changes else _changed(found, changes)
+    return chosen if not changes else _changed(chosen, changes)
 
 
 def label(preset: Preset) -> str:
