@@ -312,7 +312,7 @@ def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
     density = density.reshape(-1, len(questions))
 
     def ends(states: States) -> Float[np.ndarray, "2 problem"]:
-        row = np.arange(states.place.start, min(states.place.stop, len(questions)))
+        row = np.arange(states.questions.start, min(states.questions.stop, len(questions)))
         support = states.support[chosen[row], np.arange(len(row))].T
         final = fit.recalibration.of_selected(support, states.n_reports)
         log_weight, _ = smoothed_weights(np.ascontiguousarray(density[:, row].T), 1.0)

@@ -141,7 +141,7 @@ class Asking:
         )
 
         def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:
-            return np.asarray(states.support[leader[states.place], np.arange(len(states.n_reports))].T)
+            return np.asarray(states.support[leader[states.questions], np.arange(len(states.n_reports))].T)
 
         named = Equations(more, self.parameters.of_slots([*level, *range(n_levels)])).each(of_leader)
         n_reports = (more.candidate >= 0).sum(axis=1)

@@ -98,9 +98,9 @@ def leave_one_out(
     relative_size = float(effective) / len(log_densities)
 
     def left_out(states: States) -> tuple[np.ndarray, ...]:
-        unit = np.arange(states.place.start, states.place.stop) % n_units
+        unit = np.arange(states.questions.start, states.questions.stop) % n_units
         log_weight, pareto_k = smoothed_weights(np.ascontiguousarray(removed_densities[:, unit].T), relative_size)
-        elpd = logsumexp(log_densities[:, states.place].T + log_weight, axis=1)
+        elpd = logsumexp(log_densities[:, states.questions].T + log_weight, axis=1)
         without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
         return elpd, pareto_k, without_label, states.support.mean(axis=2).T
 

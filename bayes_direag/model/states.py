@@ -17,7 +17,7 @@ class States(NamedTuple):
     """The states of some questions."""
 
     #: Which of the evaluated questions they are.
-    place: slice
+    questions: slice
     n_candidates: Int[np.ndarray, " problem"]
     #: Usable reports.
     n_reports: Int[np.ndarray, " problem"]
