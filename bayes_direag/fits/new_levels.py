@@ -80,7 +80,8 @@ def joined_levels(tree: xr.DataTree) -> list[dict[str, Any]]:
 
 def joined_text(tree: xr.DataTree) -> str:
     """Say, a line for each level that joined a fit without labels, what it was taken for, and from how much."""
-    share = tree["posterior"]["share"].mean(["chain", "draw"]) if "share" in tree["posterior"] else None
+    posterior = tree["posterior"]
+    share = posterior["share"].mean(["chain", "draw"]) if {"share", "weight"} <= {*posterior.data_vars} else None
     lines = []
     for joined in joined_levels(tree):
         line = (

@@ -25,15 +25,15 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     :func:`parameter_table`.
     """
     natural = tree["posterior"].to_dataset()
-    shown = {"share": natural["share"]} if "share" in natural and natural.sizes["level"] > 1 else {}
-    scaled = SCALED_TOGETHER if "share" in natural else ()
-    names = [str(name) for name in natural if name not in (*scaled, "share")]
+    scaled = ("share", *SCALED_TOGETHER) if _has_weights(natural) else ()
+    shown = {"share": natural["share"]} if scaled and natural.sizes["level"] > 1 else {}
+    names = [str(name) for name in natural if name not in scaled]
     order = {name: rank for rank, name in enumerate(Parameters._fields)}  # what pooled ones share comes after them
     shown |= {name: natural[name] for name in sorted(names, key=lambda name: order.get(name, len(order)))}
     if scaled:
         total = natural["weight"].sum("level")
         units = {"prior_strength": xr.ones_like(total)} | {str(name): values for name, values in natural.items()}
-        shown |= {f"{name}_relative": units[name] / total for name in scaled[1:] if name in units}
+        shown |= {f"{name}_relative": units[name] / total for name in scaled[2:] if name in units}
     final = tree["recalibration"].to_dataset()
     if final.attrs["method"] != "none":
         moving = [
@@ -92,11 +92,16 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     shares = {"mode": 0.5} if len(natural) == 1 else {"median": 0.5, "low": 0.05, "high": 0.95}
     ends = np.quantile(natural, [*shares.values()], axis=0)  # NaN if any draw is
     table = pd.DataFrame(ends.T, natural.columns, [*shares])
-    if "share" in tree["posterior"]:
+    if _has_weights(tree["posterior"].to_dataset()):
         total = tree["posterior"]["weight"].sum("level").transpose("chain", "draw").to_numpy().ravel()
         scaled = [name for name in SCALED_TOGETHER if name in natural]
         table["relative"] = natural[scaled].div(total, axis=0).median(skipna=False)
     return table.reset_index()
+
+
+def _has_weights(natural: xr.Dataset) -> bool:
+    """Whether each level has a weight, and so a share of the weight of all."""
+    return "weight" in natural and {*natural["weight"].dims} == {"chain", "draw", "level"}
 
 
 def _tidy(tree: xr.DataTree, parameters: Mapping[Any, xr.DataArray]) -> pd.DataFrame:

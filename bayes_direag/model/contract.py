@@ -91,6 +91,8 @@ def _check_site(preset: Preset, data: LikelihoodData, name: str, site: Mapping[s
         expected = f"a text that begins with a letter and has no /, other than {', '.join(_DIMENSIONS)}"
         what = f"plate of {site['args'][0]}" if kind == "plate" else "site"
         _refuse(preset, f"a {what} is called {name!r}", expected, "Rename it.")
+    if np.iscomplexobj(site["value"]):
+        _refuse(preset, f"{name!r} is complex", "real numbers, which a file can hold", "Take its parts.")
     if kind == "plate" and site["args"][1] not in (None, site["args"][0]):
         _refuse(preset, f"plate {name!r} takes a subsample", "all of its members", "Leave out subsample_size.")
     if kind != "sample":
@@ -126,6 +128,13 @@ def _check_shapes(preset: Preset, model: Model, data: LikelihoodData) -> None:
             "Give them a plate of their own.",
         )
     for name, site in sites.items():
+        if site.is_unconstrained and 0 in site.shape:
+            _refuse(
+                preset,
+                f"{name.removesuffix('_base')!r} leaves nothing to learn",
+                "a value that can vary",
+                "Leave it out.",
+            )
         if site.shape != other[name].shape:
             _refuse(
                 preset,

@@ -21,6 +21,7 @@ from scipy.special import logsumexp
 from analysis import compare, evaluate
 from analysis.explanation import explain
 from analysis.learned import calibration_curves
+from analysis.parameters import compared_parameters, parameter_tables
 from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.psis import smoothed_weights
@@ -182,6 +183,16 @@ def test_export_takes_a_model_that_is_a_preset_s_with_other_priors(simulated: Ob
     reports = [report.model_dump(exclude_none=True) for report in question.observations]
     predicted = fit.predictor.predict(reports)["probability"]
     assert predicted == pytest.approx(fit.predict(some)["probability"][0], rel=1e-12)
+
+
+def test_parameters_of_a_share_that_is_not_of_weights_are_shown(simulated: Observations) -> None:
+    def shared(data: LikelihoodData) -> None:
+        share = numpyro.sample("share", dist.Normal(0, 1))
+        draw_states(data, share * sums_by_answer(data.usable, data.candidate), 0 * data.n_states)
+
+    fit = Fit.from_draws({"share": np.full((2, 30), 0.4)}, simulated.select(slice(0, 30)), preset=shared)
+    for table in (fit.parameters(), next(parameter_tables(compared_parameters({"fit": fit}))).rows):
+        assert "share" in str(table)
 
 
 def test_file_of_a_weight_that_may_be_negative_is_read(simulated: Observations, tmp_path) -> None:

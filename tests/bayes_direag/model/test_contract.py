@@ -221,6 +221,14 @@ MISTAKES = {
     "two sizes of a plate": (mistaken(plated("family", 2, 3)), "plate 'family' has 2 and 3 members; expected one size"),
     "a subsample": (mistaken(plated("family", 4, subsample_size=2)), "plate 'family' takes a subsample; expected all"),
     "a plate of the name of a site": (mistaken(plated("rate", 2)), r"\(test_contract.py, line \d+\): AssertionError: "),
+    "a complex value": (
+        mistaken(lambda _: numpyro.deterministic("z", jnp.asarray(1j))),
+        "'z' is complex; expected real numbers",
+    ),
+    "a simplex of one": (
+        mistaken(lambda _: numpyro.sample("one", dist.Dirichlet(jnp.ones(1)))),
+        "'one' leaves nothing to learn; expected a value that can vary",
+    ),
     "a determinstic of the questions": (
         mistaken(lambda data: numpyro.deterministic("score", data.logit)),
         r"site 'score' has the shape \(5, 30\), which grows",
