@@ -81,7 +81,7 @@ def test_predict_lets_new_levels_join(tmp_path, fitted):
     assert "expected at least 30" in refuse("predict", fitted[0], few, *out, "--new-levels")
     decided = "predict", fitted[0], new, *out, "--new-levels", "--target-accuracy", 0.5
     printed = one_line(succeed(*decided))
-    assert re.search(r"New level stranger: agrees with most others on 0% of \d+ questions; counts 0\.\d times", printed)
+    assert re.search(r"New level stranger: agrees with most others on \d% of 40 questions; counts 0\.\d times", printed)
     assert "It does not cover the new levels, which no labelled question has." in printed
     assert [level["level"] for level in json.loads(succeed(*decided, "--json"))["new_levels"]] == ["echo", "stranger"]
 
