@@ -502,7 +502,7 @@ class Observations:
 
     def weighted(self, weight: ArrayLike) -> "Observations":
         """Return the questions with other weights, one a question; WeightError if one is negative or not finite."""
-        weights = np.asarray(weight, float)
+        weights = np.array(weight, float)
         if weights.shape != (len(self),) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise WeightError(
                 f"saw weights of shape {weights.shape} from {weights.min(initial=0):g} to {weights.max(initial=0):g} "

@@ -106,7 +106,7 @@ class Draws(NamedTuple):
         missing = [site for site in shapes if site not in samples]
         if missing:
             raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {', '.join(shapes)}.")
-        unconstrained: UnconstrainedDraws = {name: np.asarray(samples[name]) for name in shapes}
+        unconstrained: UnconstrainedDraws = {name: np.array(samples[name]) for name in shapes}
         first = next(iter(unconstrained.values())).shape[:2]
         for name, values in unconstrained.items():
             if values.ndim < 2 or 0 in first or values.shape != (*first, *shapes[name]):

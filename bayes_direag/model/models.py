@@ -60,6 +60,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, over_signals, sums_by_answer
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.surroundings import Surroundings
 from bayes_direag.model.unconstrained import Model, unconstrained
 
 #: How far levels lie around what their agreement says. The mode of these spreads runs away, so they are fixed.
@@ -167,7 +168,7 @@ def _add_up(
 
 
 def model_of(preset: Preset) -> Model:
-    """Return the program of a preset, on the real line; always the same one.
+    """Return the program of a preset, on the real line; always the same one while what it reads stays the same.
 
     Raises
     ------
@@ -180,13 +181,20 @@ def model_of(preset: Preset) -> Model:
             f"function. Load it with Fit.load(FILE, preset={preset.name}), on the command line with --preset "
             f"FILE.py:{preset.name}."
         )
-    return _model_of(preset.program or _PROGRAMS[preset.name], preset.variant)
+    own = preset.program
+    return _model_of(_PROGRAMS[preset.name] if own is None else _own_model(own, Surroundings.of(own)), preset.variant)
 
 
 @cache
-def _model_of(program: Callable[..., None], variant: Variant) -> Model:
-    model: Callable[..., None] = program if hasattr(program, "n_searches") else unconstrained()(program)
-    return model if variant == "confidence" else wraps(model)(partial(model, variant=variant))
+def _own_model(program: Callable[..., None], surroundings: Surroundings) -> Model:  # noqa: ARG001 - compiled for these
+    if hasattr(program, "n_searches"):
+        return wraps(program)(partial(program))
+    return unconstrained()(program)
+
+
+@cache
+def _model_of(program: Model, variant: Variant) -> Model:
+    return program if variant == "confidence" else wraps(program)(partial(program, variant=variant))
 
 
 _PROGRAMS = {"bayes": bayes, "paper": paper, "release": release}

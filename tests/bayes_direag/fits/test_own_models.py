@@ -74,6 +74,28 @@ def test_fits_in_threads_do_not_meet_in_the_handlers_of_numpyro(simulated: Obser
     np.testing.assert_allclose(high, np.e, rtol=1e-3)
 
 
+def test_model_of_ones_own_is_fitted_as_it_is_now(simulated: Observations) -> None:
+    class Evidence:
+        factor = 1.0
+
+        def model(self, data: LikelihoodData) -> None:
+            weight = numpyro.sample("weight", dist.LogNormal(0.0, 0.001))
+            answers = 1 + self.factor * scale * sums_by_answer(weight * data.usable, data.candidate)
+            draw_states(data, jnp.log(answers), jnp.zeros(len(data.weight)))
+
+    def support() -> float:
+        fit = fit_map(three, preset=evidence.model)
+        assert fit.predict(three)["support"].equals(fit.predict(few)["support"][:3])
+        return fit.predict(three)["support"][0]
+
+    evidence, scale, three, few = Evidence(), 1.0, simulated.select(slice(0, 3)), simulated.select(slice(0, 30))
+    before = support()
+    scale = 2.0
+    doubled = support()
+    evidence.factor = 2.0
+    assert before < doubled < support()
+
+
 def test_file_of_an_own_model_predicts_once_the_function_is_given(fit: Fit, simulated: Observations, tmp_path) -> None:
     assert fit.tree["posterior"]["slope"].std() > 0
     np.testing.assert_allclose(fit.tree["posterior"]["share"].sum("level"), 1.0)

@@ -78,6 +78,13 @@ def test_weight_zero_is_no_label(questions: Observations, split: dict, partial: 
     np.testing.assert_array_equal(fits[0].predict(questions)["probability"], fits[1].predict(questions)["probability"])
 
 
+def test_weights_stay_when_the_array_that_gave_them_changes(questions: Observations) -> None:
+    weight = np.ones(len(questions))
+    weighted = questions.weighted(weight)
+    weight[:] = 2.0
+    assert (weighted.weight == 1).all()
+
+
 def test_weights_times_the_balance_of_the_null(questions: Observations) -> None:
     weight = np.linspace(0.5, 2, 60)
     data = LikelihoodData.of(questions.weighted(weight), preset="release")
