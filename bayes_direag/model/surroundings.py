@@ -66,7 +66,7 @@ class _Reader(pickle.Pickler):
         elif isinstance(value, type):
             read = {name: each for name, each in vars(value).items() if not name.startswith("__")}, value.__bases__
         else:
-            with suppress(TypeError):
+            with suppress(Exception):
                 value.__reduce_ex__(5)
                 return NotImplemented
         self.kept.append(value)
