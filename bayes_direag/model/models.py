@@ -193,7 +193,7 @@ def _own_model(program: Callable[..., None], surroundings: Surroundings) -> Mode
 
 
 @cache
-def _model_of(program: Model, variant: Variant) -> Model:
+def _model_of(program: Callable[..., None], variant: Variant) -> Model:
     return program if variant == "confidence" else wraps(program)(partial(program, variant=variant))
 
 
