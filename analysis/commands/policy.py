@@ -35,7 +35,6 @@ def policy_command(
     person: Annotated[
         float | None, typer.Option(help="The price of a person's answer, in the unit of the prices.")
     ] = None,
-    preset: options.ProgramOption = None,
     column: options.ColumnOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -54,10 +53,10 @@ def policy_command(
     from bayes_direag.decisions.policy import Policy
 
     if labelled is not None:
-        if target or budget or prices or person or preset:
+        if target or budget or prices or person:
             raise DirEAGError(
                 f"saw the labelled questions {labelled}, on which a policy is tried as it is. Leave them out to make a "
-                "policy; or leave out --out, --budget, --prices, --person and --preset."
+                "policy; or leave out --out, --budget, --prices and --person."
             )
         from bayes_direag.data.observations import Observations
 
@@ -69,7 +68,9 @@ def policy_command(
     else:
         target = target or options.beside(source, "-policy.json")
         options.check_file(target, source, *filter(None, [prices]))
-        learned, price = options.load_fit(source, preset), None if prices is None else _read_prices(prices)
+        from bayes_direag.fits.fit import Fit
+
+        learned, price = Fit.load(source), None if prices is None else _read_prices(prices)
         with options.progress() as step:
             step(f"replaying {learned.n_questions} questions")
             policy = learned.policy(prices=price, budget=0.3 if budget is None else budget, person=person)

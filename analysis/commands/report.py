@@ -60,7 +60,6 @@ def report_command(
         Path | None, typer.Option("--out", help="The file to write, .html.  [FOLDER/report.html]", show_default=False)
     ] = None,
     same: options.SameOption = None,
-    preset: options.ProgramOption = None,
     plot: PlotOption = None,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
@@ -80,12 +79,12 @@ def report_command(
         from analysis import report
         from analysis.evaluation import Evaluation
         from analysis.pictures import evaluation_pictures
+        from bayes_direag.fits.fit import Fit
 
         folder, fit, observations = report.with_parts(folder, fit, observations)
         evaluation = Evaluation.read(folder, observations, options.chosen_same(same))
         options.check_file(target, *(path for path in (fit, observations) if path is not None))
-        learned = None if fit is None else options.load_fit(fit, preset)
-        report.write_report(evaluation, target, learned, str(fit), step)
+        report.write_report(evaluation, target, None if fit is None else Fit.load(fit), str(fit), step)
         if plot is not None:
             step("drawing")
             write_pictures(evaluation_pictures(evaluation), plot)

@@ -37,11 +37,7 @@ def serve_command(
     host: Annotated[str, typer.Option(help="The address to listen at. By default this machine alone can ask.")] = (
         "127.0.0.1"
     ),
-    preset: options.ProgramOption = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
-    largest_body: Annotated[
-        int, typer.Option("--largest-body", min=1, help="Bytes of a request above which it is refused.")
-    ] = LARGEST_BODY,
 ) -> None:
     """Answer questions over HTTP, each from its reports, until Ctrl-C.
 
@@ -55,8 +51,8 @@ def serve_command(
     try:
         import uvicorn
 
-        predictor = predictor_of(fit, preset)
-        app = service(predictor, largest_body)
+        predictor = _predictor(fit)
+        app = service(predictor)
     except ModuleNotFoundError as error:
         raise DirEAGError(
             f"serve: there is no module {error.name!r}; expected FastAPI and uvicorn. Install them: "
@@ -68,13 +64,14 @@ def serve_command(
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
-def predictor_of(path: Path, program: str | None = None) -> "Predictor":
-    """Return what answers: that of a fit, with the program of one that is of a model of its own; or one in a file."""
-    if path.suffix == ".json" and program is None:
+def _predictor(path: Path) -> "Predictor":
+    if path.suffix == ".json":
         from bayes_direag.predictor import Predictor
 
         return Predictor.load(path)
-    return options.load_fit(path, program).predictor
+    from bayes_direag.fits.fit import Fit
+
+    return Fit.load(path).predictor
 
 
 def service(predictor: "Predictor", largest_body: int = LARGEST_BODY) -> "FastAPI":

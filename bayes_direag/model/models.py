@@ -178,8 +178,8 @@ def model_of(preset: Preset) -> Model:
     if preset.program is None and (preset.is_own or preset.name not in _PROGRAMS):
         raise DirEAGError(
             f"the fit is of a model of its own, {preset.name}, whose function a file does not hold; expected the "
-            f"function. Load it with Fit.load(FILE, preset={preset.name}), on the command line with --preset "
-            f"FILE.py:{preset.name}."
+            f"function. Load it with Fit.load(FILE, preset={preset.name}), which makes policies and exports for "
+            f"`direag serve` too; predict, evaluate, compare and explain take --preset FILE.py:{preset.name}."
         )
     own = preset.program
     return _model_of(_PROGRAMS[preset.name] if own is None else _own_model(own, Surroundings.of(own)), preset.variant)
