@@ -19,7 +19,9 @@ _CORRECTED = re.compile(
     r"|(?<![\w,;] )\bno[,.!:]|\b(?:edit|update):|\bmake (?:that|it)\b|\bi mean\b|\b(?:it|that) must be\b"
 )
 # A later answer that no label names.
-_BARE_PAIR = re.compile(r"(?mi)^\W*\S+(?: \S+)? ?[,;|(]\s*\d{1,3}(?:\.\d+)?\s*%\W*$|\bfinal\W{0,4}(?::|$)")
+_BARE_PAIR = re.compile(
+    r"(?mi)^[^\w\n]{0,9}+\S{1,60}(?: \S{1,60})? ?[,;|(] ?\d{1,3}(?:\.\d{1,9})? ?%[^\w\n]{0,9}$|\bfinal\W{0,4}(?::|$)"
+)
 _HEDGE = re.compile(
     r"(?is)\b(?:about|around|roughly|approximately|approx|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty"
     r"|extremely|high(?:ly)?|medium|moderate(?:ly)?|low|confident|certain|sure|likely|i(?:'m|'d)?|am|say|my|an?|the"
