@@ -19,6 +19,7 @@ from jaxtyping import Int
 from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.parameters import has_weights
 from bayes_direag.inference.container import by_group, container, evaluated_draws, label_names
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
@@ -80,8 +81,8 @@ def joined_levels(tree: xr.DataTree) -> list[dict[str, Any]]:
 
 def joined_text(tree: xr.DataTree) -> str:
     """Say, a line for each level that joined a fit without labels, what it was taken for, and from how much."""
-    posterior = tree["posterior"]
-    share = posterior["share"].mean(["chain", "draw"]) if {"share", "weight"} <= {*posterior.data_vars} else None
+    natural = tree["posterior"].to_dataset()
+    share = natural["share"].mean(["chain", "draw"]) if has_weights(natural) else None
     lines = []
     for joined in joined_levels(tree):
         line = (

@@ -25,7 +25,7 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     :func:`parameter_table`.
     """
     natural = tree["posterior"].to_dataset()
-    scaled = ("share", *SCALED_TOGETHER) if _has_weights(natural) else ()
+    scaled = ("share", *SCALED_TOGETHER) if has_weights(natural) else ()
     shown = {"share": natural["share"]} if scaled and natural.sizes["level"] > 1 else {}
     names = [str(name) for name in natural if name not in scaled]
     order = {name: rank for rank, name in enumerate(Parameters._fields)}  # what pooled ones share comes after them
@@ -92,14 +92,14 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     shares = {"mode": 0.5} if len(natural) == 1 else {"median": 0.5, "low": 0.05, "high": 0.95}
     ends = np.quantile(natural, [*shares.values()], axis=0)  # NaN if any draw is
     table = pd.DataFrame(ends.T, natural.columns, [*shares])
-    if _has_weights(tree["posterior"].to_dataset()):
+    if has_weights(tree["posterior"].to_dataset()):
         total = tree["posterior"]["weight"].sum("level").transpose("chain", "draw").to_numpy().ravel()
         scaled = [name for name in SCALED_TOGETHER if name in natural]
         table["relative"] = natural[scaled].div(total, axis=0).median(skipna=False)
     return table.reset_index()
 
 
-def _has_weights(natural: xr.Dataset) -> bool:
+def has_weights(natural: xr.Dataset) -> bool:
     """Whether each level has a weight, and so a share of the weight of all."""
     return "weight" in natural and {*natural["weight"].dims} == {"chain", "draw", "level"}
 
