@@ -1,14 +1,6 @@
-r"""Why a question got its answer: what each report adds to each state, and the answer without each report.
+"""Why a question got its answer: by the fit's own program, with all reports, without each of them, and with each alone.
 
-.. math::
-
-    \alpha(a) &= \frac{\eta}{K + 1} + \sum_{l: a_l = a} w_l \tilde q_l \qquad
-    \alpha(\varnothing) = \frac{\eta}{K + 1} + \beta_0 + \sum_l \gamma w_l (1 - \tilde q_l) \\
-    P(a) &\propto \alpha(a)^{\kappa} \prod_{l: a_l = a} e^{v_l} \qquad
-    P(\varnothing) \propto \alpha(\varnothing)^{\kappa}
-
-A source's part of a state's support is its share of the state's concentration times the support. The parts add up in
-every posterior draw, and so do their means.
+So a model of one's own is explained as any other.
 """
 
 from collections.abc import Iterator
@@ -21,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Terms
-from analysis.display.style import figure_style, headed_figure, without_formulas
-from analysis.display.text import number, probability, shortened, told_apart
+from analysis.display.style import RIGHT, figure_style, forest, headed_figure, row_labels
+from analysis.display.text import probability, shortened
 from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
@@ -30,11 +22,9 @@ from bayes_direag.data.remarks import level_remark
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import as_given
-from bayes_direag.model.equations import Equations, contribution, odds_against
 from bayes_direag.model.states import supports
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Why a report could not be used.
@@ -45,13 +35,7 @@ REASONS = {
     Status.NO_CONFIDENCE: "no stated confidence",
 }
 NULL = "no candidate is right"
-_PICTURE_NOTE = (
-    "Each bar is divided by what gives the support: reports for the answer (blue), other reports (orange), and the "
-    "doubt that each report has of its own answer, which is support that none is right."
-)
-#: Mean width of a character in a bar, over that of the axes.
-_CHARACTER = 0.014
-_PICTURE_NOTE_OF_DRAWS = f"{_PICTURE_NOTE} Lines: intervals over the posterior draws."
+_PICTURE_NOTE = "Dots: the support of each state. Lines, of a fit by NUTS: intervals over the posterior draws."
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +54,14 @@ class Explanation:
         Its row of :meth:`~bayes_direag.fits.fit.Fit.predict`.
     reports : DataFrame
         A row for each usable report: ``level``, ``answer``, ``stated`` confidence (``stated_words`` and so on for
-        further signals), ``calibrated`` (what it counts as, q~), ``weight`` of its level, ``evidence`` for its answer,
-        ``null_evidence`` for the null, ``vote_factor``; ``answer_without`` and ``probability_without``, the prediction
-        without this report; the ``agreement`` of its level with the others and ``chance_agreement`` (NaN unless the
-        fit looks at it). Some have ends of an interval, ``NAME_low`` and ``NAME_high``, which are NaN for a MAP.
+        further signals); ``alone``, the support of its answer if there were no other report, with ends of its interval;
+        ``answer_without`` and ``probability_without``, the prediction without this report; the ``agreement`` of its
+        level with the others and ``chance_agreement`` (NaN unless the fit looks at it).
     unusable : DataFrame
         A row for each level without a usable report: ``level``, ``reason``.
     states : DataFrame
         A row for each candidate, the selected one first, then by falling support; the last row is the null: ``answer``
-        (missing for the null), ``answer_as_given``, ``n_reports``, ``evidence``, ``prior``, ``null_base``, their sum
-        ``concentration``; ``sharpened``, that to the power of the sharpness; ``vote_factor``; ``support``; ``right``.
-    parts : DataFrame
-        The part of each source (the reports by level, ``prior`` and ``null base``) in the support of each state.
+        (missing for the null), ``answer_as_given``, ``n_reports``, ``support`` with ends of its interval, ``right``.
     """
 
     fit: Fit
@@ -91,7 +71,6 @@ class Explanation:
     reports: pd.DataFrame
     unusable: pd.DataFrame
     states: pd.DataFrame
-    parts: pd.DataFrame
 
     def __repr__(self) -> str:
         return f"Explanation({self._headline()})"
@@ -123,7 +102,7 @@ class Explanation:
     @property
     def record(self) -> dict[str, object]:
         """All of it, for JSON."""
-        tables = {"reports": self.reports, "unusable": self.unusable, "states": self.states, "parts": self.parts}
+        tables = {"reports": self.reports, "unusable": self.unusable, "states": self.states}
         row: dict[str, object] = {str(name): value for name, value in self.prediction.to_dict().items()}
         return row | {"conclusion": self.conclusion, "about": dict(self._terms())} | tables
 
@@ -140,52 +119,15 @@ class Explanation:
         yield Terms("", tuple(self._terms()))
 
     def figure(self) -> "Figure":
-        """Draw the support of every state as a bar of its parts: reports for the answer blue, against it orange."""
-        note = _PICTURE_NOTE if np.isnan(self.states["support_low"][0]) else _PICTURE_NOTE_OF_DRAWS
+        """Draw the support of every state."""
         with figure_style():
-            height = 0.9 + max(0.42 * len(self.states), 0.2 * len(self.parts))
-            figure = headed_figure(self._headline(), f"{self.conclusion} {note}", height, width=7.4)
-            self._draw(figure.subplots())
+            height = 0.9 + 0.42 * len(self.states)
+            figure = headed_figure(self._headline(), f"{self.conclusion} {_PICTURE_NOTE}", height, width=7.4)
+            axes = figure.subplots()
+            forest(axes, self.states[["support", "support_low", "support_high"]], colour=RIGHT)
+            row_labels(axes, [_answer_or_null(answer, 22) for answer in self.states["answer"]])
+            axes.set(xlim=(0, 1), xlabel="support")
         return figure
-
-    def _draw(self, axes: "Axes") -> None:
-        states, height, left = self.states, np.arange(len(self.states))[::-1], np.zeros(len(self.states))
-        ends = states[["support", "support_high"]].max(axis=1)
-        widest, unnamed = 1.12 * ends.max(), 0
-        *levels, prior, null_base = map(str, self.parts.index)
-        names = map(without_formulas, [*told_apart(levels, 26), prior, null_base])
-        for name, colour, width in zip(names, self._colours(), self.parts.to_numpy(), strict=True):
-            fits = width > _CHARACTER * widest * (len(name) + 1)
-            unnamed += not fits.any()
-            bars = axes.barh(height, width, 0.62, left, color=colour, edgecolor="white", linewidth=0.6)
-            bars.set_label("_named" if fits.any() else name)
-            ink = "white" if np.mean(bars[0].get_facecolor()[:3]) < 0.55 else "black"
-            axes.bar_label(bars, [name if one else "" for one in fits], label_type="center", color=ink, fontsize=9)
-            left += width
-        axes.hlines(height - 0.36, states["support_low"], states["support_high"], color="black", linewidth=1)
-        for row, end, support in zip(height, ends, left, strict=True):
-            axes.text(end + 0.012 * widest, row, probability(support), va="center")
-        axes.set_yticks(height, [without_formulas(_answer_or_null(answer, 22)) for answer in states["answer"]])
-        axes.set(xlim=(0, widest), xlabel="support")
-        axes.grid(visible=False, axis="y")
-        if unnamed > 3:
-            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-        elif unnamed:
-            axes.legend(loc="best")
-
-    def _colours(self) -> Iterator[object]:
-        from matplotlib import colormaps
-
-        is_for = (self.reports["answer"] == self.answer).to_numpy()
-        ranks = np.where(is_for, is_for.cumsum(), (~is_for).cumsum()) - 1
-        for agrees, rank in zip(is_for.tolist(), ranks.tolist(), strict=True):
-            steps = max((is_for == agrees).sum() - 1, 1)
-            yield (
-                colormaps["Blues"](0.9 - 0.5 * rank / steps)
-                if agrees
-                else colormaps["Oranges"](0.75 - 0.45 * rank / steps)
-            )
-        yield from ("0.85", "0.6")
 
     def _headline(self) -> str:
         line = f"{self.prediction.iloc[0]}: {_answer_or_null(self.answer, 60) if self.answer else 'unanswered'}"
@@ -198,43 +140,34 @@ class Explanation:
         return f"{line}\n{shortened(text, 300)}" if text else line
 
     def _report_table(self) -> Table:
-        decimals, stated = self._decimals(), [name for name in map(str, self.reports) if name.startswith("stated")]
+        stated = [name for name in map(str, self.reports) if name.startswith("stated")]
         return Table.of(
             "What each report gave",
             self.reports.to_dict("records"),
             {
                 Column("level", holds="name"): lambda row: row["level"],
                 Column("answer", holds="name"): lambda row: shortened(row["answer"], 16),
-                **{Column(_says(name)): partial(_percent, name, "{:g}%") for name in stated},
-                Column("counts\nas"): partial(_percent, "calibrated", "{:.0f}%"),
-                Column("weight"): partial(_number, "weight", decimals),
-                Column("evidence"): partial(_number, "evidence", decimals),
-                Column("to\nnull"): partial(_number, "null_evidence", decimals),
-                **({Column("vote"): partial(_number, "vote_factor", 2)} if self._has_votes() else {}),
+                **{Column(_says(name)): partial(_percent, name) for name in stated},
+                Column("alone"): lambda row: probability(row["alone"]),
                 Column("without\nit"): lambda row: Cell(
                     probability(row["probability_without"]),
                     "" if row["answer_without"] == self.answer else _answer_or_null(row["answer_without"], 10),
                 ),
             },
-            "evidence: weight x what it counts as. to null: weight x the rest (in presets paper and release also x "
-            "null_gain). without it: the probability without this report, and the answer if it is another.",
+            "alone: the support of its answer if no other level had answered. without it: the probability without this "
+            "report, and the answer if it is another.",
         )
 
     def _state_table(self) -> Table:
-        decimals = self._decimals()
-        shown = {"evidence": "evidence", "prior": "+ prior", "null_base": "+ base", "concentration": "= sum"}
-        shown |= {"sharpened": "sharpened"} if (self.states["sharpened"] != self.states["concentration"]).any() else {}
-        shown |= {"vote_factor": "x votes"} if self._has_votes() else {}
         return Table.of(
             "What every state got",
             self.states.to_dict("records"),
             {
                 Column("state", holds="name"): lambda row: _answer_or_null(row["answer"], 22),
                 Column("reports"): lambda row: str(row["n_reports"]) if isinstance(row["answer"], str) else "",
-                **{Column(header): partial(_number, name, decimals) for name, header in shown.items()},
                 Column("support"): lambda row: probability(row["support"]),
             },
-            "support: the share in that of all states. The candidate with the most is selected, never the null.",
+            "The candidate with the most support is selected, never the null.",
         )
 
     def _terms(self) -> Iterator[tuple[str, str]]:
@@ -252,26 +185,19 @@ class Explanation:
             right = self.states.loc[self.states["right"], "answer"]
             yield "right answer", ", ".join(_answer_or_null(answer, 60) for answer in right)
 
-    def _has_votes(self) -> bool:
-        return bool((self.reports["vote_factor"] != 1).any())
-
-    def _decimals(self) -> int:
-        return 2 if self.states["concentration"].sum() < 100 else 1
-
 
 def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
     """Explain the answer to one question and its probability. Gold answers are not used.
 
     ``interval_level`` is the posterior probability of the intervals. Raises DirEAGError if not exactly one question has
-    that name, if it has a level that the fit has not, or answers of another kind, or if the model is more than the
-    equations of the presets.
+    that name, or if it has a level that the fit has not, or answers of another kind.
 
     Examples
     --------
     >>> from bayes_direag import fit_map, simulate_observations
     >>> observations = simulate_observations(n=60, seed=1)
     >>> explanation = explain(fit_map(observations), observations, "simulated-1-000003")
-    >>> float(explanation.parts.to_numpy().sum().round(12))
+    >>> float(explanation.states["support"].sum().round(12))
     1.0
     """
     rows = [row for row, name in enumerate(observations.problem_id) if name == problem_id]
@@ -285,83 +211,40 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     predicted = fit.predict(with_and_without_each(question), interval_level=interval_level, warn=False)
     question, selected = question.of_signals(fit.fitted.signal_names), predicted.iloc[0]
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
-    n, null, candidate = len(level), len(candidates), question.candidate[0, level]
-    parameters, reports = fit.equation_parameters.of_slots(question.slots), fit.reports(question)
-    stated = reports.logit_confidence[0, level]
-    calibrated = 1 / (1 + odds_against(stated, level, parameters).T)
-    evidence, doubt, vote = contribution(stated, level, parameters)
-    factor = np.ones_like(evidence.T) if vote is None else np.exp(vote.T)  # (draw, report)
-    sharpness = np.ones(len(factor)) if parameters.sharpness is None else np.asarray(parameters.sharpness)
-
-    by_source = np.zeros((len(factor), n + 2, null + 1))  # (draw, source, state)
-    by_source[:, np.arange(n), candidate] = evidence.T
-    by_source[:, :n, null] += doubt.T
-    by_source[:, -2] = parameters.prior_strength[:, None] / (null + 1)
-    by_source[:, -1, null] = parameters.null_base
-    concentration = by_source.sum(axis=1)
-    support = supports(Equations(reports, parameters))[:, 0, [*range(null), -1]]
-    votes = np.where(candidate[:, None] == np.arange(null + 1), factor[:, :, None], 1.0).prod(axis=1)
-    if parameters.label is not None:
-        labels = np.full(null + 1, -1)
-        labels[candidate] = reports.label[0, level]
-        votes *= np.exp(np.pad(parameters.label, ((0, 0), (0, 1)))[:, labels])  # the last, of index -1, is no label
+    null, candidate = len(candidates), question.candidate[0, level]
+    support = supports(fit.evaluation(question))[:, 0, [*range(null), -1]]
     order = [*sorted(range(null), key=lambda k: (candidates[k] != selected["answer"], -support[:, k].mean())), null]
-
-    parts = (by_source / concentration[:, None] * support[:, None]).mean(axis=0)
-    answers, right = [*candidates, None], question.correct_candidate[0, :null]
-    mean, agreement = by_source.mean(axis=0), fit.fitted.agreement
+    alone = supports(fit.evaluation(with_each_alone(question)))[:, :, 0]
+    right, agreement = question.correct_candidate[0, :null], fit.fitted.agreement
     slots = np.array(question.slots or range(question.n_levels))[level]
     names, known = np.array(question.level_names, object), bool(question.labelled[0])
-
-    def estimated(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
-        return draw_columns(draws, interval_level, name, f"{name}_low", f"{name}_high")
-
+    reports = {
+        "level": pd.Series(names[level], dtype="str"),
+        "answer": pd.Series([candidates[k] for k in candidate], dtype="str"),
+        "stated": question.confidence[0, level],
+        **{f"stated_{name}": question.signals[name][0, level] for name in question.signal_names[1:]},
+        **draw_columns(alone, interval_level, "alone", "alone_low", "alone_high"),
+        "answer_without": predicted["answer"].to_numpy()[1:],
+        "probability_without": predicted["probability"].to_numpy()[1:],
+        "agreement": np.nan if agreement is None else agreement.share[slots],
+        "chance_agreement": np.nan if agreement is None else agreement.by_chance[slots],
+    }
+    reasons = [REASONS[Status(status)] for status in question.status[0, ~question.usable[0]]]
+    states = {
+        "answer": pd.Series([*candidates, None], dtype="str"),
+        "answer_as_given": as_given(question, [*candidates, None], [0] * (null + 1)),
+        "n_reports": [*np.bincount(candidate, minlength=null), 0],
+        **draw_columns(support, interval_level, "support", "support_low", "support_high"),
+        "right": pd.array([*right, not right.any()] if known else [pd.NA] * (null + 1), "boolean"),
+    }
     return Explanation(
         fit,
         interval_level,
         question,
         selected,
-        reports=pd.DataFrame(
-            {
-                "level": pd.Series(names[level], dtype="str"),
-                "answer": pd.Series([candidates[k] for k in candidate], dtype="str"),
-                "stated": question.confidence[0, level],
-                **{f"stated_{name}": question.signals[name][0, level] for name in question.signal_names[1:]},
-                **estimated("calibrated", calibrated),
-                "weight": parameters.weight[:, level].mean(axis=0),
-                **estimated("evidence", evidence.T),
-                **estimated("null_evidence", doubt.T),
-                "vote_factor": factor.mean(axis=0),
-                "answer_without": predicted["answer"].to_numpy()[1:],
-                "probability_without": predicted["probability"].to_numpy()[1:],
-                "agreement": np.nan if agreement is None else agreement.share[slots],
-                "chance_agreement": np.nan if agreement is None else agreement.by_chance[slots],
-            }
-        ),
-        unusable=pd.DataFrame(
-            {
-                "level": names[~question.usable[0]],
-                "reason": [REASONS[Status(status)] for status in question.status[0, ~question.usable[0]]],
-            }
-        ),
-        states=pd.DataFrame(
-            {
-                "answer": pd.Series(answers, dtype="str"),
-                "answer_as_given": as_given(question, answers, [0] * len(answers)),
-                "n_reports": [*np.bincount(candidate, minlength=null), 0],
-                "evidence": mean[:n].sum(axis=0),
-                "prior": mean[-2],
-                "null_base": mean[-1],
-                **estimated("concentration", concentration),
-                "sharpened": (concentration ** sharpness[:, None]).mean(axis=0),
-                "vote_factor": votes.mean(axis=0),
-                **estimated("support", support),
-                "right": pd.array([*right, not right.any()] if known else [pd.NA] * (null + 1), "boolean"),
-            }
-        )
-        .iloc[order]
-        .reset_index(drop=True),
-        parts=pd.DataFrame(parts[:, order], index=[*names[level], "prior", "null base"]),
+        reports=pd.DataFrame(reports),
+        unusable=pd.DataFrame({"level": names[~question.usable[0]], "reason": reasons}),
+        states=pd.DataFrame(states).iloc[order].reset_index(drop=True),
     )
 
 
@@ -372,6 +255,13 @@ def with_and_without_each(question: Observations) -> Observations:
     missing = np.zeros(copies.usable.shape, bool)
     missing[np.arange(1, len(copies)), level] = True
     return copies.without(missing)
+
+
+def with_each_alone(question: Observations) -> Observations:
+    """Return a single question once with each of its usable reports alone."""
+    level = np.flatnonzero(question.usable[0])
+    copies = question.select(np.zeros(len(level), int))
+    return copies.without(copies.usable & (np.arange(question.n_levels) != level[:, None]))
 
 
 def _calibrated(fit: Fit) -> str:
@@ -387,12 +277,8 @@ def _says(column: str) -> str:
     return "says" if column == "stated" else f"says\n{column.removeprefix('stated_')}"
 
 
-def _number(name: str, decimals: int, row: Record) -> str:
-    return number(row[name], decimals)
-
-
-def _percent(name: str, form: str, row: Record) -> str:
-    return "" if np.isnan(row[name]) else form.format(100 * row[name])
+def _percent(name: str, row: Record) -> str:
+    return "" if np.isnan(row[name]) else f"{100 * row[name]:g}%"
 
 
 def _quoted(answer: str) -> str:

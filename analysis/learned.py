@@ -5,6 +5,7 @@ Curves are means over the draws with equal-tailed intervals, which are NaN for a
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +21,11 @@ from bayes_direag.commands.quality import fewer_runs_note, voting_note
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.equations import clipped_logit, odds_against
+from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import Preset
+from bayes_direag.model.states import supports
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,19 +36,16 @@ GRID = np.linspace(0, 1, 201)
 
 
 def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the share of a level's weight that goes to its answer, for stated confidences from 0 to 1.
+    """Return the support of the answer of a report that stands alone, by its level, for stated confidences from 0 to 1.
 
-    With several signals the curve is for reports in which all signals are equal. Raises DirEAGError for a model that is
-    more than the equations of the presets.
+    With several signals the curve is for reports in which all signals are equal. Raises DirEAGError for a model of
+    one's own whose function is not given.
     """
-    parameters = fit.equation_parameters
-    signals = 1 if parameters.slope is None else parameters.slope.shape[2]
-    stated = np.multiply.outer(clipped_logit(GRID, fit.preset.eps), np.ones(signals))
-    parts = []
-    for number, name in enumerate(fit.level_names):
-        curve = 1 / (1 + odds_against(stated, np.full(len(GRID), number), parameters).T)
-        parts.append(pd.DataFrame({"level": name, "stated": GRID} | draw_columns(curve, level, "calibrated")))
-    return pd.concat(parts, ignore_index=True)
+    known = fit.evaluation(fit.fitted)
+    alone = replace(known, data=known.data.lone(clipped_logit(GRID, fit.preset.eps)))
+    columns = draw_columns(supports(alone)[:, :, 0], level, "calibrated")
+    names = np.repeat(np.array(fit.level_names, object), len(GRID))
+    return pd.DataFrame({"level": names, "stated": np.tile(GRID, len(fit.level_names))} | columns)
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
@@ -90,10 +89,8 @@ def stated_confidences(fit: Fit) -> pd.DataFrame:
 _NAMED_CURVES = 6
 
 
-def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture | LeftOut:
+def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture:
     """Draw the calibration curve of each level, one if all share it, over the stated confidences of all levels."""
-    if fit.preset.variant == "count":
-        return LeftOut("calibration_curves", "variant count has none: every report counts in full")
     curves, stated = calibration_curves(fit, interval_level), stated_confidences(fit)
     by_level = {str(name): rows for name, rows in curves.groupby("level", sort=False)}
     mean = np.array([rows["calibrated"].mean() for rows in by_level.values()])
@@ -105,8 +102,8 @@ def calibration_picture(fit: Fit, about: str, interval_level: float) -> Picture 
     counts = (stated["right"] + stated["wrong"]).groupby(stated["low"]).sum()
     caption = (
         f"{about} {_spread(curves, interval_level)} {'All levels share one curve. ' if shared else ''}Dashed: as "
-        "stated. What a report counts as is the share of its level's weight that goes to its answer; the rest counts "
-        f"against all answers. Below: how often each confidence was stated, n = {counts.sum():,} usable reports."
+        "stated. The support of an answer that one level alone gives; the rest is that it is wrong. "
+        f"Below: how often each confidence was stated, n = {counts.sum():,} usable reports."
     )
     with figure_style():
         figure = headed_figure("What a stated confidence counts for", caption, 4.6)
@@ -177,7 +174,7 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     for name, picture in (("calibration_curves", calibration_picture), ("recalibration", recalibration_picture)):
         try:
             yield picture(fit, about, level)
-        except DirEAGError as error:  # a model of one's own says more than the equations, or its function is not given
+        except DirEAGError as error:  # the function of a model of one's own is not given
             yield LeftOut(name, str(error).removesuffix("."))
 
 

@@ -1,7 +1,6 @@
 from .data.answers import canonical as canonical
 from .data.labelling import questions_to_label as questions_to_label
 from .data.observations import Observations as Observations
-from .decisions.policy import Policy as Policy
 from .errors import DirEAGError as DirEAGError
 from .fits.abstention import answer as answer
 from .fits.fit import Fit as Fit
@@ -9,6 +8,7 @@ from .fits.fitting import cross_fit as cross_fit
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
 from .fits.fitting import train_test as train_test
+from .fits.policy import Policy as Policy
 from .fits.sources import example_observations as example_observations
 from .inference.map import penalised_loss as penalised_loss
 from .inference.newton import ProjectedNewton as ProjectedNewton
@@ -21,7 +21,6 @@ from .model.presets import preset as preset
 from .model.settings import Preset as Preset
 from .model.simulate import simulate_observations as simulate_observations
 from .model.unconstrained import without_bounds as without_bounds
-from .predictor import Predictor as Predictor
 
 __all__ = [
     "PRESETS",
@@ -30,7 +29,6 @@ __all__ = [
     "LikelihoodData",
     "Observations",
     "Policy",
-    "Predictor",
     "Preset",
     "ProjectedNewton",
     "answer",

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, TypeAdapter
@@ -15,7 +14,7 @@ from elicitation.queries import Query, Reports, Task
 from elicitation.questions import QuestionSet
 
 if TYPE_CHECKING:
-    from bayes_direag.decisions.policy import Policy, Step
+    from bayes_direag.fits.policy import Policy, Step
 
 #: How many questions for a person are named.
 _SHOWN = 10
@@ -31,12 +30,13 @@ class Adaptive:
     """
 
     def __init__(self, policy: "Policy", task: Task, questions: QuestionSet, at_once: int) -> None:
-        predictor = policy.predictor
-        self.content: JsonValue = TypeAdapter(object).dump_python(policy.content(), mode="json")
-        self._policy = replace(policy, predictor=replace(predictor, scale="percent"))
+        levels = policy.fit.level_names
+        self.content: JsonValue = TypeAdapter(object).dump_python(policy.record(), mode="json")
+        self._policy = policy
         self._task, self._at_once = task, at_once
-        self._most = dict(zip(predictor.levels, policy.most.tolist(), strict=True))
-        self._price = dict(zip(predictor.levels, policy.prices.tolist(), strict=True))
+        self._groups = None if policy.fit.columns is None else policy.fit.columns.groups
+        self._most = dict(zip(levels, policy.most.tolist(), strict=True))
+        self._price = dict(zip(levels, policy.prices.tolist(), strict=True))
         self._steps: dict[str, Step] = {}  # the last one on each question that is done
         self._check(questions)
         self._first: list[str] = []
@@ -89,10 +89,10 @@ class Adaptive:
     def _learned_as(self, query: Query) -> str:
         """Return the name under which the fit has learned the query's reports: of its group, or else of its level."""
         level, group = self._task.level_of(query)
-        return group or group_of(self._policy.predictor.groups, level) or level
+        return group or group_of(self._groups, level) or level
 
     def _check(self, questions: QuestionSet) -> None:
-        protocol, answers = self._task.protocol, self._policy.predictor.answers
+        protocol, answers = self._task.protocol, self._policy.fit.answers
         if protocol.holds == "guesses":
             raise DirEAGError("--policy: saw lists of guesses; expected one report a reply. Choose another --protocol.")
         if questions.kind != answers:

@@ -132,18 +132,18 @@ def elicit_command(
 
     Example: direag elicit --questions svamp --model FOLDER --out run --limit 100
 
-    Example: direag elicit --questions new.jsonl --levels panel.toml --policy policy.json --out run
+    Example: direag elicit --questions new.jsonl --levels panel.toml --policy policy.nc --out run
     """
     decider = None
     if policy is not None:
-        from bayes_direag.decisions.policy import Policy
+        from bayes_direag.fits.policy import Policy
 
         decider = Policy.load(policy)
     asked = load_questions(
         questions,
         limit=limit,
         columns=dict(column.partition("=")[::2] for column in columns or ()),
-        kind=answers or (None if decider is None else decider.predictor.answers),
+        kind=answers or (None if decider is None else decider.fit.answers),
     )
     preset = None if model is None else find_preset(model)
     wording = wording if prompts_from is None else "paraphrased"

@@ -21,7 +21,7 @@ def policy_command(
         Path | None,
         typer.Option(
             "--out",
-            help="Where to write the policy, a JSON file.  [the name of FIT, with -policy.json]",
+            help="Where to write the policy, with its fit.  [the name of FIT, with -policy.nc]",
             show_default=False,
         ),
     ] = None,
@@ -41,16 +41,15 @@ def policy_command(
     """Decide question by question which level to ask next, and when to stop, at a budget.
 
     The policy is tried on the questions of the fit, each decided about by a fit to others, beside asking all levels and
-    the best fixed ones, and the command says which of the three to do: docs/ask-less.md. A service asks by the file,
-    with NumPy alone.
+    the best fixed ones, and the command says which of the three to do: docs/ask-less.md.
 
     With LABELLED, a policy is tried on questions that it has not seen.
 
-    Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.json
+    Example: direag policy fit.nc --prices prices.toml --budget 0.3 --out policy.nc
 
-    Example: direag policy policy.json labelled.jsonl
+    Example: direag policy policy.nc labelled.jsonl
     """
-    from bayes_direag.decisions.policy import Policy
+    from bayes_direag.fits.policy import Policy
 
     if labelled is not None:
         if target or budget or prices or person:
@@ -61,19 +60,19 @@ def policy_command(
         from bayes_direag.data.observations import Observations
 
         policy = Policy.load(source)
-        known = policy.predictor
-        columns = options.chosen_columns(column, known.scale, known.groups)
+        known = policy.fit
+        columns = options.chosen_columns(column, None, None, known.columns)
         forecast = policy.replay(Observations.read(labelled, known.answers, columns))
         tried = f"{source}: tried on {labelled}."
     else:
-        target = target or options.beside(source, "-policy.json")
+        target = target or options.beside(source, "-policy.nc")
         options.check_file(target, source, *filter(None, [prices]))
         from bayes_direag.fits.fit import Fit
 
         learned, price = Fit.load(source), None if prices is None else _read_prices(prices)
         with options.progress() as step:
             step(f"replaying {learned.n_questions} questions")
-            policy = learned.policy(prices=price, budget=0.3 if budget is None else budget, person=person)
+            policy = Policy.of(learned, prices=price, budget=0.3 if budget is None else budget, person=person)
         policy.save(target)
         forecast = policy.forecast
         tried = f"{target}: tried on the {policy.n_labels} labelled questions, each by a fit that has not seen it."

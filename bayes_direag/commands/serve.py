@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import socket
-import warnings
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +13,12 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.commands.console import visible
-from bayes_direag.errors import DirEAGError, FewReportsWarning
+from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from bayes_direag.predictor import Predictor
+    from bayes_direag.fits.fit import Fit
 
 type Message = MutableMapping[str, Any]
 type Receive = Callable[[], Awaitable[Message]]
@@ -31,9 +30,7 @@ LARGEST_BODY = 1 << 20
 
 
 def serve_command(
-    fit: Annotated[
-        Path, typer.Argument(metavar="FIT", help="A fit, or a predictor as Fit.export writes it (.json), without JAX.")
-    ],
+    fit: Annotated[Path, typer.Argument(metavar="FIT", help="A fit, as `direag fit` writes it.")],
     host: Annotated[str, typer.Option(help="The address to listen at. By default this machine alone can ask.")] = (
         "127.0.0.1"
     ),
@@ -51,8 +48,11 @@ def serve_command(
     try:
         import uvicorn
 
-        predictor = _predictor(fit)
-        app = service(predictor)
+        from bayes_direag.fits.fit import Fit
+
+        learned = Fit.load(fit)
+        learned.answer([])  # compiles the program
+        app = service(learned)
     except ModuleNotFoundError as error:
         raise DirEAGError(
             f"serve: there is no module {error.name!r}; expected FastAPI and uvicorn. Install them: "
@@ -64,27 +64,17 @@ def serve_command(
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
-def _predictor(path: Path) -> "Predictor":
-    if path.suffix == ".json":
-        from bayes_direag.predictor import Predictor
-
-        return Predictor.load(path)
-    from bayes_direag.fits.fit import Fit
-
-    return Fit.load(path).predictor
-
-
-def service(predictor: "Predictor", largest_body: int = LARGEST_BODY) -> "FastAPI":
-    """Return an ASGI application that answers by a predictor: ``POST /answer``, ``GET /health``, and a form at ``/``.
+def service(fit: "Fit", largest_body: int = LARGEST_BODY) -> "FastAPI":
+    """Return an ASGI application that answers by a fit: ``POST /answer``, ``GET /health``, and a form at ``/``.
 
     A body that is larger than ``largest_body`` bytes is refused with status 413 before it is read whole, and reports
-    that the predictor refuses with status 422 and its message as ``detail``.
+    that the fit refuses with status 422 and its message as ``detail``.
     """
     from fastapi import Body, FastAPI, HTTPException
     from fastapi.responses import HTMLResponse
 
     app = FastAPI(title="bayes-direag", docs_url=None, redoc_url=None)  # their pages load scripts from elsewhere
-    page, policy = _page(predictor)
+    page, policy = _page(fit)
 
     @app.post("/answer")
     async def answer(reports: Annotated[Any, Body()]) -> dict[str, Any]:
@@ -92,15 +82,14 @@ def service(predictor: "Predictor", largest_body: int = LARGEST_BODY) -> "FastAP
             seen = str(reports)[:60]
             raise HTTPException(422, f"reports: saw {seen!r}; expected a list of reports. Make a list of them.")
         try:
-            with warnings.catch_warnings(action="always", category=FewReportsWarning, record=True) as remarks:
-                found = predictor.predict(reports)
-            return found | {"remarks": [str(remark.message) for remark in remarks]}
+            return fit.answer(reports)
         except DirEAGError as error:
             raise HTTPException(422, str(error)) from error
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        return {"status": "ok", "answers": predictor.answers, "levels": predictor.levels, **predictor.made_by}
+        about = {name: str(fit.tree.attrs[name]) for name in ("method", "seed", "observations_sha256", "versions")}
+        return {"status": "ok", "answers": fit.answers, "levels": fit.level_names, "fit": repr(fit), **about}
 
     @app.get("/", response_class=HTMLResponse)
     async def form() -> HTMLResponse:
@@ -134,16 +123,14 @@ class _Limited:
         await self._app(scope, counted, send)
 
 
-def _page(predictor: "Predictor") -> tuple[str, str]:
+def _page(fit: "Fit") -> tuple[str, str]:
     """Return the form, and the policy under which a browser runs its one script and nothing else."""
     html = _PAGE.read_text(encoding="utf-8")
     script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256((script[1] if script else "").encode()).digest()).decode()
     about = {
-        "levels": [
-            {"name": name, "shown": visible(name), "votes": name in predictor.voting} for name in predictor.levels
-        ],
-        "scale": predictor.scale or "percent",
+        "levels": [{"name": name, "shown": visible(name), "votes": name in fit.voting} for name in fit.level_names],
+        "scale": (fit.columns and fit.columns.scale) or "percent",
     }
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; connect-src 'self'"
     return html.replace("ABOUT", json.dumps(about).replace("<", "\\u003c"), 1), policy

@@ -19,25 +19,20 @@ from jaxtyping import Bool, Float
 from numpyro.infer import MCMC
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.policy import Asking, Replay
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.folds import hashed_folds, holdout_of
 from bayes_direag.inference.container import (
     by_sample,
     container,
     evaluated_draws,
-    fitted_observations,
     map_groups,
     nuts_groups,
     record_holdout,
-    sampled_parameters,
 )
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, from_dataset, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, recalibrate
 from bayes_direag.model.contract import require_program
-from bayes_direag.model.equations import Reports
 from bayes_direag.model.forward import Forward, by_candidate
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from, likelihood_weights
 from bayes_direag.model.models import model_of
@@ -47,8 +42,6 @@ from bayes_direag.model.settings import FitMethod, FitSettings, Preset, Sampling
 from bayes_direag.model.unconstrained import parameter_sites
 
 N_COPIES = 8
-#: Parts of the questions on which a policy is tried.
-_PARTS = 5
 #: What a copy counts of its question's weight. Under NUTS the copies of a question count as one question.
 WEIGHT_OF_COPY: dict[FitMethod, float] = {"map": 1 / 4, "nuts": 1 / N_COPIES}
 
@@ -161,23 +154,6 @@ def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray,
     candidate = np.ascontiguousarray(observations.candidate.T)
     first = first_mentions(candidate)
     return np.stack([by_candidate(np.asarray(member), candidate, first).T for member in optimum.probability])
-
-
-def replay_of(fitted: Observations, reports: Reports, settings: FitSettings) -> Replay:
-    """Divide labelled questions into five parts, on each of which a policy is tried by a fit to the others.
-
-    Raises DirEAGError if there are fewer questions or clusters.
-    """
-    part = hashed_folds(fitted, np.ones(len(fitted), bool), _PARTS, settings.seed)
-    if (n_units := len(np.unique(part))) < _PARTS:
-        raise DirEAGError(
-            f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label more."
-        )
-    askings = []
-    for tree in map_fits(fitted, part != np.arange(_PARTS)[:, None], settings):
-        final = from_dataset(tree["recalibration"].to_dataset())
-        askings.append(Asking.of(fitted_observations(tree), sampled_parameters(tree), final, settings.preset.eps))
-    return Replay(fitted, reports, part, askings, np.ones(len(fitted.learned_levels)))
 
 
 def drawn_tree(

@@ -19,17 +19,17 @@ from numpyro.infer import MCMC
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import Same, Sameness, require_same
+from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.decisions.estimate import Estimate, sizes
-from bayes_direag.decisions.policy import Asking, Policy, Replay
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
-from bayes_direag.fits.containers import drawn_tree, fitted_rows, replay_of
+from bayes_direag.fits.containers import drawn_tree, fitted_rows
 from bayes_direag.fits.new_levels import joined_levels, with_new_levels
 from bayes_direag.fits.parameters import parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
-from bayes_direag.fits.programs import require_equations, require_program_of
-from bayes_direag.fits.sources import observations_of
+from bayes_direag.fits.programs import require_program_of
+from bayes_direag.fits.sources import observations_of, table_of_reports
 from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.container import (
@@ -40,12 +40,10 @@ from bayes_direag.inference.container import (
     level_names,
     predictive,
     require_sound,
-    sampled_parameters,
     signal_names,
 )
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.lacking import EnoughReports, signals_remark
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -53,7 +51,6 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
-from bayes_direag.predictor import Predictor
 
 if TYPE_CHECKING:
     import pyarrow
@@ -202,26 +199,6 @@ class Fit:
         """By how much the probability is too high with fewer reports than the fitted questions have."""
         return EnoughReports.of(self.evaluation(self.fitted), self.recalibration)
 
-    @cached_property
-    def predictor(self) -> Predictor:
-        """The fit without its questions, with all draws, for a service; DirEAGError if a function compares answers."""
-        require_same(self.fitted.same, None, "predictors and policies")
-        recorded, read_as = ("method", "seed", "observations_sha256", "versions"), self.columns or Columns()
-        return Predictor(
-            answers=self.answers,
-            scale=read_as.scale,
-            groups=read_as.groups,
-            levels=self.level_names,
-            voting=frozenset(self.voting),
-            labels=label_names(self.tree),
-            signals=signal_names(self.tree),
-            eps=self.preset.eps,
-            parameters=self.equation_parameters,
-            recalibration=self.recalibration,
-            enough_reports=None if self.partial else self.enough_reports,
-            made_by={"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
-        )
-
     @property
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies follow the questions."""
@@ -247,17 +224,6 @@ class Fit:
     @cached_property
     def _draws(self) -> dict[str, Float[np.ndarray, "sample ..."]]:
         return by_sample(self.tree)  # no arrays of JAX: a process without double precision would read them in single
-
-    @cached_property
-    def equation_parameters(self) -> Parameters:
-        """The parameters of the presets' equations, by which export, policies and explanations work.
-
-        Raises DirEAGError for a program of one's own that is more than these equations.
-        """
-        if not self.preset.is_own:
-            return sampled_parameters(self.tree)
-        fitted = self.evaluation(self.fitted), self.reports(self.fitted)
-        return require_equations(self.tree, *fitted, self.fitted.slots, self.preset.name)
 
     def predict(self, observations: Source, *, interval_level: float = 0.9, warn: bool = True) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.
@@ -303,6 +269,26 @@ class Fit:
         if not self.partial:
             table["few_reports"] = self.enough_reports.few(table["n_used"].to_numpy())
         return table
+
+    def question(self, reports: Sequence[Mapping[str, object]]) -> Observations:
+        """Read the reports on one question as observations that are aligned with the fit.
+
+        A report has a ``level`` (a name or a number) or ``level_name``, or the ``group``; an ``answer``; ``confidence``
+        and ``confidences``, on the scale of the fitted ones. Raises LevelError for a level that the fit has not
+        learned, and ObservationError for other reports that cannot be used.
+        """
+        return self.aligned(
+            Observations.of_table(table_of_reports(reports, self.columns), self.answers, same=self.same)
+        )
+
+    def answer(self, reports: Sequence[Mapping[str, object]], *, interval_level: float = 0.9) -> dict[str, object]:
+        """Select the answer to one question, given as in :meth:`question`, with the probability that it is right.
+
+        Returns the columns of :meth:`predict` from ``answer`` on, None where one is undefined, and the ``remarks``.
+        """
+        question = self.question(reports)
+        (row,) = as_records(self.predict(question, interval_level=interval_level, warn=False).iloc[:, 1:])
+        return row | {"remarks": self.remarks(question, question.usable.sum(axis=1))}
 
     def remarks(self, aligned: Observations, n_reports: Int[np.ndarray, " asked"]) -> list[str]:
         """Say what these questions lack beside the fitted ones: reports (unless the fit is partial), a whole signal.
@@ -394,61 +380,6 @@ class Fit:
             too_high=0.0 if self.partial else self.enough_reports.too_high(new.usable.sum(axis=1)),
         )
 
-    def policy(
-        self,
-        *,
-        prices: Mapping[str, float] | None = None,
-        budget: float = 0.3,
-        person: float | None = None,
-    ) -> Policy:
-        """Decide which level to ask next on a question, and when to stop: see :mod:`bayes_direag.decisions.policy`.
-
-        The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
-        :attr:`~bayes_direag.decisions.policy.Policy.forecast`.
-
-        Parameters
-        ----------
-        prices
-            The price of a report of each level (group), in any unit. By default all cost 1.
-        budget
-            The share of the price of all reports to spend on average, above 0 and at most 1.
-        person
-            The price of handing a question over to a person, in the unit of the prices. By default there is nobody.
-
-        Raises
-        ------
-        DirEAGError
-            If the fit is not a partial MAP of five questions or clusters, a number is out of range, or hardly any
-            question is worth a report.
-        LevelError
-            If the prices are not those of the fit's levels.
-        """
-        made_of = self.predictor, self.asking, self._replay, self.preset.recalibration
-        return Policy.of(*made_of, prices=prices, budget=budget, person=person)
-
-    @property
-    def asking(self) -> Asking:
-        """What decides which report comes next, by a MAP."""
-        return Asking.of(self.fitted, self.equation_parameters, self.recalibration, self.preset.eps)
-
-    @cached_property
-    def _replay(self) -> Replay:
-        if not self.partial or self.n_samples > 1:
-            raise DirEAGError(
-                f"saw {'a' if self.partial else 'no'} partial fit, {self.predictor!r}; expected a partial MAP, as "
-                "questions lack reports. Fit with partial=True (on the command line --partial)."
-            )
-        if len(self.new_levels):
-            raise DirEAGError(
-                f"saw levels without labels, {', '.join(self.new_levels['level'])}; expected labelled ones, on which a "
-                "policy is tried. Fit without them, or label their questions."
-            )
-        return replay_of(self.fitted, self.reports(self.fitted), self.settings)
-
-    def reports(self, aligned: Observations) -> Reports:
-        """Return the reports of questions that are aligned with the fit."""
-        return Reports.of(aligned.of_signals(signal_names(self.tree)), self.preset.eps, label_names(self.tree))
-
     def aligned(self, observations: Source) -> Observations:
         """Return the observations with the levels of the fit, in its order; levels that only voted in it only vote.
 
@@ -507,10 +438,6 @@ class Fit:
         The log-likelihoods of posterior draws are stored with four significant digits; all else is stored exactly.
         """
         write_tree(self.tree, path)
-
-    def export(self, path: str | Path) -> None:
-        """Write :attr:`predictor` as JSON, completely or not at all."""
-        self.predictor.save(path)
 
     @classmethod
     def from_draws(

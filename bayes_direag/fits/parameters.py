@@ -8,9 +8,21 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import IDENTITY
 
+#: The order of the presets' parameters in tables; others follow.
+_ORDER = (
+    "weight",
+    "prior_strength",
+    "null_base",
+    "null_gain",
+    "bias",
+    "slope",
+    "sharpness",
+    "vote",
+    "vote_slope",
+    "label",
+)
 #: Predictions do not change if all of these are multiplied by one constant.
 SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
 
@@ -28,7 +40,7 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
     scaled = ("share", *SCALED_TOGETHER) if has_weights(natural) else ()
     shown = {"share": natural["share"]} if scaled and natural.sizes["level"] > 1 else {}
     names = [str(name) for name in natural if name not in scaled]
-    order = {name: rank for rank, name in enumerate(Parameters._fields)}  # what pooled ones share comes after them
+    order = {name: rank for rank, name in enumerate(_ORDER)}  # what pooled ones share comes after them
     shown |= {name: natural[name] for name in sorted(names, key=lambda name: order.get(name, len(order)))}
     if scaled:
         total = natural["weight"].sum("level")
@@ -66,7 +78,7 @@ def parameter_draws(tree: xr.DataTree) -> pd.DataFrame:
         calibration. A parameter of each signal or label is named with it, as ``slope[words]``.
     """
     natural, final = tree["posterior"].to_dataset(), tree["recalibration"].to_dataset()
-    names = [name for name in ("share", *Parameters._fields) if name in natural]
+    names = [name for name in ("share", *_ORDER) if name in natural]
     parameters = {name: natural[name] for name in dict.fromkeys((*names, *map(str, natural)))}
     return _tidy(tree, parameters | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final})
 

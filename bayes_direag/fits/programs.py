@@ -1,6 +1,4 @@
-"""Programs of one's own after a fit: given again by whoever loads it, and held against the presets' equations."""
-
-from dataclasses import replace
+"""Programs of one's own after a fit, given again by whoever loads it."""
 
 import jax
 import jax.numpy as jnp
@@ -8,18 +6,13 @@ import numpy as np
 import xarray as xr
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.container import by_sample, evaluated_draws, sampled_parameters
+from bayes_direag.inference.container import by_sample, evaluated_draws
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.model.equations import Equations, Parameters, Reports
-from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
-from bayes_direag.model.states import supports
 from bayes_direag.model.unconstrained import UnconstrainedDraws, parameter_sites
 
-#: How many draws are looked at, and how far two statements of one equation may be apart.
-_DRAWS, _SAME = 10, 1e-9
 #: How far a stored loss, and a log-likelihood of four digits, may be from those of the program.
 _SAME_LOSS, _SAME_LIKELIHOOD = 1e-9, 1e-3
 
@@ -55,26 +48,3 @@ def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) 
 
 def _shown(sites: dict[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in sorted(sites.items()))
-
-
-def require_equations(
-    tree: xr.DataTree, fitted: Forward, reports: Reports, slots: tuple[int, ...] | None, name: str
-) -> Parameters:
-    """Return the parameters of the presets' equations; raise DirEAGError if the program of a fit is not these.
-
-    Both are evaluated on the fitted questions, in the first draws.
-    """
-    try:
-        parameters = sampled_parameters(tree)
-        few: Parameters = jax.tree.map(lambda values: values[:_DRAWS], parameters)
-        program = replace(fitted, draws={site: values[:_DRAWS] for site, values in fitted.draws.items()})
-        apart = float(np.abs(supports(Equations(reports, few.of_slots(slots))) - supports(program)).max())
-    except (KeyError, ValueError, IndexError):  # without a weight for each level, or with parameters of other shapes
-        apart = np.inf
-    if not apart <= _SAME:
-        raise DirEAGError(
-            f"model {name}: it is another than the equations of the presets, which export, explain and policy know "
-            "alone; expected bayes, paper, release or a model that has their sites and no further term. What runs the "
-            "program works: predict, evaluate, compare, diagnose, report."
-        )
-    return parameters

@@ -1,17 +1,25 @@
 """What functions accept as observations: Observations, what they are read from, or the bundled examples."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import resources
 from inspect import signature
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import Sameness
+from bayes_direag.data.json_lines import table_of_questions, table_of_records
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import not_observations
+from bayes_direag.data.records import Question
+from bayes_direag.errors import ObservationError, not_observations
+
+#: The name of the one question that a service is asked.
+ASKED = "asked"
 
 ExampleName = Literal["steered", "samples", "topk", "gsm8k", "judges"]
 
@@ -46,13 +54,47 @@ def observations_of(
     if isinstance(source, str | Path):
         return Observations.read(source, answers, columns, same=same)
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        from bayes_direag.data.long_table import LongTable
         from bayes_direag.data.tables import table_of_frame
 
         return Observations.of_table(LongTable.of(table_of_frame(source), columns), answers, same=same)
     if isinstance(source, Sequence):
         return Observations.from_records(source, answers, columns, same)
     raise not_observations("predict", source, "Observations, a path, a DataFrame in long form, or a list of records")
+
+
+def table_of_reports(reports: Sequence[Mapping[str, object]], read_as: Columns | None) -> LongTable:
+    """Take the reports on one question, under our names, on the scale and with the groups of ``read_as``."""
+    if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
+        raise not_observations("answer", reports, "a list of reports")
+    known = read_as or Columns()
+    names = Columns(scale=known.scale or "percent", groups=known.groups, needs_labels=False)
+    if not reports:
+        return table_of_questions([Question(problem_id=ASKED, observations=())])
+    rows = [
+        (number, {"answer": None, "confidence": None, **report, "problem_id": ASKED, "level": _level(report)})
+        for number, report in enumerate(reports, 1)
+    ]
+    table = LongTable.of(table_of_records(rows, None), names, with_labels=False)
+    for percents in table.percents.values() if known.scale is None else ():
+        if 0 < (most := np.nanmax(percents, initial=0.0)) <= 1 and (percents % 1 > 0).any():
+            raise ObservationError(
+                "all confidences are at most 1, so they look like fractions",
+                field="confidence",
+                seen=float(most),
+                expected="percentages, 0 to 100",
+                remedy="Multiply them by 100.",
+            )
+    return table
+
+
+def _level(report: Mapping[str, object]) -> object:
+    """Return the name of a report's level; None if it has a group alone."""
+    level = report.get("level")
+    return (
+        level
+        if isinstance(level, str) or (level is None and "group" in report)
+        else (report.get("level_name") or f"level_{level}")
+    )
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:

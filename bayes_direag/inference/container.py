@@ -47,7 +47,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import SIGNALS, Question, Status
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.model.equations import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import Recalibration
@@ -62,7 +61,6 @@ from bayes_direag.model.unconstrained import (
     handling,
     parameter_sites,
 )
-from bayes_direag.predictor import require_usable
 
 _AGREEMENT = tuple(f"agreement_{name}" for name in Agreement._fields)
 #: The dimensions of the arrays of questions, beyond chain and draw.
@@ -239,23 +237,25 @@ def label_names(tree: xr.DataTree) -> tuple[str, ...]:
     return tuple(json.loads(tree.attrs.get("labels", "[]")))
 
 
-def sampled_parameters(tree: xr.DataTree) -> Parameters:
-    """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other."""
-    posterior = tree["posterior"].to_dataset()
-    draws = {name: posterior[name].transpose("chain", "draw", ...) for name in Parameters._fields if name in posterior}
-    values = {name: each.to_numpy().reshape(-1, *each.shape[2:]) for name, each in draws.items()}
-    dims = {name: tuple(map(str, each.dims[2:])) for name, each in draws.items()}
-    return Parameters.of_sites(values, dims, len(signal_names(tree)))
+#: Larger than any parameter of a fit.
+_LARGEST = 1e12
 
 
 def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> None:
-    """Raise an error unless the numbers of a container can be predicted with."""
-    names = {"levels": level_names(tree), "labels": label_names(tree), "signals": signal_names(tree)}
-    parameters, drawn = None if preset.is_own else sampled_parameters(tree), by_sample(tree)
-    n_samples = len(next(iter(drawn.values())))
-    require_usable(parameters, final, eps=preset.eps, n=n_samples, **names)
-    if not all(len(values) == n_samples and np.isfinite(values).all() for values in drawn.values()):
-        raise ValueError("saw parameters that are no numbers")
+    """Raise ValueError unless the numbers of a container can be predicted with."""
+    for names in (level_names(tree), label_names(tree), signal_names(tree)):
+        if len({*names}) < len(names) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"saw the names {', '.join(map(str, names))}, some twice or no texts")
+    drawn = {group: by_group(tree, group) for group in ("posterior", "unconstrained_posterior")}
+    shape = next(iter(drawn["unconstrained_posterior"].values())).shape[:2]
+    values = [pair for each in (*drawn.values(), final.coefficients) for pair in each.items()]
+    wrong = [name for name, each in values if each.shape[:2] != shape or not (np.abs(each) <= _LARGEST).all()]
+    if wrong or not level_names(tree) or not signal_names(tree):
+        raise ValueError(f"saw values of {', '.join(wrong) or 'no level'} that are no draws of numbers")
+    if final.method not in Recalibration.METHODS or not {"intercept", "slope"} <= final.coefficients.keys():
+        raise ValueError(f"saw a final calibration by {final.method}")
+    if not (0 < preset.eps < 0.5 and 0 < final.eps < 0.5 and 0 < final.most_reports <= _LARGEST):
+        raise ValueError(f"saw eps {preset.eps} and {final.eps}; expected numbers between 0 and 0.5")
     data, _ = tree["constant_data"], tree.attrs["versions"]
     candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
     exists = (candidate >= -1) & (candidate < n_candidates[:, None])

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.inference.logistic_regression import LogisticPosterior
 from bayes_direag.inference.map import require_converged
-from bayes_direag.model.equations import clipped_logit
+from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.selection import IDENTITY, Recalibration, log_share
 from bayes_direag.model.settings import RecalibrationSettings
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, not_observations
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Reports
+from bayes_direag.model.logits import logit_signals
 from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows, first_mentions
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.settings import Preset
@@ -125,22 +125,22 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
 
         ``are_stated`` tells whether a program sees confidences; by default, whether any report states one.
         """
-        reports = Reports.of(observations, preset.eps, labels)
-        candidate, right = np.ascontiguousarray(reports.candidate.T), observations.correct_candidate
+        candidate, right = np.ascontiguousarray(observations.candidate.T), observations.correct_candidate
+        label = observations.label(labels) if labels else np.full(observations.shape, -1)
         target = np.where(right.any(axis=1), right.argmax(axis=1), -1)
         agreement = np.zeros(len(observations.learned_levels))
         if preset.uses_agreement and observations.agreement is not None:
             agreement = observations.agreement.score
         if are_stated is None:
             are_stated = preset.variant == "confidence" and bool(observations.stated.any())
-        logit = np.ascontiguousarray(reports.logit_confidence.T)
+        logit = logit_signals([np.ascontiguousarray(signal.T) for signal in observations.signals.values()], preset.eps)
         return cls(
             logit=logit if are_stated else np.zeros(candidate.shape),
             candidate=candidate,
             first=first_mentions(candidate),
             merged=np.where(observations.correct.T, target, candidate),
-            label=np.ascontiguousarray(reports.label.T),
-            n_candidates=reports.n_candidates,
+            label=np.ascontiguousarray(label.T),
+            n_candidates=observations.n_candidates,
             target=target,
             weight=weight,
             agreement=agreement,
@@ -249,6 +249,27 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         merged, label = (np.where(kept, array, -1) for array in (self.merged, self.label))
         n_candidates = first.sum(axis=0)
         return replace(self, candidate=candidate, first=first, merged=merged, label=label, n_candidates=n_candidates)
+
+    def lone(self, logits: Float[np.ndarray, " report"]) -> "LikelihoodData":
+        """Return questions with a single report: of each level in turn, with each of these logits for every signal."""
+        candidate = np.where(np.repeat(np.eye(self.n_levels, dtype=bool), len(logits), axis=1), 0, -1)
+        shape = (*self.logit.shape[:-2], *candidate.shape)
+        n, stated = (
+            candidate.shape[1],
+            np.tile(logits, self.n_levels) if self.n_signals else np.zeros(candidate.shape[1]),
+        )
+        return replace(
+            self.unlabelled,
+            logit=np.broadcast_to(stated, shape).copy(),
+            candidate=candidate,
+            merged=candidate,
+            first=candidate == 0,
+            label=np.full(candidate.shape, -1),
+            n_candidates=np.ones(n, int),
+            weight=np.ones(n),
+            slots=None if self.slots is None else tuple(range(self.n_levels)),
+            numbers=Numbers({name: np.repeat(values[:1], n) for name, values in self.numbers.items()}),
+        )
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``; their numbers are the first's."""

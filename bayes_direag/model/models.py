@@ -20,24 +20,8 @@ give much more than 0.6. In ``bayes`` evidence is sharpened, votes multiply, and
 
 **The contract.** A model is a NumPyro function of :class:`~bayes_direag.model.likelihood_data.LikelihoodData` that
 draws the states by :func:`~bayes_direag.model.evidence.draw_states`. It is fitted, predicted with, left out and
-compared as it is, with every term that it has (:mod:`bayes_direag.model.forward`). Only what takes the equations apart
-(export, explanations, policies) reads sites by these names, with the neutral value for one that a model lacks, and
-refuses a model that says more.
-
-==================  ===============================  ==========================================
-site                shape                            without it
-==================  ===============================  ==========================================
-``weight``          level                            (needed)
-``bias``            level, or one for all            every report counts in full: q~ = 1
-``slope``           signal, level, or one for all    0: confidences are not used
-``prior_strength``  one                              1
-``null_base``       one                              0
-``null_gain``       one                              1
-``sharpness``       one                              1
-``vote``            level                            0
-``vote_slope``      signal, level, or one for all    0
-``label``           answer                           0
-==================  ===============================  ==========================================
+compared, explained and asked by as it is, with every term that it has (:mod:`bayes_direag.model.forward`). Names of
+sites are what tables show.
 
 ``share``, the share of the weight by level, is what the labels determine where they do not determine the weights.
 

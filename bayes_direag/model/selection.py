@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.equations import clipped_logit
+from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.states import Evaluation, States, joined
 
 if TYPE_CHECKING:

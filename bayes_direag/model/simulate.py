@@ -2,7 +2,7 @@
 
 Answers and confidences come from a simple picture of steered prompts: a question's ease decides how often its common
 answer is given, and each level states confidences around its own mean. The state of each question is then drawn with
-the probabilities that :mod:`bayes_direag.model.selection` computes from known parameters.
+the probabilities of a program with known parameters, ``world``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.presets import preset
-from bayes_direag.model.selection import distribution
+
+#: The true parameters by name, as the paper's model has them, but with a slope for each level and signal.
+type Truth = Mapping[str, Float[np.ndarray, "..."]]
 
 LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 
@@ -26,20 +27,20 @@ _SPREAD = np.array([24.0, 18.0, 14.0, 10.0, 7.0])
 _MISSING = 0.02
 
 
-def default_parameters(n_signals: int = 1) -> Parameters:
-    """Return the parameters from which observations are simulated by default, without the axis of draws."""
-    return Parameters(
-        weight=np.array([0.5, 0.8, 1.4, 0.9, 0.6]),
-        bias=np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
-        slope=np.full((5, n_signals), 1.6 / n_signals),
-        prior_strength=np.array(0.1),
-        null_base=np.array(0.02),
-        null_gain=np.array(0.15),
-    )
+def default_parameters(n_signals: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
+    """Return the parameters from which observations are simulated by default."""
+    return {
+        "weight": np.array([0.5, 0.8, 1.4, 0.9, 0.6]),
+        "bias": np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
+        "slope": np.full((5, n_signals), 1.6 / n_signals),
+        "prior_strength": np.array(0.1),
+        "null_base": np.array(0.02),
+        "null_gain": np.array(0.15),
+    }
 
 
 def simulate_observations(
-    n: int, *, seed: int, parameters: Parameters | None = None, signals: Sequence[str] = ()
+    n: int, *, seed: int, parameters: Truth | None = None, signals: Sequence[str] = ()
 ) -> Observations:
     """Draw ``n`` labelled questions with five levels each.
 
@@ -50,7 +51,7 @@ def simulate_observations(
     seed
         Equal seeds give equal observations.
     parameters
-        The true parameters, without the axis of draws; by default, :func:`default_parameters`.
+        The true parameters; by default, :func:`default_parameters`.
     signals
         Names of further signals, of which one in ten values is missing. The true slopes are then those of the stated
         confidence and of the signals, in order of their names.
@@ -113,15 +114,43 @@ def _confidences(
 def _golds(
     observations: Observations,
     names: Int[np.ndarray, "problem answer"],
-    truth: Parameters,
+    truth: Truth,
     rng: np.random.Generator,
 ) -> list[str]:
     """Draw the state of each question; under the null the right answer is one that no level gave."""
-    sample = Parameters(*(None if value is None else np.asarray(value)[None] for value in truth))
-    cumulative = np.cumsum(distribution(Equations(Reports.of(observations, preset("paper").eps), sample)), axis=1)
+    cumulative = np.cumsum(_probabilities(observations, truth), axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [
         candidates[k] if k < len(candidates) else str(never_said[i])
         for i, (k, candidates) in enumerate(zip(state, observations.candidates, strict=True))
     ]
+
+
+def _probabilities(observations: Observations, truth: Truth) -> Float[np.ndarray, "problem state"]:
+    import jax
+    import jax.numpy as jnp
+
+    from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
+    from bayes_direag.model.forward import by_candidate
+    from bayes_direag.model.likelihood_data import LikelihoodData
+    from bayes_direag.model.unconstrained import state_of, traced
+
+    def world(data: LikelihoodData) -> None:
+        """Add evidence as the paper does, with a slope for each level and signal."""
+        logit = data.logit.reshape(-1, *data.candidate.shape)
+        score = data.by_report(jnp.asarray(truth["bias"])) + jnp.einsum(
+            "srp,rs->rp", logit, jnp.asarray(truth["slope"])
+        )
+        belief, doubt = belief_and_doubt(score, data)
+        share = truth["prior_strength"] / data.n_states
+        answers = share[None] + sums_by_answer(data.by_report(jnp.asarray(truth["weight"])) * belief, data.candidate)
+        null = share + truth["null_base"] + truth["null_gain"] * (truth["weight"] @ doubt)
+        draw_states(data, jnp.log(answers), jnp.log(null))
+
+    data = LikelihoodData.weighted(
+        observations, np.ones(len(observations)), preset=preset("paper"), labels=()
+    ).unlabelled
+    with jax.enable_x64(True):
+        probability = np.asarray(state_of(traced(world, data)).probabilities)
+    return by_candidate(probability, np.asarray(data.candidate), np.asarray(data.first)).T

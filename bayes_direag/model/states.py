@@ -1,7 +1,6 @@
 """The probability of every state of questions, in every draw, evaluated piece by piece in bounded memory.
 
-What follows an evaluation does not ask whether a program (:mod:`bayes_direag.model.forward`) or the presets' equations
-in NumPy (:mod:`bayes_direag.model.equations`) made it.
+What follows an evaluation does not ask what made it: a program (:mod:`bayes_direag.model.forward`), or a test.
 """
 
 import os

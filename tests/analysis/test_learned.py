@@ -23,6 +23,8 @@ from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made import observe
+from tests.bayes_direag.brute_force import scores, support
+from tests.bayes_direag.equations import sampled_parameters
 from tests.made_fits import made_fit, natural, replaced
 
 OBSERVATIONS = simulate_observations(30, seed=2)
@@ -36,31 +38,26 @@ def draws(fit: Fit, name: str, group: str = "posterior") -> np.ndarray:
 @pytest.mark.parametrize("kind", ["point", "nuts"])
 def test_learned_curves_are_the_equations_in_every_draw_and_one_draw_has_no_interval(kind, request) -> None:
     fit = request.getfixturevalue(kind)
-    score = logit(np.clip(GRID, fit.preset.eps, 1 - fit.preset.eps))
-    bias, slope = draws(fit, "bias").reshape(-1, 1, 1), draws(fit, "slope").reshape(-1, 1, 1)
-    curves = calibration_curves(fit, 0.8)
+    curves, at = calibration_curves(fit, 0.8), np.array([0, 60, 200])
     assert curves["level"].tolist() == [name for name in fit.level_names for _ in GRID]
     assert curves["stated"].tolist() == GRID.tolist() * 5
+    parameters = {name: own for name, own in sampled_parameters(fit.tree)._asdict().items() if own is not None}
+    of_draws = [{name: own[k].tolist() for name, own in parameters.items()} for k in range(fit.n_samples)]
+    for level in range(5):
+        lone = [[(level, "a", GRID[k])] for k in at]
+        rows = [[support(scores(one, draw, fit.preset.eps))["a"] for one in lone] for draw in of_draws]
+        found = curves[curves["level"] == fit.level_names[level]].iloc[at]
+        np.testing.assert_allclose(found["calibrated"], np.mean(rows, axis=0), rtol=1e-9)
+        ends = np.quantile(rows, [0.1, 0.9], axis=0) if kind == "nuts" else np.full((2, 3), np.nan)
+        np.testing.assert_allclose(found[["low", "high"]].T, ends, rtol=1e-9)
     final, term = recalibration_curve(fit, 0.8), (draws(fit, name, "recalibration") for name in ("intercept", "slope"))
     intercept, steepness = (values[:, None] for values in term)
     assert final["support"].tolist() == GRID.tolist()
-    for table, name, expected in (
-        (curves, "calibrated", np.broadcast_to(expit(bias + slope * score), (fit.n_samples, 5, len(GRID)))),
-        (final, "probability", expit(intercept + steepness * logit(np.clip(GRID, 1e-6, 1 - 1e-6)))),
-    ):
-        rows = expected.reshape(fit.n_samples, -1)
-        np.testing.assert_allclose(table[name], rows.mean(axis=0), rtol=1e-9)
-        ends = np.quantile(rows, [0.1, 0.9], axis=0) if kind == "nuts" else np.full((2, rows.shape[1]), np.nan)
-        np.testing.assert_allclose(table[["low", "high"]].T, ends, rtol=1e-9)
+    rows = expit(intercept + steepness * logit(np.clip(GRID, 1e-6, 1 - 1e-6)))
+    np.testing.assert_allclose(final["probability"], rows.mean(axis=0), rtol=1e-9)
 
 
-def test_learned_curves_of_the_other_variants_and_no_final_calibration() -> None:
-    fit = calibration_curves(made_fit(OBSERVATIONS, natural(variant="level"), variant="level"))
-    expected = expit(np.array(natural()["bias"]))
-    by_level = fit.groupby("level", sort=False)["calibrated"].agg(["min", "max"])
-    np.testing.assert_allclose(by_level, np.stack([expected, expected], axis=1), rtol=1e-12)
-    count = made_fit(OBSERVATIONS, natural(variant="count"), variant="count")
-    assert (calibration_curves(count)["calibrated"] == 1).all()
+def test_learned_curves_of_no_final_calibration() -> None:
     plain = presets.preset("paper", recalibration={"method": "none", "split": 0})
     np.testing.assert_allclose(
         recalibration_curve(made_fit(OBSERVATIONS, natural(), preset=plain))["probability"], GRID

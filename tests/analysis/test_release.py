@@ -14,9 +14,9 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model import presets
-from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.selection import distribution
+from tests.bayes_direag.equations import Equations, Parameters, Reports
 
 RECORDED_SEED = 20260517
 RULES = ["majority", "mean_confidence", "steerconf"]

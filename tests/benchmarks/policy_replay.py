@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag import Fit, Observations
-from bayes_direag.decisions.policy import Replay
 from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.policy import Asking, Policy, Replay
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from tests.benchmarks.common import kept_rows, parser, shuffled
 
@@ -48,7 +48,7 @@ def measured(path: Path, n_labels: int, n_splits: int) -> Iterator[dict[str, obj
         row: dict[str, object] = {"split": split, "tried": len(new)}
         forecasts = []
         for budget in sorted({max(each, FEWEST / new.n_levels) for each in BUDGETS}):
-            policy = fit.policy(budget=budget)
+            policy = Policy.of(fit, budget=budget)
             ways = policy.replay(new)
             by_way, own, expected = ways[:3].set_index("asked"), ways.iloc[0], policy.forecast.iloc[0]
             if not found["gain"]:
@@ -71,8 +71,9 @@ def measured(path: Path, n_labels: int, n_splits: int) -> Iterator[dict[str, obj
 
 def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[float, float]]]:
     """Return the shares of calls and benefits of fixed levels, and of stopping above a threshold."""
-    labelled, price = fit._replay, np.ones(len(fit.level_names))
-    tried = Replay(new, fit.reports(new), np.zeros(len(new), int), [fit.asking], price)
+    price = np.ones(len(fit.level_names))
+    labelled = Replay.of(fit, price)
+    tried = Replay(new, fit.evaluation(new).data, np.zeros(len(new), int), [Asking.of(fit)], price)
     (by_number,) = labelled.by_number(np.inf, np.ones((1, len(labelled.questions)), bool))
     steps = [numbers for _, numbers in by_number]
     n_all, fixed, threshold = tried.questions.usable.sum(), [], []

@@ -31,10 +31,10 @@ from arviz_stats.base import array_stats
 from numpyro.infer import Predictive
 
 from bayes_direag import Fit, LikelihoodData, Observations, bayes, fit_nuts, simulate_observations
-from bayes_direag.model.equations import Equations, Parameters
 from bayes_direag.model.selection import Recalibration, distribution, select
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import evaluated, parameter_sites
+from tests.bayes_direag.equations import Equations, Parameters
 
 N_RANKED = 99
 SHORT_CHAINS = SamplingSettings(num_chains=2, num_warmup=500, num_samples=500)

@@ -20,7 +20,7 @@ from tests.command_line import HEAR_CTRL_C
 from tests.elicitation.stub_server import solve
 
 if TYPE_CHECKING:
-    from bayes_direag.decisions.policy import Policy
+    from bayes_direag.fits.policy import Policy
 
 PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
 PARAPHRASED = {name: load_protocol(name, wording="paraphrased") for name in get_args(ProtocolName)}
@@ -95,7 +95,7 @@ def wait_for_generations(folder: Path, n: int, client: subprocess.Popen[bytes]) 
 
 def policy() -> "Policy":
     """Return the recorded policy, which a slow test makes anew."""
-    from bayes_direag.decisions.policy import Policy
+    from bayes_direag.fits.policy import Policy
 
     return Policy.load(Path(__file__).with_name("policy.json"))
 

@@ -10,9 +10,9 @@ import pytest
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.policy import Policy
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.policy import Policy
 from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Key
@@ -48,7 +48,7 @@ def policy() -> Policy:
 def test_policy_on_record_is_that_of_a_fit_to_the_full_run(policy: Policy, full: Path, tmp_path: Path) -> None:
     fit = fit_map(Observations.read(full / "observations.jsonl"), partial=True)
     prices = {name: 1.0 + number for number, name in enumerate(fit.level_names)}
-    made = replace(fit.policy(prices=prices, person=20.0), factor=1 / 60)
+    made = replace(Policy.of(fit, prices=prices, person=20.0), factor=1 / 60)
     made.save(tmp_path / "policy.json")  # to be recorded where the form of policies changes
     assert made.predictor.parameters.weight == pytest.approx(policy.predictor.parameters.weight, rel=1e-3)
     assert made.asking.typical == pytest.approx(policy.asking.typical, abs=1e-3)

@@ -66,8 +66,6 @@ def test_fit_asks_for_the_function_where_it_reads(folder, joined, one_size, fit,
     ):
         with pytest.raises(DirEAGError, match=r"answers are compared by .*; expected .*, as in the fit"):
             mistake()
-    with pytest.raises(DirEAGError, match="expected kind alone, as in predictors and policies"):
-        fit.export(tmp_path / "fit.json")
 
 
 def test_evaluation_asks_for_the_function_where_it_reads(folder, joined, one_size, tmp_path):

@@ -16,9 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bayes_direag.commands.serve import service
-from bayes_direag.errors import FewReportsWarning
 from bayes_direag.fits.fit import Fit
-from bayes_direag.predictor import Predictor
 from tests.command_line import HEAR_CTRL_C, refuse
 
 SAID = [
@@ -28,20 +26,15 @@ SAID = [
 
 
 @pytest.fixture(scope="module")
-def predictor(point: Fit) -> Predictor:
-    return point.predictor
+def client(point: Fit) -> TestClient:
+    return TestClient(service(point, largest_body=2000))
 
 
-@pytest.fixture(scope="module")
-def client(predictor: Predictor) -> TestClient:
-    return TestClient(service(predictor, largest_body=2000))
-
-
-def test_serve_answers_as_its_predictor(client: TestClient, predictor: Predictor) -> None:
+def test_serve_answers_as_its_fit(client: TestClient, point: Fit) -> None:
     reply = client.post("/answer", json=SAID)
-    with pytest.warns(FewReportsWarning) as warned:
-        expected = predictor.predict(SAID)
-    assert (reply.status_code, reply.json()) == (200, expected | {"remarks": [str(warned[0].message)]})
+    expected = point.answer(SAID)
+    assert (reply.status_code, reply.json()) == (200, expected)
+    assert len(expected["remarks"]) == 1
     silent = client.post("/answer", json=[])
     assert (silent.status_code, silent.json()["answer"], silent.json()["probability"]) == (200, None, None)
     again = client.post("/answer", json=SAID)
@@ -70,8 +63,8 @@ def test_serve_refuses_with_the_reason(client: TestClient, body: str, status: in
     assert says in str(reply.json()["detail"])
 
 
-def test_serve_stops_reading_a_body_that_has_no_end(predictor: Predictor) -> None:
-    app, taken, sent = service(predictor, 5000), [], []
+def test_serve_stops_reading_a_body_that_has_no_end(point: Fit) -> None:
+    app, taken, sent = service(point, 5000), [], []
 
     async def receive() -> dict[str, object]:
         taken.append(1000)
@@ -85,22 +78,23 @@ def test_serve_stops_reading_a_body_that_has_no_end(predictor: Predictor) -> Non
     assert (sent[0]["status"], sum(taken)) == (413, 6000)
 
 
-def test_serve_says_which_fit_answers(client: TestClient, predictor: Predictor) -> None:
+def test_serve_says_which_fit_answers(client: TestClient, point: Fit) -> None:
     record = client.get("/health").json()
-    assert (record["status"], record["levels"], record["answers"]) == ("ok", list(predictor.levels), "numeric")
-    assert record["fit"] == predictor.made_by["fit"]
+    assert (record["status"], record["levels"], record["answers"]) == ("ok", list(point.level_names), "numeric")
+    assert record["fit"] == repr(point)
     assert [client.get(path).status_code for path in ("/docs", "/redoc", "/answer")] == [404, 404, 405]
 
 
-def test_serve_has_a_form_that_runs_its_own_script_alone(predictor: Predictor) -> None:
+def test_serve_has_a_form_that_runs_its_own_script_alone(point: Fit) -> None:
     attack = "</script><script>alert(1)</script>\u202e"
-    hostile = replace(predictor, levels=(attack, *predictor.levels[1:]))
+    hostile = replace(point)
+    vars(hostile)["level_names"] = (attack, *point.level_names[1:])
     reply = TestClient(service(hostile)).get("/")
     html = reply.text
     scripts = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
     assert len(scripts) == 2
     about = json.loads(scripts[0])
-    assert [level["name"] for level in about["levels"]] == list(hostile.levels)
+    assert [level["name"] for level in about["levels"]] == list(hostile.level_names)
     assert about["levels"][0]["shown"].endswith("\\u202e")
     digest = base64.b64encode(hashlib.sha256(scripts[1].encode()).digest()).decode()
     policy = reply.headers["content-security-policy"]
@@ -109,10 +103,10 @@ def test_serve_has_a_form_that_runs_its_own_script_alone(predictor: Predictor) -
     assert not re.search(r"https?://|src=|href=|@import", html)
 
 
-def test_serve_over_loopback(predictor: Predictor, tmp_path: Path) -> None:
-    predictor.save(tmp_path / "predictor.json")
+def test_serve_over_loopback(point: Fit, tmp_path: Path) -> None:
+    point.save(tmp_path / "fit.nc")
     code = f"{HEAR_CTRL_C}\nfrom bayes_direag.cli import app; app()"
-    command = [sys.executable, "-c", code, "serve", str(tmp_path / "predictor.json"), "--port", "0"]
+    command = [sys.executable, "-c", code, "serve", str(tmp_path / "fit.nc"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
         try:
             line = process.stdout.readline()
@@ -121,16 +115,14 @@ def test_serve_over_loopback(predictor: Predictor, tmp_path: Path) -> None:
                 f"{address}/answer", json.dumps(SAID).encode(), {"Content-Type": "application/json"}
             )
             with urllib.request.urlopen(asked, timeout=60) as reply:  # noqa: S310
-                assert json.load(reply)["probability"] == predictor.predict(SAID)["probability"]
+                assert json.load(reply)["probability"] == point.answer(SAID)["probability"]
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
 
 
-def test_serve_needs_a_fit_and_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predictor: Predictor) -> None:
+def test_serve_needs_a_fit_and_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: Fit) -> None:
     assert "expected a fit" in refuse("serve", tmp_path / "none.nc")
-    (tmp_path / "bad.json").write_text("{}")
-    assert "not a predictor that this version can read" in refuse("serve", tmp_path / "bad.json")
-    predictor.save(tmp_path / "predictor.json")
+    point.save(tmp_path / "fit.nc")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert "pip install '.[serve]'" in refuse("serve", tmp_path / "predictor.json")
+    assert "pip install '.[serve]'" in refuse("serve", tmp_path / "fit.nc")

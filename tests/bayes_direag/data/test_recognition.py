@@ -97,12 +97,11 @@ def test_numbered_answers_under_our_own_name_are_runs_of_one_group(tmp_path: Pat
         assert trap in said
         assert trap in one_line(succeed("show", "runs.nc"))
         assert "fewer runs" not in succeed("fit", "runs.csv", "--partial")
-    predictor = fit.predictor
-    assert predictor.predict([{"level": "3", "answer": "A"}, {"level": 4, "answer": "A"}])["n_used"] == 2
-    with pytest.raises(LevelError, match=r"saw 'gpt'; expected one of runs, or a run called as \{n\}\."):
-        predictor.predict([{"level": "gpt", "answer": "A"}])
-    with pytest.raises(ObservationError, match="with 'group' in place of 'level'"):
-        predictor.predict([{"level": "runs", "answer": "A"}] * 2)
+    assert fit.answer([{"level": "3", "answer": "A"}, {"level": 4, "answer": "A"}])["n_used"] == 2
+    with pytest.raises(LevelError, match="saw 'gpt'; expected one of runs"):
+        fit.answer([{"level": "gpt", "answer": "A"}])
+    with pytest.raises(ObservationError, match="this level occurs twice"):
+        fit.answer([{"level": "runs", "answer": "A"}] * 2)
 
 
 def test_right_answers_may_be_called_answer_beside_numbered_runs() -> None:

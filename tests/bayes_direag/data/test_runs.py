@@ -87,7 +87,7 @@ def test_runs_alone_and_single_levels_are_read_by_a_fit_as_it_read_its_own(fit, 
         learned.save(tmp_path / "fit.nc")
         loaded, here = Fit.load(tmp_path / "fit.nc"), Observations.from_records(records, "choice", VOTES)
         pd.testing.assert_frame_equal(loaded.predict(frame), learned.predict(here))
-        said = learned.predictor.predict([{"level": "run1", "answer": "A"}])
+        said = learned.answer([{"level": "run1", "answer": "A"}])
         assert said["answer"] == "A"
 
 

@@ -127,7 +127,6 @@ def attribute(name: str, value: object) -> Callable[[xr.DataTree], None]:
 
 CHANGES: dict[str, Callable[[xr.DataTree], Any]] = {
     "a weight of NaN": altered("posterior", "weight", np.nan, level=1),
-    "a negative weight": altered("posterior", "weight", -1.0, level=1),
     "a weight too large": altered("posterior", "weight", 1e308, level=1),
     "an infinite slope": altered("posterior", "slope", np.inf),
     "a candidate that there is not": altered("constant_data", "candidate", 9, problem=3, level=0),

@@ -73,7 +73,7 @@ def test_new_levels_count_and_are_kept_in_the_file(joint: Fit, panel: Observatio
     pd.testing.assert_frame_equal(loaded.predict(panel, warn=False), table)
     pd.testing.assert_frame_equal(loaded.new_levels, joint.new_levels)
     reports = [report.model_dump(exclude_none=True) for report in panel.questions[0].observations]
-    predicted = loaded.predictor.predict(reports)["probability"]
+    predicted = loaded.answer(reports)["probability"]
     assert predicted == pytest.approx(table["probability"][0], rel=1e-12)
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import arviz_base
 import arviz_stats
@@ -22,7 +21,7 @@ from analysis import compare, evaluate
 from analysis.explanation import explain
 from analysis.learned import calibration_curves
 from analysis.parameters import compared_parameters, parameter_tables
-from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_map, fit_nuts
+from bayes_direag import Fit, LikelihoodData, Observations, Policy, cross_fit, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
@@ -176,21 +175,20 @@ def test_forward_is_the_likelihood_of_the_program(program: Callable[..., None], 
     np.testing.assert_allclose(of_target, np.exp(expected), rtol=1e-6)
 
 
-def test_export_refuses_what_the_presets_equations_do_not_say(simulated: Observations) -> None:
-    """A model that has their sites and no further term is exported; one that says more is refused, in one line."""
+def test_own_model_of_any_term_is_explained(simulated: Observations) -> None:
     some = simulated.select(slice(0, 30))
     draws = {"weight_base": np.zeros((2, 30, 5)), "bias": np.zeros((2, 30)), "slope_base": np.zeros((2, 30))}
     fit = Fit.from_draws(draws, some, preset=squared)
-    explained = partial(explain, fit, some, some.problem_id[0])
-    for refused in (lambda: fit.predictor, lambda: fit.asking, explained, lambda: calibration_curves(fit)):
-        with pytest.raises(DirEAGError, match="model squared: it is another than the equations of the presets"):
-            refused()
-    plain = Fit.from_draws({"weight_base": np.zeros((2, 30, 5))}, some, preset=stated)
-    with pytest.raises(DirEAGError, match="model stated: it is another"):
-        _ = plain.predictor
+    assert explain(fit, some, some.problem_id[0]).states["support"].sum() == pytest.approx(1)
+    assert calibration_curves(fit)["calibrated"].between(0, 1).all()
 
 
-def test_export_takes_a_model_that_is_a_preset_s_with_other_priors(simulated: Observations) -> None:
+def test_own_model_has_a_policy(simulated: Observations) -> None:
+    policy = Policy.of(fit_map(simulated.select(slice(0, 60)), preset=squared, partial=True), budget=0.5)
+    assert policy.next([]).ask in simulated.level_names
+
+
+def test_own_model_answers_one_question(simulated: Observations) -> None:
     def even(data: LikelihoodData) -> None:
         null_base = numpyro.sample("null_base", dist.HalfNormal(1.0))
         with data.levels():
@@ -203,7 +201,7 @@ def test_export_takes_a_model_that_is_a_preset_s_with_other_priors(simulated: Ob
     fit = Fit.from_draws(draws, some, preset=even)
     question = some.questions[0]
     reports = [report.model_dump(exclude_none=True) for report in question.observations]
-    predicted = fit.predictor.predict(reports)["probability"]
+    predicted = fit.answer(reports)["probability"]
     assert predicted == pytest.approx(fit.predict(some)["probability"][0], rel=1e-12)
 
 

@@ -8,7 +8,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import optimize, stats
 
-from bayes_direag import PRESETS, Fit, Observations, Predictor, fit_map, fit_nuts, simulate_observations
+from bayes_direag import PRESETS, Fit, Observations, fit_map, fit_nuts, simulate_observations
 from bayes_direag.errors import FewReportsWarning
 from bayes_direag.fits.containers import N_COPIES, thinned
 from bayes_direag.fits.fitting import fits_by
@@ -169,7 +169,7 @@ class TestOrdinaryFits:
             assert excess[left - 1] == pytest.approx(expected[-1], abs=4 * np.std(moved) / np.sqrt(len(whole)))
         assert expected[0] > expected[-1]
 
-    def test_few_reports_are_marked_and_warned_of(self, whole: Observations, ordinary: Fit, tmp_path) -> None:
+    def test_few_reports_are_marked_and_warned_of(self, whole: Observations, ordinary: Fit) -> None:
         fit = Fit(ordinary.tree)
         fit.__dict__["enough_reports"] = enough = EnoughReports((0.3, 0.1, 0.05, 0.01))
         missing = np.repeat([2, 3, 2, 1, 0], [1, 1, 1, 1, len(whole) - 4])
@@ -181,10 +181,7 @@ class TestOrdinaryFits:
         new = simulate_observations(30, seed=9)
         estimate = fit.estimate(new.without(np.repeat([[False, True, True, True, True]], 30, axis=0)))
         assert "This is too high by about 30 points, as reports are missing." in estimate.text()
-        fit.export(tmp_path / "fit.json")
-        predictor = Predictor.load(tmp_path / "fit.json")
-        assert predictor.enough_reports == enough
         reports = [report.model_dump(exclude_none=True) for report in whole.questions[0].observations]
-        assert not predictor.predict(reports)["few_reports"]
-        with pytest.warns(FewReportsWarning, match="too high by about 30 points"):
-            assert predictor.predict(reports[:1])["few_reports"]
+        assert not fit.answer(reports)["few_reports"]
+        (remark,) = fit.answer(reports[:1])["remarks"]
+        assert "too high by about 30 points" in remark

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, simulate_observations
+from bayes_direag import Fit, LikelihoodData, Observations, fit_map, simulate_observations
 from bayes_direag.data.columns import Columns
 from bayes_direag.errors import ColumnsWarning, DirEAGError, FewReportsWarning, ObservationError
 from bayes_direag.model import presets
@@ -21,7 +20,7 @@ IN_SAMPLE = presets.preset(BAYES, recalibration={"method": "none", "out_of_fold"
 
 
 def simulated_signals() -> Observations:
-    truth = default_parameters()._replace(slope=np.tile([0.9, 0.1, 1.5], (5, 1)))
+    truth = default_parameters() | {"slope": np.tile([0.9, 0.1, 1.5], (5, 1))}
     return simulate_observations(n=120, seed=5, parameters=truth, signals=("words", "logprob"))
 
 
@@ -62,15 +61,14 @@ def test_signal_alone_is_the_stated_confidence_however_it_is_written(observation
     pd.testing.assert_frame_equal(papers[0].predict(observations), papers[1].predict(alone))
 
 
-def test_signal_makes_a_report_usable(signals: Fit, records: list[dict[str, object]], tmp_path: Path) -> None:
+def test_signal_makes_a_report_usable(signals: Fit, records: list[dict[str, object]]) -> None:
     reports = [dict(report) for report in records[0]["observations"]]
     reports[0] |= {"confidence": None, "confidences": {"words": 30}}
     reports[1] |= {"confidence": None, "confidences": {"words": None}}
     observations = Observations.from_records([dict(records[0], observations=reports), *records[1:]])
     row = signals.predict(observations).iloc[0]
     assert row.n_used == len(reports) - 1
-    signals.export(tmp_path / "fit.json")
-    said = Predictor.load(tmp_path / "fit.json").predict(reports)
+    said = signals.answer(reports)
     assert said["n_used"] == row.n_used
     assert said["support"] == pytest.approx(row.support, rel=1e-12)
 
@@ -131,13 +129,12 @@ def test_columns_of_signals_are_named_and_kept_by_the_fit(signals, observations,
     reports = [
         {"level": level, "answer": "7", "confidences": {"number": 80, "logprob": 70}} for level in fit.level_names
     ]
-    with pytest.warns(FewReportsWarning, match="No report states words, from which"):
-        fit.predictor.predict(reports)
+    assert "No report states words, from which" in fit.answer(reports)["remarks"][0]
     of_words = fit_map(observations.of_signals(["words"]))
     with pytest.warns(FewReportsWarning, match="No report states words, from which"):
         of_words.predict(observations.of_signals(["number"]))
-    with pytest.warns(FewReportsWarning, match="No report states words, from which"):
-        of_words.predictor.predict([report | {"confidences": {"number": 80}} for report in reports])
+    (remark,) = of_words.answer([report | {"confidences": {"number": 80}} for report in reports])["remarks"]
+    assert "No report states words, from which" in remark
     with pytest.raises(ObservationError, match=r"no column wrding; .*--column answer=NAME"):
         Observations.read(path, columns=Columns(signals={"words": "wrding"}))
     with pytest.raises(DirEAGError, match="saw the signal 'a b'; expected letters"):
@@ -160,9 +157,11 @@ def test_signals_side_by_side_have_columns_of_a_form() -> None:
 @pytest.mark.slow
 def test_known_slopes_are_recovered() -> None:
     slope = np.array([1.4, 0.1, 0.7])
-    truth = default_parameters()._replace(  # a world of the model: one bias, and doubt counts as much as belief
-        slope=np.tile(slope, (5, 1)), bias=np.full(5, -1.0), null_gain=np.array(1.0)
-    )
+    truth = default_parameters() | {  # a world of the model: one bias, and doubt counts as much as belief
+        "slope": np.tile(slope, (5, 1)),
+        "bias": np.full(5, -1.0),
+        "null_gain": np.array(1.0),
+    }
     worlds = [simulate_observations(n=4000, seed=k, parameters=truth, signals=("a", "b")) for k in range(4)]
     table = [fit_map(one, preset=IN_SAMPLE).parameters().set_index("parameter")["mode"] for one in worlds]
     slopes = np.array([[row[f"slope[{name}]"] for name in ("number", "a", "b")] for row in table])

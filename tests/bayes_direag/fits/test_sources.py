@@ -11,7 +11,6 @@ from bayes_direag.errors import ArgumentError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.sources import observations_of
-from bayes_direag.predictor import Predictor
 from tests.command_line import refuse, succeed
 
 NAMES = {"question": "id", "level": "prompt", "confidence": "sure", "gold": "truth"}
@@ -65,20 +64,16 @@ def test_sources_are_read_as_is_said_again(path: Path, simulated: Observations, 
     pd.testing.assert_frame_equal(predicted(path, ours, *named, "--scale", "percent"), expected)
 
 
-def test_sources_of_fractions_have_a_predictor_of_fractions(
-    path: Path, simulated: Observations, tmp_path: Path
-) -> None:
+def test_sources_of_fractions_are_answered_in_fractions(path: Path, simulated: Observations) -> None:
     fit = Fit.load(path)
-    fit.export(tmp_path / "predictor.json")
-    predictor = Predictor.load(tmp_path / "predictor.json")
     for question, expected in zip(simulated.questions[:9], fit.predict(simulated)["probability"], strict=False):
         reports = [report.model_dump() for report in question.observations]
         stated = [report | {"confidence": report["confidence"] / 100} for report in reports]
-        assert predictor.predict(stated)["probability"] == pytest.approx(expected, rel=1e-12)
+        assert fit.answer(stated)["probability"] == pytest.approx(expected, rel=1e-12)
         as_percent = [report | {"confidence": f"{report['confidence']}%"} for report in reports]
-        assert predictor.predict(as_percent)["probability"] == pytest.approx(expected, rel=1e-12)
-    with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it on the scale fraction"):
-        predictor.predict(reports)
+        assert fit.answer(as_percent)["probability"] == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ObservationError, match="not on the scale fraction"):
+        fit.answer(reports)
 
 
 def test_sources_of_groups_of_runs_in_a_row_a_question(simulated: Observations, tmp_path: Path) -> None:
@@ -102,9 +97,9 @@ def test_sources_of_groups_of_runs_in_a_row_a_question(simulated: Observations, 
     assert (fit.predict(only_b, warn=False)["n_used"] <= 1).all()
     rows = table[table["problem_id"] == expected["problem_id"].iloc[0]].astype(object)
     reports = rows[["level", "answer", "confidence"]].where(rows.notna(), None).to_dict("records")
-    assert fit.predictor.predict(reports)["probability"] == pytest.approx(expected["probability"].iloc[0], rel=1e-12)
-    with pytest.raises(ObservationError, match="a level occurs twice"):
-        fit.predictor.predict([reports[0], reports[0]])
+    assert fit.answer(reports)["probability"] == pytest.approx(expected["probability"].iloc[0], rel=1e-12)
+    with pytest.raises(ObservationError, match="this level occurs twice"):
+        fit.answer([reports[0], reports[0]])
 
 
 def test_sources_that_are_no_observations_are_refused() -> None:

@@ -12,11 +12,10 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
-from bayes_direag.model import equations
-from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.selection import Recalibration
-from tests.bayes_direag import brute_force, one_level
+from tests.bayes_direag import brute_force, equations, one_level
 from tests.bayes_direag.data import questions
+from tests.bayes_direag.equations import Equations, Parameters, Reports
 
 N_CHAINS, N_DRAWS = 2, 150
 

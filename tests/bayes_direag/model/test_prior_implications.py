@@ -9,12 +9,12 @@ import pytest
 from numpyro.infer import Predictive
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import bayes
 from bayes_direag.model.presets import preset
 from bayes_direag.model.states import supports
 from tests.bayes_direag.data.questions import question
+from tests.bayes_direag.equations import Equations, Parameters, Reports
 
 N_DRAWS = 6000
 QUANTILES = (0.05, 0.5, 0.95)

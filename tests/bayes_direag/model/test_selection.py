@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from bayes_direag.data.arrays import ranks
-from bayes_direag.model import equations, states
-from bayes_direag.model.equations import Equations, Parameters, Reports, clipped_logit
+from bayes_direag.model import states
 from bayes_direag.model.selection import Recalibration, predict, select
-from tests.bayes_direag import brute_force
+from tests.bayes_direag import brute_force, equations
 from tests.bayes_direag.conftest import EPS, natural_parameters, reports
+from tests.bayes_direag.equations import Equations, Parameters, Reports, clipped_logit
 
 #: The terms that a model may lack: those of a variant of the paper's, each with some of the terms beyond the paper.
 FAMILY = [

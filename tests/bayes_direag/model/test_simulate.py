@@ -1,8 +1,8 @@
 import numpy as np
 
-from bayes_direag.model.equations import Equations, Parameters, Reports
 from bayes_direag.model.selection import distribution
 from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations
+from tests.bayes_direag.equations import Equations, Parameters, Reports
 
 
 def test_simulate_has_five_levels_and_some_of_everything() -> None:
@@ -16,7 +16,7 @@ def test_simulate_has_five_levels_and_some_of_everything() -> None:
 
 def test_simulate_draws_what_comes_true_by_the_models_probabilities() -> None:
     observations = simulate_observations(n=6000, seed=3)
-    truth = Parameters(*(None if value is None else value[None] for value in default_parameters()))
+    truth = Parameters(**{name: value[None] for name, value in default_parameters().items()})
     expected = distribution(Equations(Reports.of(observations, 1e-6), truth))
     came_true = np.concatenate([observations.correct_candidate, ~observations.gold_generated[:, None]], axis=1)
     for low, high in [(0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1)]:

@@ -1,4 +1,4 @@
-r"""A policy: which level to ask next on a question, when to stop, and what that costs; one file, and NumPy alone.
+r"""A policy: which level to ask next on a question, when to stop, and what that costs.
 
 If the leading answer is right with probability :math:`p`, giving it with that confidence has an expected benefit
 (accuracy less Brier score) of :math:`p^2`. Level :math:`l` names the leading answer with probability
@@ -15,32 +15,43 @@ and by :math:`A_l^2` before the first report. The level with the greatest gain l
 gain is above its price, asking stops. What that costs and is worth is replayed on labelled questions, all of whose
 reports are known.
 
-The file is that of a :class:`~bayes_direag.Predictor` with another ``format`` and one more field, ``policy``.
+What is probable is said by the fit's own program, so any model has a policy. The file is that of the fit, with one more
+group, ``policy``.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.errors import DirEAGError, LevelError
-from bayes_direag.model.equations import Equations, Parameters, Reports, logit_signals
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
+from bayes_direag.errors import DirEAGError, FitFileError, LevelError
+from bayes_direag.fits.containers import map_fits
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.folds import hashed_folds
+from bayes_direag.fits.stored import write_tree
+from bayes_direag.inference import recalibration
+from bayes_direag.inference.recalibration import Outcomes, recalibrate
+from bayes_direag.model.forward import Forward
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.logits import logit_signals
+from bayes_direag.model.patterns import first_mentions
 from bayes_direag.model.selection import Recalibration, select
 from bayes_direag.model.states import States
-from bayes_direag.predictor import Predictor, read_content, read_recalibration, recalibration_content, write_content
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayes_direag.data.observations import Observations
-    from bayes_direag.model.settings import RecalibrationSettings
-
-POLICY_FORMAT, POLICY_VERSION = "bayes-direag policy", 4
+#: The version of the group of a file that holds a policy.
+POLICY_VERSION = 5
+#: Parts of the questions on which a policy is tried.
+_PARTS = 5
 
 #: Probability of the intervals of a forecast.
 INTERVAL_LEVEL = 0.9
@@ -67,26 +78,27 @@ Fixed = list[tuple[float, tuple[int, ...]]]
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What decides which report comes next: the parameters of a MAP, and figures of the labelled questions.
+    """What decides which report comes next: a MAP fit's program, and figures of the labelled questions.
 
-    Each column of reports may belong to any level; ``level`` names that of each.
+    Each column of reports may belong to any level: see ``slots`` of :class:`~bayes_direag.LikelihoodData`.
     """
 
-    parameters: Parameters
+    #: The program at its mode; whatever questions it holds are not looked at.
+    program: Forward
     #: The final calibration, which allows for the number of reports.
     final: Recalibration
     #: The logits of each level's mean confidence, for each signal.
-    typical: Float[np.ndarray, " level *signal"]
+    typical: Float[np.ndarray, "*signal level"]
     #: How often a report names a leading answer that is wrong.
     coincidence: float
 
     @classmethod
-    def of(cls, labelled: "Observations", parameters: Parameters, final: Recalibration, eps: float) -> "Asking":
-        """Learn mean confidences, and how often reports coincide in a wrong answer, from labelled questions.
+    def of(cls, fit: Fit) -> "Asking":
+        """Learn mean confidences, and how often reports coincide in a wrong answer, from the labelled questions.
 
-        These have the learned levels and signals of the parameters. Without wrong answers two reports coincide in one
-        half of the time (Laplace's rule).
+        Without wrong answers two reports coincide in one half of the time (Laplace's rule).
         """
+        labelled = fit.fitted
         slots = np.array(labelled.slots or range(labelled.n_levels))
         of_level = [slots == level for level in range(len(labelled.learned_levels))]
         means = [
@@ -95,56 +107,63 @@ class Asking:
         wrong = labelled.usable & ~labelled.correct
         same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
-        return cls(parameters, final, logit_signals(means, eps), float((n_same + 1) / (n_others + 2)))
+        typical, coincidence = logit_signals(means, fit.preset.eps), float((n_same + 1) / (n_others + 2))
+        return cls(fit.evaluation(labelled), fit.recalibration, typical, coincidence)
 
     def leading(
-        self, reports: Reports, level: Sequence[int], final: Recalibration | None = None
+        self, reports: LikelihoodData, final: Recalibration | None = None
     ) -> tuple[Leaders, PerQuestion, PerQuestion]:
         """Return the leading answers, -1 without reports, their support, and the probabilities that they are right.
 
         Without reports both are 0. ``final`` takes the place of the fit's own calibration.
         """
-        parts = Equations(reports, self.parameters.of_slots(level)).each(lambda states: select(states)[:2])
+        parts = replace(self.program, data=reports).each(lambda states: select(states)[:2])
         leader, support = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
-        probability = (final or self.final).of_selected(support, (reports.candidate >= 0).sum(axis=1))
+        probability = (final or self.final).of_selected(support, np.asarray(reports.candidate >= 0).sum(axis=0))
         return leader, np.nan_to_num(support[0]), np.nan_to_num(probability[0])
 
-    def gain(self, reports: Reports, level: Sequence[int], leader: Leaders, probability: PerQuestion) -> PerLevel:
+    def gain(self, reports: LikelihoodData, leader: Leaders, probability: PerQuestion) -> PerLevel:
         """Return by how much one more report of each level raises the expected benefit."""
-        now, if_named = probability[:, None], self._if_named(reports, level, leader)
+        now, if_named = probability[:, None], self._if_named(reports, leader)
         chance = np.minimum(now * self._alone + (1 - now) * self.coincidence, _SUREST)
         return np.asarray((if_named - now) ** 2 * np.where(leader[:, None] >= 0, chance / (1 - chance), 1.0))
 
     @cached_property
     def _alone(self) -> Float[np.ndarray, " level"]:
         """The probability of a report of each level alone."""
-        none = np.zeros((1, 0), int)
-        nothing = Reports(np.zeros((1, 0, *self.typical.shape[1:])), none, np.ones(1, int), none)
-        return np.asarray(self._if_named(nothing, [], np.zeros(1, int))[0])
+        known = self.program.data
+        nothing = known.select(slice(0, 1)).of_reports(np.zeros((len(known.candidate), 1), bool))
+        return np.asarray(self._if_named(nothing, np.zeros(1, int))[0])
 
-    def _if_named(self, reports: Reports, level: Sequence[int], leader: Leaders) -> PerLevel:
+    def _if_named(self, reports: LikelihoodData, leader: Leaders) -> PerLevel:
         """Return the probability of each leader after one more report that names it, by the level of that report.
 
         Each question is evaluated once for every level, with a further column for each. The first of its answers leads
         a question without reports.
         """
-        n, n_levels = len(leader), len(self.typical)
+        n, n_levels = len(leader), self.typical.shape[-1]
         row, leader = np.arange(n).repeat(n_levels), np.maximum(leader, 0).repeat(n_levels)
-        so_far, is_one = reports.select(row), np.tile(np.eye(n_levels, dtype=bool), (n, 1))
-        label = np.where(so_far.candidate == leader[:, None], so_far.label, -1).max(axis=1, initial=-1)
-        typical = np.broadcast_to(self.typical, (len(row), *self.typical.shape))
-        more = Reports(
-            np.concatenate([so_far.logit_confidence, typical], axis=1),
-            np.concatenate([so_far.candidate, np.where(is_one, leader[:, None], -1)], axis=1),
-            np.maximum(so_far.n_candidates, 1),
-            np.concatenate([so_far.label, np.where(is_one, label[:, None], -1)], axis=1),
+        so_far, is_one = reports.select(row), np.tile(np.eye(n_levels, dtype=bool), n)
+        label = np.where(so_far.candidate == leader, so_far.label, -1).max(axis=0, initial=-1)
+        typical = np.broadcast_to(self.typical[..., None], (*self.typical.shape, len(row)))
+        candidate = np.concatenate([so_far.candidate, np.where(is_one, leader, -1)])
+        first = first_mentions(candidate)
+        more = replace(
+            so_far,
+            logit=np.concatenate([so_far.logit, typical if reports.n_signals else np.zeros(typical.shape)], axis=-2),
+            candidate=candidate,
+            merged=candidate,
+            first=first,
+            n_candidates=first.sum(axis=0),
+            label=np.concatenate([so_far.label, np.where(is_one, label, -1)]),
+            slots=(*(reports.slots or range(n_levels)), *range(n_levels)),
         )
 
         def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:
             return np.asarray(states.support[leader[states.questions], np.arange(len(states.n_reports))].T)
 
-        named = Equations(more, self.parameters.of_slots([*level, *range(n_levels)])).each(of_leader)
-        n_reports = (more.candidate >= 0).sum(axis=1)
+        named = replace(self.program, data=more).each(of_leader)
+        n_reports = (candidate >= 0).sum(axis=0)
         return self.final.of_selected(np.concatenate([*named], axis=1), n_reports).reshape(n, n_levels)
 
 
@@ -175,10 +194,10 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """Which level to ask next, and when to stop: made by :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`."""
+    """Which level to ask next, and when to stop: made by :meth:`of`."""
 
-    #: The partial fit, and what decides by its parameters which report comes next.
-    predictor: Predictor
+    #: The partial fit, and what decides by it which report comes next.
+    fit: Fit
     asking: Asking
     #: The price of a report of each level, and of a person's answer; None if there is nobody to hand over to.
     prices: Float[np.ndarray, " level"]
@@ -194,34 +213,47 @@ class Policy:
     records: list[dict[str, Any]]
 
     def __repr__(self) -> str:
-        return f"Policy(levels {', '.join(self.predictor.levels)}; tried on {self.n_labels} questions)"
+        return f"Policy(levels {', '.join(self.fit.level_names)}; tried on {self.n_labels} questions)"
 
     @classmethod
     def of(
         cls,
-        predictor: Predictor,
-        asking: Asking,
-        replay: "Replay",
-        final: "RecalibrationSettings",
+        fit: Fit,
         *,
-        prices: Mapping[str, float] | None,
-        budget: float,
-        person: float | None,
+        prices: Mapping[str, float] | None = None,
+        budget: float = 0.3,
+        person: float | None = None,
     ) -> "Policy":
-        """Make a policy of a fit: see :meth:`Fit.policy <bayes_direag.fits.fit.Fit.policy>`.
+        """Decide which level to ask next on a question, and when to stop.
 
-        The final calibration is fitted once more, to the questions as they were when asking stopped. The confidences of
-        a part that enter the forecast are calibrated on the others.
+        The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
+        :attr:`forecast`. The final calibration is fitted once more, to the questions as they were when asking stopped;
+        the confidences of a part that enter the forecast are calibrated on the others.
+
+        Parameters
+        ----------
+        prices
+            The price of a report of each level (group), in any unit. By default all cost 1.
+        budget
+            The share of the price of all reports to spend on average, above 0 and at most 1.
+        person
+            The price of handing a question over to a person, in the unit of the prices. By default there is nobody.
+
+        Raises
+        ------
+        DirEAGError
+            If the fit is not a partial MAP of five questions or clusters, a number is out of range, or hardly any
+            question is worth a report.
+        LevelError
+            If the prices are not those of the fit's levels.
         """
-        from bayes_direag.inference.recalibration import Outcomes, recalibrate  # they load JAX
-
         if not 0 < budget <= 1:
             raise DirEAGError(
                 f"budget {budget}: expected a share of the full price above 0 and at most 1, such as 0.3."
             )
         if person is not None and not 0 < person < np.inf:
             raise DirEAGError(f"person {person}: expected a positive number, in the unit of the prices.")
-        replay = replace(replay, price=_prices(prices, predictor.levels))
+        replay = Replay.of(fit, _prices(prices, fit.level_names))
         factor, usable = replay.factor(budget), replay.questions.usable
         n_each = usable @ (replay.level[:, None] == np.arange(len(replay.price))).astype(int)
         answers = replay.answers(replay.asked(factor))
@@ -233,10 +265,10 @@ class Policy:
                 "budget."
             )
         support, right = (np.broadcast_to(answers[name], weight.shape) for name in ("support", "accuracy"))
-        stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), final)
+        stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), fit.preset.recalibration)
         return cls(
-            predictor=predictor,
-            asking=asking,
+            fit=fit,
+            asking=Asking.of(fit),
             prices=replay.price,
             person=person,
             factor=factor,
@@ -250,31 +282,31 @@ class Policy:
         """Say which level to ask next on a question, given its reports so far, perhaps none.
 
         A report without a readable answer tells nothing, but its level has been asked. Raises LevelError or
-        ObservationError as :meth:`Predictor.predict` does.
+        ObservationError as :meth:`Fit.answer` does.
         """
-        read = self.predictor.read(reports)
-        is_open = np.bincount(read.asked, minlength=len(self.most)) < self.most
-        (leader,), _, stated = self.asking.leading(read.reports, read.level)
-        (gain,) = self.asking.gain(read.reports, read.level, np.array([leader]), stated)
+        question = self.fit.question(reports)
+        known, levels = self.fit.evaluation(question).data.unlabelled, self.fit.level_names
+        asked = np.array(question.slots or range(len(levels)))[question.status[0] != Status.ABSENT]
+        is_open = np.bincount(asked, minlength=len(self.most)) < self.most
+        leader, _, stated = self.asking.leading(known)
+        (gain,) = self.asking.gain(known, leader, stated)
         net = np.where(is_open, gain - self.factor * self.prices, -np.inf)
         if stops := bool(net.max() <= 0):
-            _, _, stated = self.asking.leading(read.reports, read.level, self.stopped)
+            _, _, stated = self.asking.leading(known, self.stopped)
         return Step(
-            ask=None if stops else self.predictor.levels[net.argmax()],
-            answer=read.candidates[leader] if leader >= 0 else None,
-            probability=float(stated[0]) if leader >= 0 else None,
+            ask=None if stops else levels[net.argmax()],
+            answer=question.candidates[0][leader[0]] if leader[0] >= 0 else None,
+            probability=float(stated[0]) if leader[0] >= 0 else None,
             gain=max(float(net.max()), 0.0),
             hand_over=stops and bool(worth_a_person(stated, self.factor, self.person)[0]),
         )
 
     @property
-    def forecast(self) -> "pd.DataFrame":
+    def forecast(self) -> pd.DataFrame:
         """What to expect on questions like the labelled ones, replayed out of fold: see :meth:`replay`."""
-        import pandas as pd
-
         return pd.DataFrame(self.records)
 
-    def replay(self, observations: "Observations") -> "pd.DataFrame":
+    def replay(self, observations: "Observations") -> pd.DataFrame:
         """Run the policy on labelled questions with all their reports, and compare it with fixed ways of asking.
 
         The fit must not have seen them; unlabelled and unanswered ones do not count. Raises DirEAGError if none is
@@ -292,17 +324,15 @@ class Policy:
             ``benefit`` (accuracy less Brier score); and ``difference``, the benefit less that of the policy;
             from ``accuracy`` on with ``_low`` and ``_high``.
         """
-        import pandas as pd
-
-        predictor, labelled = self.predictor, observations.select(observations.labelled & observations.answered)
+        labelled = observations.select(observations.labelled & observations.answered)
         if not len(labelled):
             raise DirEAGError(f"none of {len(observations)} questions is both labelled and answered; expected some.")
-        labelled = labelled.as_fitted(predictor.answers, predictor.levels, [*predictor.voting], predictor.groups)
-        reports = Reports.of(labelled.of_signals(predictor.signals), predictor.eps, predictor.labels)
+        labelled = self.fit.aligned(labelled)
+        reports = self.fit.evaluation(labelled).data
         replay = Replay(labelled, reports, np.zeros(len(labelled), int), [self.asking], self.prices)
         return pd.DataFrame(replay.forecast(self.factor, self.person, [self.stopped], self.records[2]["levels"]))
 
-    def advice(self, forecast: "pd.DataFrame | None" = None) -> str:
+    def advice(self, forecast: pd.DataFrame | None = None) -> str:
         """Say which way of asking to take: ``policy``, ``fixed`` or ``all``.
 
         That is the policy, unless another way is better: unless the interval of the difference in benefit, less that in
@@ -311,11 +341,11 @@ class Policy:
         rows = self.forecast if forecast is None else forecast
         return str(rows["asked"].iloc[int(self._for_its_price(rows)["difference_low"].argmax())])
 
-    def _for_its_price(self, forecast: "pd.DataFrame") -> "pd.DataFrame":
+    def _for_its_price(self, forecast: pd.DataFrame) -> pd.DataFrame:
         dearer = self.factor * (forecast["price"] - forecast["price"].iloc[0])
         return forecast.filter(like="difference").sub(dearer, axis=0)
 
-    def text(self, forecast: "pd.DataFrame | None" = None) -> str:
+    def text(self, forecast: pd.DataFrame | None = None) -> str:
         """Return what to do by a forecast, by default the policy's own, in four lines."""
         rows = self.forecast if forecast is None else forecast
         policy, every, fixed = rows.to_dict("records")
@@ -338,40 +368,32 @@ class Policy:
             f"The policy's answers claim that {right.format_map(policy)}: the claim is off by {points}.{person}"
         )
 
-    def content(self) -> dict[str, Any]:
-        """Return what the file holds."""
-        parts = {name: np.asarray(getattr(self, name)).tolist() for name in ("prices", "person", "factor", "most")}
-        parts |= {"typical": self.asking.typical.tolist(), "coincidence": self.asking.coincidence}
-        parts |= {"stopped": recalibration_content(self.stopped), "n_labels": self.n_labels, "forecast": self.records}
-        return self.predictor.content() | {"format": POLICY_FORMAT, "version": POLICY_VERSION, "policy": parts}
+    def record(self) -> dict[str, Any]:
+        """Return what the file holds beside the fit, which its fingerprint tells from others."""
+        names = ("prices", "person", "factor", "most", "n_labels", "records")
+        parts = {name: np.asarray(getattr(self, name)).tolist() for name in names}
+        return {"version": POLICY_VERSION, "fit": repr(self.fit), "learned_from": self.fit.fingerprint} | parts
 
     def save(self, path: str | Path) -> None:
-        """Write the policy as JSON, completely or not at all."""
-        write_content(self.content(), path)
+        """Write the policy as NetCDF, completely or not at all: the file of its fit, with the group ``policy``."""
+        tree = self.fit.tree.copy()
+        tree["policy"] = xr.DataTree(self.stopped.to_dataset().assign_attrs(record=json.dumps(self.record())))
+        write_tree(tree, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Policy":
         """Read a policy; raise FitFileError if there is none, or it is not one that this version can read."""
-        remedy = "expected a file written by `direag policy`. Make it again."
-        return read_content(path, (POLICY_FORMAT, POLICY_VERSION), cls._of_content, remedy)
-
-    @classmethod
-    def _of_content(cls, stored: Mapping[str, Any]) -> "Policy":
-        predictor, parts = Predictor.of_content(stored), dict(stored["policy"])
-        n, n_signals = len(predictor.levels), len(predictor.signals)
-        for name, shape in {"prices": (n,), "most": (n,), "typical": (n, n_signals)[: min(n_signals, 2)]}.items():
-            parts[name] = np.array(parts[name], int if name == "most" else float)
-            if parts[name].shape != shape or not np.isfinite(parts[name]).all():
-                raise ValueError(f"saw {name} {parts[name]}; expected numbers for {n} levels")
-        numbers = np.array([*parts["prices"], parts["factor"], parts["person"] or 0.0])
-        if not 0 < parts["coincidence"] < 1 or not (np.isfinite(numbers) & (numbers >= 0)).all():
-            raise ValueError("saw a negative price, or a probability outside 0 and 1")
-        if (n_draws := len(predictor.parameters.weight)) > 1:
-            raise ValueError(f"saw {n_draws} draws of the parameters; expected those of a MAP, 1")
-        stopped, records = read_recalibration(parts.pop("stopped")), [dict(row) for row in parts.pop("forecast")]
-        predictor.require_usable(stopped)
-        asking = Asking(predictor.parameters, predictor.recalibration, parts.pop("typical"), parts.pop("coincidence"))
-        return cls(predictor, asking, stopped=stopped, records=records, **parts)
+        fit = Fit.load(path)
+        if "policy" not in fit.tree.children:
+            raise FitFileError(f"{path}: saw a fit; expected a policy, as `direag policy` writes it. Make one.")
+        stored = fit.tree["policy"].to_dataset()
+        parts = json.loads(stored.attrs["record"])
+        if parts["version"] != POLICY_VERSION:
+            raise FitFileError(f"{path}: saw policy {parts['version']}; expected {POLICY_VERSION}. Make it again.")
+        price, most = np.array(parts["prices"], float), np.array(parts["most"], int)
+        figures = {name: parts[name] for name in ("person", "factor", "n_labels", "records")}
+        stopped = recalibration.from_dataset(stored)
+        return cls(fit=fit, asking=Asking.of(fit), prices=price, most=most, stopped=stopped, **figures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,11 +403,38 @@ class Replay:
     The questions are in parts; those of part number k are decided by ``askings[k]``.
     """
 
-    questions: "Observations"
-    reports: Reports
+    questions: Observations
+    reports: LikelihoodData
     part: Int[np.ndarray, " problem"]
     askings: list[Asking]
     price: Float[np.ndarray, " level"]
+
+    @classmethod
+    def of(cls, fit: Fit, price: Float[np.ndarray, " level"]) -> "Replay":
+        """Divide the questions of a fit into five parts, each of which is decided about by a fit to the others.
+
+        Raises DirEAGError unless it is a partial MAP of five or more labelled questions or clusters.
+        """
+        if not fit.partial or fit.n_samples > 1:
+            raise DirEAGError(
+                f"saw {'a' if fit.partial else 'no'} partial fit, {fit!r}; expected a partial MAP, as questions lack "
+                "reports. Fit with partial=True (on the command line --partial)."
+            )
+        if len(fit.new_levels):
+            raise DirEAGError(
+                f"saw levels without labels, {', '.join(fit.new_levels['level'])}; expected labelled ones, on which a "
+                "policy is tried. Fit without them, or label their questions."
+            )
+        fitted = fit.fitted
+        part = hashed_folds(fitted, np.ones(len(fitted), bool), _PARTS, fit.settings.seed)
+        if (n_units := len(np.unique(part))) < _PARTS:
+            raise DirEAGError(
+                f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label "
+                "more."
+            )
+        trees = map_fits(fitted, part != np.arange(_PARTS)[:, None], fit.settings)
+        askings = [Asking.of(Fit(tree, fit.program)) for tree in trees]
+        return cls(fitted, fit.evaluation(fitted).data, part, askings, price)
 
     @property
     def level(self) -> Int[np.ndarray, " column"]:
@@ -402,14 +451,14 @@ class Replay:
 
         Reports of exchangeable levels are asked for in the order of their columns.
         """
-        usable, level, columns = self.questions.usable, self.level, self.level.tolist()
+        usable, level = self.questions.usable, self.level
         asked = np.zeros_like(usable)
         for number, asking in enumerate(self.askings):
             rows = np.flatnonzero(self.part == number)
             while len(rows):
                 so_far = self._reports(rows, asked)
-                leader, _, stated = asking.leading(so_far, columns)
-                net = asking.gain(so_far, columns, leader, stated) - factor * self.price
+                leader, _, stated = asking.leading(so_far)
+                net = asking.gain(so_far, leader, stated) - factor * self.price
                 net = np.where(usable[rows] & ~asked[rows], net[:, level], -np.inf)
                 is_worth_it = net.max(axis=1) > 0
                 rows = rows[is_worth_it]
@@ -434,18 +483,16 @@ class Replay:
             ends[int(spent <= budget * (self.questions.usable @ price).sum())] = ends.mean()
         return float(np.exp(ends[1]))
 
-    def answers(self, asked: Asked, finals: Sequence[Recalibration] | None = None) -> "pd.DataFrame":
+    def answers(self, asked: Asked, finals: Sequence[Recalibration] | None = None) -> pd.DataFrame:
         """Return what each question comes to after these reports, by the calibration of the fit, or one of each part.
 
         Columns: ``reports`` and their ``price``; ``support`` and ``probability`` of the answer, 0 without reports;
         ``accuracy``, whether it is right; and ``benefit``, accuracy less Brier score.
         """
-        import pandas as pd
-
         support, stated, right = np.zeros((3, len(self.part)))
         for number, asking in enumerate(self.askings):
             rows, final = np.flatnonzero(self.part == number), finals[number] if finals else None
-            leader, support[rows], stated[rows] = asking.leading(self._reports(rows, asked), self.level.tolist(), final)
+            leader, support[rows], stated[rows] = asking.leading(self._reports(rows, asked), final)
             right[rows] = (leader >= 0) & self.questions.correct_candidate[rows, leader]
         sums = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
         return pd.DataFrame(sums).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
@@ -502,11 +549,10 @@ class Replay:
             rows.append({"asked": name, "levels": levels} | {column: float(value) for column, value in row.items()})
         return rows
 
-    def _reports(self, rows: Int[np.ndarray, " row"], asked: Asked) -> Reports:
-        reports = self.reports.select(rows)
-        return reports._replace(candidate=np.where(asked[rows], reports.candidate, -1))
+    def _reports(self, rows: Int[np.ndarray, " row"], asked: Asked) -> LikelihoodData:
+        return self.reports.unlabelled.select(rows).of_reports(asked[rows].T)
 
-    def _mean(self, name: str, values: "pd.Series") -> dict[str, float]:
+    def _mean(self, name: str, values: pd.Series) -> dict[str, float]:
         """Return the mean of a value with its interval; only clusters of questions are independent."""
         mean, cluster = values.mean(), self.questions.cluster_number
         sums = (values - mean).groupby(values.index if cluster is None else cluster).sum()

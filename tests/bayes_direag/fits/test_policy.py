@@ -1,9 +1,6 @@
 """A policy: what it asks, how it is replayed, and its file."""
 
 import json
-import math
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,30 +9,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.decisions.policy import Policy
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.policy import Asking, Policy, Replay
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import one_line, refuse, succeed
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def policy(partial: Fit) -> Policy:
-    return partial.policy(budget=0.4)
+    return Policy.of(partial, budget=0.4)
 
 
 @pytest.fixture(scope="module")
 def generous(partial: Fit) -> Policy:
-    return partial.policy(budget=1.0)
+    return Policy.of(partial, budget=1.0)
 
 
 @pytest.fixture(scope="module")
 def of_groups(partial_groups: Fit) -> Policy:
-    return partial_groups.policy(budget=1.0)
+    return Policy.of(partial_groups, budget=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +52,7 @@ def asked(policy: Policy, report: Callable[[str, int], dict[str, object]]) -> tu
 class TestAsking:
     def test_a_replay_asks_what_next_asks(self, partial, new):
         """Question by question, where no report is missing."""
-        policy = replace(partial.policy(person=20.0), factor=1 / 40)
+        policy = replace(Policy.of(partial, person=20.0), factor=1 / 40)
         whole = new.select(new.usable.all(axis=1))
         rows = []
         for row in range(len(whole)):
@@ -84,11 +80,11 @@ class TestAsking:
     def test_a_group_is_asked_as_often_as_a_labelled_question_was(self, of_groups):
         reports, _ = asked(of_groups, lambda name, n: {"group": name, "answer": str(n), "confidence": 70})
         names = [one["group"] for one in reports]
-        assert [names.count(name) for name in of_groups.predictor.levels] == of_groups.most.tolist()
+        assert [names.count(name) for name in of_groups.fit.level_names] == of_groups.most.tolist()
         assert max(of_groups.most) > 1
 
     def test_a_person_is_asked_where_answers_are_doubtful(self, partial):
-        cheap, dear = (partial.policy(person=person) for person in (1.0, 1000.0))
+        cheap, dear = (Policy.of(partial, person=person) for person in (1.0, 1000.0))
         reports = [{"level": name, "answer": str(n), "confidence": 50} for n, name in enumerate(partial.level_names)]
         assert [policy.next(given).hand_over for policy in (cheap, dear) for given in (reports, [])] == [
             *(True, False, False, False)
@@ -99,15 +95,15 @@ class TestAsking:
 
 class TestReplaying:
     def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, partial, policy, generous):
-        shares = [given.forecast.iloc[0]["share"] for given in (policy, partial.policy(budget=0.7), generous)]
+        shares = [given.forecast.iloc[0]["share"] for given in (policy, Policy.of(partial, budget=0.7), generous)]
         assert 0.3 < shares[0] <= 0.4 < 0.6 < shares[1] <= 0.7 < 0.99 < shares[2]
-        tenfold = partial.policy(prices=dict.fromkeys(partial.level_names, 10.0), budget=0.4)
+        tenfold = Policy.of(partial, prices=dict.fromkeys(partial.level_names, 10.0), budget=0.4)
         assert tenfold.factor == pytest.approx(policy.factor / 10)
         scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
         pd.testing.assert_frame_equal(scaled, policy.forecast)
         first = policy.next([]).ask
         prices = {name: 50.0 if name == first else 1.0 for name in partial.level_names}
-        dear = partial.policy(prices=prices, budget=0.1)
+        dear = Policy.of(partial, prices=prices, budget=0.1)
         assert dear.next([]).ask not in (first, None)
         assert dear.forecast.iloc[0]["price_share"] <= 0.1
 
@@ -127,18 +123,21 @@ class TestReplaying:
         questions = grouped(new)
         expected = of_groups.replay(questions)
         runs = tuple(f"{group}_run{number}" for number, group in enumerate(questions.groups))
-        policy = replace(of_groups, predictor=replace(of_groups.predictor, groups="{group}_run{n}"))
+        columns = Columns(groups="{group}_run{n}")
+        fit = replace(of_groups.fit)
+        vars(fit)["columns"] = columns
+        policy = replace(of_groups, fit=fit)
         pd.testing.assert_frame_equal(policy.replay(replace(questions, level_names=runs, groups=None)), expected)
 
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):
         order = np.random.default_rng(0).permutation(64)
-        again = fit_map(panel.select(order), partial=True).policy(budget=0.4)
+        again = Policy.of(fit_map(panel.select(order), partial=True), budget=0.4)
         assert again.factor == pytest.approx(policy.factor, rel=1e-3)
         pd.testing.assert_frame_equal(again.forecast, policy.forecast, rtol=1e-4)
 
     def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(self, partial, policy):
         """By fits to the other folds: those that are best on the questions of these are asked on the fold."""
-        replay = partial._replay
+        replay = Replay.of(partial, np.ones(5))
         (records, _, row), usable, names = policy.records, replay.questions.usable, partial.level_names
 
         def outcome(levels: list[str]) -> np.ndarray:
@@ -186,63 +185,16 @@ class TestReplaying:
 
 class TestFile:
     def test_it_is_read_as_it_was(self, policy, new, tmp_path):
-        policy.save(tmp_path / "policy.json")
-        again = Policy.load(tmp_path / "policy.json")
-        assert again.content() == json.loads((tmp_path / "policy.json").read_text()) | {
-            name: policy.content()[name] for name in ("levels", "labels", "signals")
-        }
+        policy.save(tmp_path / "policy.nc")
+        again = Policy.load(tmp_path / "policy.nc")
+        assert again.record() == policy.record()
         pd.testing.assert_frame_equal(again.replay(new), policy.replay(new))
         assert repr(again) == f"Policy(levels {', '.join(new.level_names)}; tried on {policy.n_labels} questions)"
 
-    def test_it_needs_numpy_alone_as_its_predictor(self, policy, tmp_path):
-        """Of what is not Python's own: NumPy, and two small packages that import nothing but Python and NumPy."""
-        policy.save(tmp_path / "policy.json")
-        code = (
-            "import sys\nfrom bayes_direag import Policy\npolicy = Policy.load(sys.argv[1])\n"
-            "level = policy.next([]).ask\n"
-            "reports = [{'level': level, 'answer': '5', 'confidence': 80}]\n"
-            "assert policy.next(reports).answer == policy.predictor.predict(reports)['answer'] == '5'\n"
-            "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
-        )
-        command = [sys.executable, "-c", code, str(tmp_path / "policy.json")]
-        output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
-        loaded = {name for name in output.split() if not name.startswith("_")}
-        assert loaded - {"sitecustomize"} == {"bayes_direag", "jaxtyping", "lazy_loader", "numpy"}
-
-    @pytest.mark.parametrize(
-        ("part", "change", "cause"),
-        [
-            ("policy", {"prices": [1.0]}, "expected numbers for 5 levels"),
-            ("policy", {"prices": [1.0, 1.0, 1.0, 1.0, -1.0]}, "a negative price"),
-            ("policy", {"factor": -1.0}, "a negative price"),
-            ("policy", {"factor": math.inf}, "a negative price"),
-            ("policy", {"person": -1.0}, "a negative price"),
-            ("policy", {"coincidence": 2.0}, "a probability outside 0 and 1"),
-            ("policy", {"typical": None}, "expected numbers for 5 levels"),
-            ("policy", {"typical": [math.nan] * 5}, "expected numbers for 5 levels"),
-            ("policy", {"most": [1.5, "a"]}, "ValueError"),
-            ("policy", {"most": [10**400] * 5}, "OverflowError"),
-            ("policy", {"prices": [10**400] * 5}, "OverflowError"),
-            ("policy", {"factor": 10**400}, "TypeError"),
-            ("policy", {"person": 10**400}, "TypeError"),
-            ("policy", {"person": [3.0]}, "ValueError"),
-            ("policy", {"stopped": {"method": "platt", "eps": 1e-6, "most_reports": 10**400, "values": {}}}, "other"),
-            ("policy", {"stopped": {"method": "softmax", "eps": 0.1, "values": {}}}, "by softmax"),
-            ("policy", {"unknown": 1}, "TypeError"),
-            ("parameters", {"prior_strength": [0.0]}, "parameters prior_strength are not 1 draws"),
-            ("parameters", {"weight": [[1e308] * 5]}, "parameters weight are not 1 draws"),
-            ("recalibration", {"eps": 1e308}, "saw eps"),
-            (None, {"signals": []}, "are not 1 draws of 5 levels"),
-            (None, {"format": "bayes-direag predictor"}, "expected bayes-direag policy 4"),
-        ],
-    )
-    def test_a_file_that_was_tampered_with_is_one_error(self, part, change, cause, policy, tmp_path):
-        policy.save(tmp_path / "policy.json")
-        stored = json.loads((tmp_path / "policy.json").read_text())
-        stored |= change if part is None else {part: stored[part] | change}
-        (tmp_path / "policy.json").write_text(json.dumps(stored))
-        with pytest.raises(FitFileError, match=f"policy.json: not a policy that this version can read .*{cause}"):
-            Policy.load(tmp_path / "policy.json")
+    def test_a_fit_is_no_policy(self, partial, tmp_path):
+        partial.save(tmp_path / "fit.nc")
+        with pytest.raises(FitFileError, match="saw a fit; expected a policy"):
+            Policy.load(tmp_path / "fit.nc")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +212,7 @@ def test_policy_refuses_what_cannot_be_used(given, error, said, partial):
     if isinstance(given.get("prices"), float):
         given = {"prices": dict.fromkeys(partial.level_names, given["prices"])}
     with pytest.raises(error, match=said):
-        partial.policy(**given)
+        Policy.of(partial, **given)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +224,7 @@ def test_policy_refuses_what_cannot_be_used(given, error, said, partial):
 )
 def test_policy_needs_a_partial_fit_of_enough_questions(n, is_partial, said, panel):
     with pytest.raises(DirEAGError, match=said):
-        fit_map(panel.select(slice(n)), partial=is_partial).policy(budget=0.3)
+        Policy.of(fit_map(panel.select(slice(n)), partial=is_partial), budget=0.3)
 
 
 def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeypatch):
@@ -282,9 +234,9 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
     prices = "".join(f'"{name}" = {1 + number}\n' for number, name in enumerate(partial.level_names))
     Path("prices.toml").write_text(prices)
     made = succeed("policy", "fit.nc", "--prices", "prices.toml", "--budget", 0.4)  # beside the fit
-    policy = Policy.load("fit-policy.json")
+    policy = Policy.load("fit-policy.nc")
     assert one_line(made) == one_line(
-        "fit-policy.json: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
+        "fit-policy.nc: tried on the 64 labelled questions, each by a fit that has not seen it. " + policy.text()
     )
     assert "of their price" in made
     forecast, every, _ = policy.forecast.to_dict("records")
@@ -295,11 +247,11 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
         f"the claim is off by {100 * forecast['excess']:+.1f} points [{100 * forecast['excess_low']:+.1f}, "
         in one_line(made)
     )
-    tried = json.loads(succeed("policy", "fit-policy.json", "new.jsonl", "--json"))
+    tried = json.loads(succeed("policy", "fit-policy.nc", "new.jsonl", "--json"))
     assert [row["asked"] for row in tried["forecast"]] == ["policy", "all", "fixed"]
     assert tried["forecast"] == policy.replay(new).to_dict("records")
     assert tried["advice"] == policy.advice(policy.replay(new))
-    assert "tried as it is" in refuse("policy", "fit-policy.json", "new.jsonl", "--budget", 0.5)
+    assert "tried as it is" in refuse("policy", "fit-policy.nc", "new.jsonl", "--budget", 0.5)
 
 
 @pytest.fixture(params=["partial", "paper", "partial_groups"])
@@ -310,50 +262,48 @@ def fit(request: pytest.FixtureRequest, panel: Observations) -> Fit:
 
 
 def test_asking_has_the_gain_of_its_definition(fit: Fit) -> None:
-    """By the exported predictor, which is asked about every report that may come."""
-    asking, predictor = fit.asking, fit.predictor
+    """By the fit itself, which is asked about every report that may come."""
+    asking = Asking.of(fit)
     levels = np.array(fit.fitted.slots or range(fit.fitted.n_levels))
     typical = [100 * np.nanmean(fit.fitted.confidence[:, levels == level]) for level in range(len(fit.level_names))]
     for row in range(6):
         question = fit.fitted.select(slice(row, row + 1))
         asked = np.arange(question.n_levels)[None] < row
         reports = [
-            {"group": predictor.levels[level], "answer": answer, "confidence": 100 * stated}
+            {"group": fit.level_names[level], "answer": answer, "confidence": 100 * stated}
             for level, answer, stated in zip(
                 levels, question.candidate[0].tolist(), question.confidence[0], strict=True
             )
         ]
         reports = [one for one, chosen in zip(reports, asked[0], strict=True) if chosen and one["answer"] >= 0]
-        known = fit.reports(question)
-        known = known._replace(candidate=np.where(asked, known.candidate, -1))
-        leader, _, probability = asking.leading(known, levels.tolist())
-        (gains,) = asking.gain(known, levels.tolist(), leader, probability)
-        said = predictor.predict(reports, interval_level=0.5)
+        known = fit.evaluation(question).data.unlabelled.of_reports(asked.T)
+        leader, _, probability = asking.leading(known)
+        (gains,) = asking.gain(known, leader, probability)
+        said = fit.answer(reports)
         p, answer = said["probability"] or 0.0, said["answer"] or "0"
         assert probability[0] == pytest.approx(p, rel=1e-9)
         assert str(leader[0]) == (said["answer"] or "-1")
-        for level, name in enumerate(predictor.levels):
+        for level, name in enumerate(fit.level_names):
             one = {"group": name, "answer": answer, "confidence": typical[level]}
-            alone, more = (predictor.predict(known)["probability"] for known in ([one], [*reports, one]))
+            alone, more = (fit.answer(known)["probability"] for known in ([one], [*reports, one]))
             chance = p * alone + (1 - p) * asking.coincidence
             less = (p - chance * more) / (1 - chance)
             gain = chance * more**2 + (1 - chance) * less**2 - p**2 if reports else alone**2
             assert gains[level] == pytest.approx(gain, rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
 def test_asking_gives_one_more_vote_the_label_of_the_leader(votes: Fit) -> None:
     """And a vote alone is for an answer that is no label."""
-    asking, predictor, first = votes.asking, votes.predictor, [{"level": "good", "answer": "yes"}]
-    read = predictor.read(first)
-    leader, _, probability = asking.leading(read.reports, read.level)
-    (gains,) = asking.gain(read.reports, read.level, leader, probability)
+    asking, first = Asking.of(votes), [{"level": "good", "answer": "yes"}]
+    known = votes.evaluation(votes.question(first)).data.unlabelled
+    leader, _, probability = asking.leading(known)
+    (gains,) = asking.gain(known, leader, probability)
     reports_of = first, [*first, {"level": "fair", "answer": "yes"}], [{"level": "fair", "answer": "unsure"}]
-    p, more, alone = (predictor.predict(reports)["probability"] for reports in reports_of)
+    p, more, alone = (votes.answer(reports)["probability"] for reports in reports_of)
     chance = p * alone + (1 - p) * asking.coincidence
     less = (p - chance * more) / (1 - chance)
     expected = chance * more**2 + (1 - chance) * less**2 - p**2
-    assert gains[predictor.levels.index("fair")] == pytest.approx(expected, rel=1e-6)
+    assert gains[votes.level_names.index("fair")] == pytest.approx(expected, rel=1e-6)
 
 
 def test_asking_counts_coincidences_over_pairs_whose_first_report_is_wrong(partial: Fit) -> None:
@@ -361,4 +311,4 @@ def test_asking_counts_coincidences_over_pairs_whose_first_report_is_wrong(parti
     for said, correct in zip(partial.fitted.candidate, partial.fitted.correct, strict=True):
         answered = np.flatnonzero(said >= 0)
         same += [said[i] == said[j] for i in answered for j in answered if i != j and not correct[i]]
-    assert partial.asking.coincidence == pytest.approx((sum(same) + 1) / (len(same) + 2))
+    assert Asking.of(partial).coincidence == pytest.approx((sum(same) + 1) / (len(same) + 2))

@@ -1,7 +1,4 @@
-"""The equations of the presets (:mod:`bayes_direag.model.models`) once more, in NumPy alone.
-
-They serve where there is no JAX (:class:`~bayes_direag.Predictor`) or where terms are looked at one by one (policies,
-explanations). Everything else runs the program itself: see :mod:`bayes_direag.model.forward`.
+"""The equations of the presets (:mod:`bayes_direag.model.models`) once more, in NumPy: what programs are held against.
 
 The axes are ``problem``, ``level`` and ``candidate``. A ``state`` is a candidate or, in the last place, the null. A
 question has at most one candidate a level, so there are ``level + 1`` states; those that a question lacks have
@@ -16,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayes_direag.inference.container import signal_names
+from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.states import States, in_threads
 
 if TYPE_CHECKING:
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
 #: Most numbers in one array of a piece: small enough to stay in a core's own cache.
 _PIECE_CELLS = 1 << 16
 _LARGEST = math.log(np.finfo(float).max) - 1
-
-
-def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float[np.ndarray, "*shape"]:
-    """Clip probabilities to ``[eps, 1 - eps]`` and return their logits; NaN stays."""
-    clipped = np.clip(probability, eps, 1 - eps)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))  # several times as fast as scipy's logit
 
 
 def logit_signals(signals: Sequence[Float[np.ndarray, "*shape"]], eps: float) -> Float[np.ndarray, "*shape_and_signal"]:
@@ -248,3 +241,12 @@ class Equations:
         support = np.exp(support - support.max(axis=0))
         n_reports = (reports.candidate >= 0).sum(axis=1)
         return States(slice(piece.start, piece.start + n), n_candidates, n_reports, support / support.sum(axis=0))
+
+
+def sampled_parameters(tree: Any) -> Parameters:
+    """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other."""
+    posterior = tree["posterior"].to_dataset()
+    draws = {name: posterior[name].transpose("chain", "draw", ...) for name in Parameters._fields if name in posterior}
+    values = {name: each.to_numpy().reshape(-1, *each.shape[2:]) for name, each in draws.items()}
+    dims = {name: tuple(map(str, each.dims[2:])) for name, each in draws.items()}
+    return Parameters.of_sites(values, dims, len(signal_names(tree)))
