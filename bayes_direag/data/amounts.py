@@ -3,11 +3,12 @@ r"""The number that a text is, by this grammar; any other text is none.
 ::
 
     text     = {formula "="} amount             a name or numbers; one number equals the amount
-    amount   = [sign] number ["°" | " " units] | [sign] decimal "%" | [sign] currency [sign] number
-    number   = decimal ["e" exponent] | decimal "/" decimal | "\frac{" decimal "}{" decimal "}"
+    amount   = [sign] number ["°" | currency | " " units] | [sign] decimal "%" | [sign] currency [sign] number [code]
+    number   = decimal ["e" exponent] | decimal "/" decimal | "\frac{" [sign] decimal "}{" decimal "}" | "\frac12"
+    currency = sign of a currency | code
     units    = unit [("/" | " per ") unit], each perhaps with a power or after "square" or "cubic"
 
-Decimals may have commas between thousands. Units are those of the table below.
+Decimals may have commas between thousands, and degrees be ``^\circ``. Units and codes are those of the table below.
 """
 
 import re
@@ -25,8 +26,8 @@ _SYMBOLS = (  # no K, B or M, which are thousands, billions and millions as well
     "kph ha"
 )
 _WORDS = (
-    "percent pct degree celsius fahrenheit kelvin dollar euro pound cent penny pence yen yuan rupee franc peso USD "
-    "EUR GBP JPY CNY INR CHF second minute hour day week month year yr millimeter millimetre centimeter centimetre "
+    "percent pct degree celsius fahrenheit kelvin dollar euro pound cent penny pence yen yuan rupee franc peso won "
+    "second minute hour day week month year yr millimeter millimetre centimeter centimetre "
     "meter metre kilometer kilometre inch foot feet yard mile milligram gram kilogram ton tonne ounce "
     "milliliter millilitre liter litre gallon quart pint cup teaspoon tablespoon acre hectare joule watt volt ampere "
     "amp ohm hertz newton pascal mole calorie byte megabyte gigabyte radian knot unit item piece point person people "
@@ -39,12 +40,15 @@ _UNIT = (
     r"(?:\^?[23]|[²³])?"
 )
 _DECIMAL = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
-_CURRENCY = r"\\?[$£¥₠-⃀]"
+_CODE = "(?:USD|EUR|GBP|JPY|CNY|INR|CHF|CAD|AUD|NZD|HKD|SGD|KRW|SEK|NOK|DKK|PLN|CZK|BRL|MXN|ZAR)"
+_DEGREE = r"(?:°|\^(?:\\circ|\{\\circ\}))"
+_SIGN = r"\\?[$£¥₠-⃀円元원]"
 _AMOUNT = re.compile(
-    rf"(?P<sign>[+-]?) ?(?P<currency>{_CURRENCY} ?(?P<inner>-?))?"
-    rf"(?:\\[dt]?frac\{{(?P<over>{_DECIMAL})\}}\{{(?P<under>{_DECIMAL})\}}"
+    rf"(?P<sign>[+-]?) ?(?P<currency>(?:(?:US)?{_SIGN} ?|{_CODE} )(?P<inner>-?))?"
+    rf"(?:\\[dt]?frac(?:\{{(?P<minus>-?)(?P<over>{_DECIMAL})\}}\{{(?P<under>{_DECIMAL})\}}|(?P<one>\d)(?P<two>\d))"
     rf"|(?P<decimal>{_DECIMAL})(?:[eE](?P<exponent>[+-]?\d+)| ?/ ?(?P<bottom>{_DECIMAL}))?)"
-    rf"(?(currency)|(?:(?(bottom)(?!)| ?\\?%)|°[CF]?| {_UNIT}(?:(?:/| per ){_UNIT})?)?)"
+    rf"(?(currency)(?: {_CODE})?"
+    rf"|(?:(?(bottom)(?!)| ?\\?%)|{_DEGREE}[CF]?| ?{_SIGN}| ?{_CODE}| {_UNIT}(?:(?:/| per ){_UNIT})?)?)"
 )
 # A name, or numbers with signs between them; a letter in one would be unknown.
 _FORMULA = re.compile(r"[^\W\d]\w*(?:\(\w\))?|(?:(?<=\d)(?: x |x)(?=\d)|,(?=\d{3})|[\d .(){}+*/^%°$\u00d7\u00f7-])+")
@@ -71,12 +75,14 @@ def number(text: str) -> str | None:
 def _amount(side: str) -> Fraction | None:
     """Return the exact value of one side of an equation; None for what is no amount, or too large."""
     match = _AMOUNT.fullmatch(side) if len(side) <= MAX_SIZE else None
-    if match is None or (match["sign"] and match["inner"]):
+    minus = [match[name] for name in ("sign", "inner", "minus") if match[name]] if match else []
+    if match is None or len(minus) > 1:
         return None
-    top, bottom = match["over"] or match["decimal"], match["under"] or match["bottom"] or "1"
+    top = match["over"] or match["one"] or match["decimal"]
+    bottom = match["under"] or match["two"] or match["bottom"] or "1"
     numerator, denominator = (Fraction(text.replace(",", "")) for text in (top, bottom))
     exponent = int(match["exponent"] or 0)
     if not denominator or abs(exponent) > MAX_SIZE:
         return None
     value = numerator / denominator * Fraction(10) ** exponent
-    return -value if "-" in (match["sign"], match["inner"]) else value
+    return -value if "-" in minus else value

@@ -2,7 +2,8 @@ r"""Canonical answers, so that two ways of writing one answer count as one candi
 
 Answers are compared in a declared kind. An answer has wholly a form of this kind, or it is missing, and nothing inside
 it is rewritten. In every kind characters have their plain form, and the whole may have a stop behind it, stand in
-quotation marks, ``**``, ``$``, ``\boxed{}`` or ``\text{}``, and follow "The answer is" or "Answer:".
+quotation marks, ``**``, ``$``, ``\(\)``, ``\boxed{}`` or ``\textbf{}`` and their like, and follow "The answer is" or
+"Answer:".
 
 ``numeric``: one exact rational number; the grammar is that of :mod:`bayes_direag.data.amounts`.
 
@@ -45,6 +46,7 @@ class _Characters(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character, plain = chr(code), unicodedata.normalize("NFKC", chr(code))
         is_other = unicodedata.decomposition(character).startswith(("<super>", "<sub>", "<circle>"))
+        plain = str(unicodedata.decimal(plain, plain)) if len(plain) == 1 else plain
         self[code] = character if is_other or (len(plain) > 1 and not plain.isalpha()) else plain
         return self[code]
 
@@ -52,7 +54,8 @@ class _Characters(dict[int, str]):
 _CHARACTERS = _Characters(
     {ord(other): plain for plain, others in {
         "'": "\u2018\u2019\u02bc\u02b9\u2032\u00b4", '"': "\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f",
-        "-": "\u2010\u2011\u2012\u2013\u2014\u2212\u2796", ".": "\u3002\u0964\u06d4", "I": "\u0130",
+        "-": "\u2010\u2011\u2012\u2013\u2014\u2212\u2796", ".": "\u3002\u0964\u06d4\u066b", "I": "\u0130",
+        ",": "\u066c", "%": "\u066a",
     }.items() for other in others}
 )  # fmt: skip
 _INVISIBLE = (
@@ -72,7 +75,9 @@ _AROUND = tuple(
         r"`([^`]+)`",
         r"\*\*((?:(?!\*\*).)+)\*\*",
         r"\$\$?((?:[^$\\]|\\.)+)\$\$?",
-        rf"\\(?:boxed|text) ?\{{({_BRACES})\}}",
+        r"\\\(((?:(?!\\[()]).)+)\\\)",
+        r"\\\[((?:(?!\\[\[\]]).)+)\\\]",
+        rf"\\(?:boxed|fbox|emph|(?:text|math)(?:bf|rm|it|sf|tt)?) ?\{{({_BRACES})\}}",
         rf"(?:{_LEAD})+(.+)",
     )
 )
@@ -87,7 +92,7 @@ _OPTION = re.compile(
 # A second label in the text of an option: before a text, in brackets, or at the end of a list.
 _LABEL = re.compile(
     r"(?<!\S)(?:[(\[]?[A-Z\u0410-\u042f][)\]]|[a-z]\)|[A-Z\u0410-\u042f][.:](?= ))"
-    r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z\u0410-\u042f]\W*$"
+    r"|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) )[A-Z\u0410-\u042f]\W*$"
 )
 _ITEM = rf"[(\[\"']?{_LETTER}[)\]\"'.:]?"
 _LETTERS = re.compile(
