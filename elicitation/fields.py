@@ -5,6 +5,7 @@ The form of a prompt, copied, is no field.
 
 import json
 import re
+from bisect import bisect
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal, NamedTuple
@@ -26,6 +27,7 @@ class Field(NamedTuple):
     scale: Scale = "percent"  # of a confidence without a unit
     rank: int | None = None  # the number of a guess
     following: str = ""  # what may belong to it: the next line, or what touches a box
+    is_final: bool = False  # marked as the final answer
 
 
 class Answer(NamedTuple):
@@ -54,7 +56,11 @@ _DECODER = json.JSONDecoder(  # a name twice leaves nothing
 _AROUND = ("arguments", "function", "guesses", "input", "output", "parameters", "response", "result")  # of an object
 _ESCAPE = re.compile(r'\\(?:["\\/]|u[0-9a-fA-F]{4}|[nrt](?![a-zA-Z]{1,20}\{))|\\')
 _BACKSLASH = "\ue000"  # stands for one that is no escape in JSON
-_TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]{0,20})>(?P<text>[^<]*)</(?P=name)>")
+_TAG = re.compile(  # and the keys and values, or parameters, of a tool that is called
+    r"<(?:arg_key>\s*(?P<key>[\w-]{1,20})\s*</arg_key>\s*<arg_value|parameter(?:=| name=)\"?(?P<parameter>[\w-]{1,20})"
+    r"\"?|(?P<name>[A-Za-z][\w-]{0,20}))>(?P<text>[^<]*)</(?(key)arg_value|(?(parameter)parameter|(?P=name)))>"
+)
+_MINUS = re.compile(r"(\\[(\[][^\S\n]*-)[^\S\n]+")  # in a formula, where spaces mean nothing
 _LATEX = re.compile(r"(?m)\\[()\[\]]|(?<!\\)\\++(?=[%$#])|^[^\S\n]*(?:```|~~~)\w*")  # and fences
 _WORD = re.compile(r"[\w/-]++(?!>)")  # outside of tags
 _BOX = re.compile(r"(?m)\\f?boxed\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}|^####\s*(-?\$?\d[\d.,]*)$")
@@ -75,7 +81,7 @@ _LABEL = re.compile(  # a heading, a bold line, and "[[ ## answer ## ]]" of DSPy
     rf"""(?mix)
     (?: ^(?:(?P<heading>\#{{1,6}}{_D})|{_M}(?:\d{{1,3}}{_S}*[.):]{_M})?)
       | (?P<inline>[,;.(\[|/*\u2013\u2014-][ *_`]{{0,4}}+) )
-    (?:(?:so|my|the|your|best|correct(?:ed)?|final|overall|stated|new|revised|updated|refined),?(?:{_S}|_)+){{0,3}}
+    (?:(?:so|my|the|your|best|overall|stated|(?P<final>final|correct(?:ed)?|new|revised|updated|refined)),?(?:{_S}|_)+){{0,3}}
     (?P<name> (?:answer|guess|(?-i:G)(?=\d)) (?:{_S}*\#?\d{{1,3}})?+ | {_MEASURE} | (?-i:P)\d{{1,3}} )
     (?: {_D}(?:and|&|/|\+){_D}(?P<second>{_MEASURE}) )?
     (?: {_D}[(\[] (?:
@@ -85,7 +91,21 @@ _LABEL = re.compile(  # a heading, a bold line, and "[[ ## answer ## ]]" of DSPy
     """
 )
 _LINES = re.compile(rf"((?:{_D}\n){{0,12}})(.*)\n?(.*)")  # behind a label: blank ones, its content, and the next
+# The mark of a list, or a dash, before a value; no minus, which touches its number, or has an operator behind it.
+_MARK = re.compile(
+    rf"{_S}*(?:\*\*)?(?:[\u2014\u2015]{_S}*|[-*\u2022\u2010-\u2015\u2043]{_S}+)(?=\S)(?!\w?{_S}*[-+*/^=])"
+)
 _OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}[:=]")
+# Words for what is not the final answer, and a line that begins with one: a label, a tag or a heading.
+_STAGE = r"(?:draft|first|initial|tentative|preliminary|rough|candidate|hypothes[ie]s|guess|attempt|step)\b"
+_ELSE = (
+    r"(?:option|alternative|other|another|second(?:ary)?|third|possib\w+|part|example|case|scenario|fallback|wrong)\b"
+)
+DRAFT = re.compile(
+    rf"(?mi)^[^\w\n]{{0,9}}+(?:\d{{1,2}}[.)]{_S}*)?(?:(?:an?|the|my|one){_S})?"
+    rf"(?:{_STAGE}|(?P<other>{_ELSE}))(?:[ _-]?[\w()#]++){{0,4}}+[*`]*(?:[:>]|$)"
+)
+_OF_DRAFT = re.compile(rf"(?i)\b(?:{_STAGE}|{_ELSE})|\A{_OTHER_LABEL.pattern}.*\w")
 
 
 def find_answers(reply: str, scale: Scale = "percent") -> tuple[list[Answer], str]:
@@ -100,25 +120,38 @@ def find_answers(reply: str, scale: Scale = "percent") -> tuple[list[Answer], st
     def take(tag: re.Match[str]) -> str:
         if _LABEL.search(tag["text"]):  # a draft, or the whole reply
             return "" if _WORD.search(tag.string, tag.end()) else tag[0]
-        return _as_lines(tag["text"], marked, tag["name"]) or tag[0]
+        return _as_lines(tag["text"], marked, tag["name"] or tag["key"] or tag["parameter"]) or tag[0]
 
     text = _TAG.sub(take, _without_objects(_COMMENT.sub("", reply), marked))
     text = _QUOTATION.sub(lambda said: "" if _LABEL.search(said[0][1:-1]) or _BOX.search(said[0]) else said[0], text)
-    text = _LATEX.sub("", text)
+    text = _LATEX.sub("", _MINUS.sub(r"\1", text))
     fields = [*_labelled(text, marked, scale)]
     text = text[: next_question(text, next((field.end for field in fields if field.what != "confidence"), len(text)))]
     fields = [field for field in fields if field.end <= len(text)]
     if all(field.what == "confidence" for field in fields):
         fields = sorted([*_unlabelled(text, fields), *fields])
+    drafts = [draft.start() for draft in DRAFT.finditer(text)]
     answers: list[Answer] = []
     for field in fields:
         if field.what != "confidence":
             answers.append(Answer(field, []))
         elif answers and field.rank in (None, answers[-1].field.rank):
-            answers[-1].stated.append(field)
+            is_own = bisect(drafts, answers[-1].field.end) == bisect(drafts, field.start - 1)
+            answers[-1].stated.extend([field] * is_own)
     if len(answers) == 1 and not answers[0].stated:
-        answers[0].stated.extend(field for field in fields if field.end <= answers[0].field.start)
+        before = [field for field in fields if field.end <= answers[0].field.start][-3:]
+        answers[0].stated.extend(field for field in before if _is_of(text, field, answers[0].field))
     return answers, text
+
+
+def _is_of(text: str, confidence: Field, answer: Field) -> bool:
+    """Tell whether a confidence before an answer is its own: the first of the reply, or in the line above it."""
+    before, between = text[: confidence.start].strip(), text[confidence.end : answer.start]
+    above = before[before.rfind("\n") + 1 :]
+    if not before:
+        return DRAFT.search(between) is None
+    is_of_draft = DRAFT.match(above) or (confidence.label and _OF_DRAFT.search(above))
+    return not is_of_draft and not re.search(r"\w", between)
 
 
 def _without_objects(reply: str, marked: list[str]) -> str:
@@ -152,8 +185,11 @@ def _as_lines(value: object, marked: list[str], name: str = "", rank: str = "") 
         case {**members} if is_field or not name:
             names = {key: (key in ("value", "text", "score") and name) or str(key) for key in members}
             direct = "".join(_as_lines(item, marked, names[key], rank) for key, item in members.items())
-            if len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", direct)) > 1:  # two answers
+            n_answers = len(re.findall(r"(?mi)^[a-z ]*(?:answer|guess) *: ", direct))
+            if n_answers > 1:
                 return ""
+            draft = [line for key in members if DRAFT.match(line := f"{key}:\n".replace("_", " "))]
+            direct = f"\n{draft[0]}{direct}" if draft and direct and not n_answers else direct
             inner = [members[key] for key in _AROUND if key in members]
             nested = [] if direct or name else [lines for item in inner if (lines := _as_lines(item, marked, "", rank))]
             return nested[0] if len(nested) == 1 else direct
@@ -182,6 +218,7 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
         measure = (label["second"] or (label["name"] if letter in "cpl" else "")).lower()
         if in_mark := re.fullmatch(r"\s*\0(\d+)\0", content):
             content, letter, next_line = marked[int(in_mark[1])], "", ""
+        content = _MARK.sub("", content, 1) if _MARK.match(content) else content
         if not content.strip("*_` \t") or _PLACEHOLDER.search(content) or (measure and label["remark"]):
             continue
         letter = "g" if label["remark"] else letter  # one of several answers
@@ -192,7 +229,8 @@ def _labelled(text: str, marked: list[str], scale: Scale) -> Iterator[Field]:
             own_scale = "probability"
         rank = int(number[0]) if (number := re.search(r"\d+", label["name"])) else None
         what = "both" if label["second"] else "confidence" if measure else "answer"
-        yield Field(label.start(), lines.end(2), what, letter, content, own_scale, rank, next_line)
+        is_final = letter != "g" and (what == "both" or label["final"] is not None)
+        yield Field(label.start(), lines.end(2), what, letter, content, own_scale, rank, next_line, is_final)
 
 
 def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:

@@ -5,19 +5,22 @@ other field with it. ``docs/replies.md`` has a table of the forms.
 """
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from elicitation.fields import Answer, Scale, find_answers
+from elicitation.fields import DRAFT, Answer, Scale, find_answers
 from elicitation.readings import Guesses, ParseStatus, Reading
 from elicitation.reply_text import next_question, plain_characters, reply_of
 
 _CORRECTED = re.compile(
-    r"(?i)\b(?:correction|actually|wait|oops|sorry|hmm+|scratch that|apologies|mistake|i (?:was wrong|mis\w+)"
-    r"|on (?:second thoughts?|reflection)|let me (?:correct|fix|re\w+)|(?:it|that|answer) should (?:be|have been)"
-    r"|(?:correct|right|real|actual|true) answer (?:is|was)|(?:is|was|'s) (?:wrong|incorrect|not (?:right|correct)))\b"
+    r"(?i)\b(?:correction|actually|wait|oops|sorry|hmm+|scratch that|apologies|mistake"
+    r"|i (?:was wrong|mis\w+|forgot|overlooked)|on (?:second thoughts?|reflection)|let me (?:correct|fix|re\w+)"
+    r"|(?:it|that|answer) should (?:be|have been)|(?:correct|right|real|actual|true) answer (?:is|was)"
+    r"|(?:is|was|'s) (?:wrong|incorrect|not (?:right|correct)))\b"
     r"|(?<![\w,;] )\bno[,.!:]|\b(?:edit|update):|\bmake (?:that|it)\b|\bi mean\b|\b(?:it|that) must be\b"
 )
+_SURE = re.compile(r"(?i)\d ?%? (?:sure|certain|confident|likely)\b[^.!?;,\n]*")  # of being wrong, say
 # A later answer that no label names.
 _BARE_PAIR = re.compile(
     r"(?mi)^[^\w\n]{0,9}+\S{1,60}(?: \S{1,60})? ?[,;|(] ?\d{1,3}(?:\.\d{1,9})? ?%[^\w\n]{0,9}$|\bfinal\W{0,4}(?::|$)"
@@ -34,6 +37,8 @@ _NUMBER = re.compile(
 # A confidence stands behind the last comma or, without one, in brackets at the end.
 _BOTH = re.compile(r"(.*)(?:[;|\u3001]\s*|,\s+|(?<!\d),)(.*)|(.*\S)\s*\(([^()]*)\)\W*")
 _ENCLOSED = re.compile(r"\\boxed\{([^{}]*)\}|[<\[]([^<>\[\]]*)[>\]]|^\(([^()]*)\)$")
+_COPIED = re.compile(r"<([^<>\[\]]+)>|\[([^<>\[\]]+)\]")  # the brackets of a prompt; a text may have its own
+_WORDS = re.compile(r"<[A-Z][^\d,;\"']*>|\[[^\W\d_][^\d,;\"']*\]")
 # What no text is as an answer: one with a confidence, a sentence about an answer, or two sentences.
 _DOUBTFUL = re.compile(
     r"(?i)(?:[,;:(/|\u2013\u2014]|\s-\s)\s*~?(?:\d+(?:\.\d+)?\s*%|0?\.\d)|\d\s*(?:%|percent)\s*(?:sure|certain|confiden|likely|prob)"
@@ -70,13 +75,15 @@ def read_reply(
     if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     last, stated = answers[-1]
-    is_one_of_several = last.label in ("g", "box") and len({canonical(one.field.text, kind) for one in answers}) > 1
-    end = max(field.end for field in (last, *stated))
-    if is_one_of_several or _CORRECTED.search(said, last.end) or _BARE_PAIR.search(said, end):
-        return Reading(None, None, ParseStatus.AMBIGUOUS)
     if stated and stated[0].label in ("p", "l") and re.search(r"\w", said[last.end : stated[0].start]):
-        stated = []  # a probability of mathematics: its own stands right behind the answer
-    reading = _read(Answer(last, stated), kind)
+        answers[-1] = Answer(last, [])  # a probability of mathematics: its own stands right behind the answer
+    readings = [_read(answer, kind) for answer in answers]
+    reading, behind = readings[-1], [field for field in stated if field.start >= last.end]
+    places = [last.end, *(place for field in behind for place in (field.start, field.end)), len(said)]
+    pieces = [said[slice(*pair)] for pair in zip(places[::2], places[1::2], strict=True)]
+    is_corrected = _CORRECTED.search("\n".join([*pieces, *(_SURE.sub("", field.text) for field in behind)]))
+    if is_corrected or _BARE_PAIR.search(said, places[-2]) or not _is_last(said, answers, readings, kind):
+        return Reading(None, None, ParseStatus.AMBIGUOUS)
     may_be_else = last.label == "line" or (last.label == "box" and "%" in last.text)  # a box may hold the confidence
     if may_be_else and reading.confidence is None:
         return Reading(None, None, ParseStatus.NO_ANSWER)
@@ -158,11 +165,29 @@ def read_last_number(text: str, *, confident: bool) -> Reading:
     return Reading(answers[-1], min(float(percentages[0]), 100.0) if confident else None, ParseStatus.GUESSED)
 
 
+def _is_last(said: str, answers: Sequence[Answer], readings: Sequence[Reading], kind: AnswerKind) -> bool:
+    """Tell whether the last answer has the value of all, or stands for the others: as final, or correcting them."""
+    last, value = answers[-1].field, canonical(readings[-1].answer, kind)
+    pairs = zip(answers, readings, strict=True)
+    others = [(one.field, other.answer) for one, other in pairs if canonical(other.answer, kind) != value]
+    if value is None or not others:
+        return True
+    between, read = (others[-1][0].end, last.start), [field for field, answer in others if answer is not None]
+    is_later = last.is_final > any(field.is_final for field in read) or _CORRECTED.search(said, *between) is not None
+    is_else = any(heading["other"] for heading in DRAFT.finditer(said, *between))
+    return not is_else and (not read or (is_later and last.label not in ("g", "box")))
+
+
 def _read(answer: Answer, kind: AnswerKind) -> Reading:
     """Read an answer, and its confidence in the same field or in others."""
     field, stated = answer
     text: str | None = _bare(field.text)
     values = [read_confidence(other.text, other.scale) for other in stated]
+    if (copied := _COPIED.fullmatch(text)) and (
+        kind != "text"
+        or (field.label and (_WORDS.fullmatch(text) or (stated and _COPIED.fullmatch(_bare(stated[0].text)))))
+    ):
+        text = _bare(copied[1] or copied[2])
     if not values and (field.what == "both" or field.rank is not None):
         text, *values = _split(_bare(field.text), field.scale, kind)
     values = list(dict.fromkeys(value for value in values if value[0] is not None)) or values[:1]

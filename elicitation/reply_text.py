@@ -54,10 +54,10 @@ def reply_of(text: str, finish_reason: str | None = None) -> str | None:
         return None
     text = plain_characters(text).replace("<|begin_of_box|>", r"\boxed{").replace("<|end_of_box|>", "}")
     text = _CLOSED.split(text)[-1]
-    if _OPENED.search(text):
-        return None
     turns = (re.sub(r"\A\s*(?:assistant|model)[^\S\n]*(?:\n|\Z)", "", turn) for turn in _TURN.split(text))
     reply = next((turn for turn in turns if re.search(r"\w", turn)), "")
+    if _OPENED.search(reply):
+        return None
     return ["", *filter(None, map(str.strip, re.split(_SPECIAL, reply)))][-1]
 
 
