@@ -14,6 +14,7 @@ from typing import Any, Never
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from numpyro.primitives import Messenger
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import State
@@ -63,7 +64,11 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
 
 def _check_sites(preset: Preset, model: Any, data: LikelihoodData) -> None:
     """Run the program once, as its author wrote it, with draws from its prior, and look at every site."""
-    sites = traced(model.__wrapped__, data)
+    keys = _KeysAsked(model.__wrapped__)
+    sites = traced(keys, data)
+    if keys.n:
+        expected = "probabilities that do not depend on what is predicted together"
+        _refuse(preset, "it draws random numbers by numpyro.prng_key or a hidden site", expected, "Leave them out.")
     plates = dict[str, int]()
     for name, site in sites.items():
         for frame in site.get("cond_indep_stack", ()):
@@ -77,6 +82,16 @@ def _check_sites(preset: Preset, model: Any, data: LikelihoodData) -> None:
         _refuse(preset, "it draws the states within a plate", "draw_states outside of all plates, which has its own")
     if all(site["type"] != "sample" or site["is_observed"] for site in sites.values()):
         _refuse(preset, "it has no parameter", "at least one numpyro.sample beside the states", "Learn something.")
+
+
+class _KeysAsked(Messenger):  # type: ignore[misc]
+    """Count the keys of random numbers that a program asks for."""
+
+    n = 0
+
+    def process_message(self, message: dict[str, Any]) -> None:
+        """Count a key."""
+        self.n += message["type"] == "prng_key"
 
 
 def _check_site(preset: Preset, data: LikelihoodData, name: str, site: Mapping[str, Any]) -> None:
@@ -177,8 +192,8 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
     aside = {name: value + _ASIDE for name, value in start.items()}
     among = evaluated(model, aside, data).probability
     without = evaluated(model, aside, data.unlabelled).probability
-    alone = evaluated(model, aside, data.select(slice(0, 1)).unlabelled).probability
-    if not all(np.allclose(among[:, : other.shape[1]], other, rtol=1e-9, atol=0) for other in (without, alone)):
+    alone = evaluated(model, aside, data.select(slice(-1, None)).unlabelled).probability  # not the first: keys have one
+    if not all(np.allclose(among[:, -other.shape[1] :], other, rtol=1e-9, atol=0) for other in (without, alone)):
         _refuse(
             preset,
             "the probability of a state depends on its label, on the other questions, or on chance",

@@ -60,19 +60,22 @@ class State(dist.Distribution):  # type: ignore[misc]
 
 
 def draw_states(
-    data: "LikelihoodData", answers: Float[Array, "report problem"], null: Float[Array, " problem"]
+    data: "LikelihoodData",
+    answers: Float[Array, "report problem"],
+    null: Float[Array, " #problem"] | Float[Array, ""] | float,
 ) -> None:
     """Draw the state of each question, site ``target``: observed if the data hold it.
 
-    Given are log P up to a constant, of the answer of each report and of the null. A question counts as often as its
-    weight says.
+    Given are log P up to a constant, of the answer of each report and of the null; one number for the null is that of
+    every question. A question counts as often as its weight says.
     """
     shape = data.candidate.shape
-    if (np.shape(answers), np.shape(null)) != (shape, shape[1:]):
+    if np.shape(answers) != shape or np.shape(null) not in ((), shape[1:]):
         raise ValueError(
             f"draw_states: saw answers of shape {np.shape(answers)} and a null of shape {np.shape(null)}, for "
-            f"(report, problem) = {shape} and (problem,) = {shape[1:]}"
+            f"(report, problem) = {shape}, and (problem,) = {shape[1:]} or one number"
         )
+    null = jnp.broadcast_to(null, shape[1:])
     scores = jnp.concatenate([jnp.where(data.first, answers, -jnp.inf), null[None]])
     is_known = isinstance(data.weight, np.ndarray) and bool((data.weight > 0).all())
     weight = data.weight.view(_Comparable) if is_known else jnp.asarray(data.weight)

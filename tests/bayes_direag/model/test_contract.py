@@ -122,6 +122,23 @@ def noisy(data: LikelihoodData) -> None:
     finished(data, rate + jax.random.normal(numpyro.prng_key()))
 
 
+def noisy_with_a_key(data: LikelihoodData) -> None:
+    rate, key = numpyro.sample("rate", dist.Normal(0, 1)), numpyro.prng_key()
+    finished(data, rate if key is None else rate + jax.random.normal(key, (1, len(data.weight))))
+
+
+def noisy_by_place(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    finished(data, rate + jax.random.normal(jax.random.key(1), (1, len(data.weight))))
+
+
+def hidden(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    with numpyro.handlers.block():
+        finished_by = numpyro.sample("noise", dist.Normal(0, 1))
+    finished(data, rate + finished_by)
+
+
 RUNS = count()
 
 
@@ -199,7 +216,10 @@ MISTAKES = {
     "a label": (told, r"\(test_contract.py, line \d+\): TypeError: .*NoneType.* on questions without labels too"),
     "a label, if there is one": (told_if_known, "the probability of a state depends on its label"),
     "a mean over questions": (standardised, "depends on its label, on the other questions, or on chance"),
-    "a random number": (noisy, r"\(test_contract.py, line \d+\): TypeError: unexpected PRNG key"),
+    "a random number": (noisy, "it draws random numbers by numpyro.prng_key or a hidden site"),
+    "a random number where there is a key": (noisy_with_a_key, "it draws random numbers by numpyro.prng_key"),
+    "a random number of each place": (noisy_by_place, "depends on its label, on the other questions, or on chance"),
+    "a hidden site": (hidden, "it draws random numbers by numpyro.prng_key or a hidden site"),
     "other sites in every run": (renamed, "its sites change with the questions or from run to run: rate_1, rate_2"),
     "a branch on a value": (branching, r"\(test_contract.py, line \d+\): TracerBoolConversionError"),
     "a site to move that there is not": (
@@ -292,7 +312,17 @@ def scanned(data: LikelihoodData) -> None:
     finished(data, data.by_report(jax.lax.cond(skills[0] > 0, jnp.asarray, jnp.negative, skills)))
 
 
-RIGHT = [simplex, own_plate, factored, masked, reparametrised, scanned]
+def one_null(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    draw_states(data, sums_by_answer(1.0 * data.usable, data.candidate), rate)
+
+
+def null_of_a_number(data: LikelihoodData) -> None:
+    rate = numpyro.sample("rate", dist.Normal(0, 1))
+    draw_states(data, rate * sums_by_answer(1.0 * data.usable, data.candidate), 0)
+
+
+RIGHT = [one_null, null_of_a_number, simplex, own_plate, factored, masked, reparametrised, scanned]
 
 
 @pytest.mark.parametrize("program", RIGHT)
