@@ -36,7 +36,7 @@ from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import left_out_predictions
+from bayes_direag.fits.making import left_out_predictions
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.selection import tails
@@ -283,7 +283,7 @@ def predicted(fit: Fit, observations: Observations) -> pd.DataFrame:
 def out_of_sample(fit: Fit) -> pd.DataFrame:
     """Return what a fit predicts of each of its questions without that question's label, by ``problem_id``.
 
-    See :func:`~bayes_direag.fits.fitting.left_out_predictions`; of NUTS draws, ``low`` and ``high`` are the interval of
+    See :func:`~bayes_direag.fits.making.left_out_predictions`; of NUTS draws, ``low`` and ``high`` are the interval of
     the reweighted draws. An answer is named by the levels that gave it.
     """
     questions, left_out = fit.fitted, left_out_predictions(fit)

@@ -382,7 +382,7 @@ def evaluate(
         Further elicitations of the evaluated questions, joined by ``problem_id``: ``samples`` (several samples of one
         prompt) for ``self_consistency`` and ``answer_entropy``, ``topk`` (one list of guesses) for ``topk``.
     fit_method, preset, sampling
-        Settings of the fits: see :func:`~bayes_direag.fits.fitting.train_test`.
+        Settings of the fits: see :func:`~bayes_direag.fits.making.train_test`.
     methods
         Names from :data:`~analysis.methods.registry.METHODS`, in the order of the tables; by default, all
         that the observations allow.

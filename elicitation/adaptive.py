@@ -14,7 +14,7 @@ from elicitation.queries import Query, Reports, Task
 from elicitation.questions import QuestionSet
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy, Step
+    from bayes_direag.decisions.policy import Policy, Step
 
 #: How many questions for a person are named.
 _SHOWN = 10

@@ -136,7 +136,7 @@ def elicit_command(
     """
     decider = None
     if policy is not None:
-        from bayes_direag.fits.policy import Policy
+        from bayes_direag.decisions.policy import Policy
 
         decider = Policy.load(policy)
     asked = load_questions(

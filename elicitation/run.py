@@ -31,7 +31,7 @@ from elicitation.questions import QuestionSet
 from elicitation.readings import READABLE
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy
 
 
 def elicit(

@@ -149,7 +149,7 @@ def nuts(among_others, tmp_path_factory):
 @pytest.fixture(scope="session")
 def point(labelled, tmp_path_factory):
     """A MAP of the same questions."""
-    from bayes_direag.fits.fitting import fit_map
+    from bayes_direag.fits.making import fit_map
     from tests.made_fits import made_once
 
     return made_once(tmp_path_factory, "map", lambda _: fit_map(labelled))

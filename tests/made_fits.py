@@ -11,9 +11,9 @@ import pytest
 import xarray as xr
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits.container import calibration_group, container, map_groups
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.container import container, map_groups
+from bayes_direag.fits.making import fit_draws, fit_nuts
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model import presets
@@ -67,7 +67,7 @@ def recorded_nuts(observations: Observations) -> Fit:
     """Return that fit by its recorded draws; a slow test compares them with new ones."""
     unconstrained, stats = (xr.load_dataset(NUTS_DRAWS, group=name, engine="netcdf4") for name in _GROUPS)
     drawn = Draws(*({str(name): values.to_numpy() for name, values in each.items()} for each in (unconstrained, stats)))
-    return Fit.from_draws(drawn, observations, sampling=NUTS_SAMPLING, seed=NUTS_SEED)
+    return fit_draws(drawn, observations, sampling=NUTS_SAMPLING, seed=NUTS_SEED)
 
 
 def record_draws(fit: Fit) -> None:
@@ -123,7 +123,7 @@ def made_fit(
     tree = container(map_groups(optimum, 0), observations, data, labels=(), settings=FitSettings(settings))
     final = settings.recalibration
     coefficients = {"intercept": np.full((1, 1), intercept), "slope": np.full((1, 1), slope)}
-    tree["recalibration"] = xr.DataTree(Recalibration(final.method, coefficients, final.eps).to_dataset())
+    tree["recalibration"] = calibration_group(Recalibration(final.method, coefficients, final.eps))
     return Fit(tree)
 
 

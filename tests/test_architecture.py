@@ -62,9 +62,9 @@ class TestWhatAnImportLoads:
         assert loaded_by(code) & (NEVER | HEAVY | {"numpy"}) == set()
 
     def test_each_work_loads_what_it_needs(self):
-        """In one process: to ask and decide no JAX, to fit by MAP neither ArviZ nor statistics, no module pictures."""
+        """In one process: to ask no JAX, to fit by MAP neither ArviZ nor statistics, no module pictures."""
         shared = ["bayes_direag.data.answers", "bayes_direag.data.observations"]
-        light = [name for name in MODULES if name.startswith(("elicitation", "bayes_direag.decisions"))]
+        light = [name for name in MODULES if name.startswith("elicitation")]
         code = [
             f"import {', '.join(shared + light)}",
             "assert not {'jax', 'numpyro'} & sys.modules.keys()",

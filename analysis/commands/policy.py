@@ -49,7 +49,7 @@ def policy_command(
 
     Example: direag policy policy.nc labelled.jsonl
     """
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy, policy
 
     if labelled is not None:
         if target or budget or prices or person:
@@ -59,10 +59,10 @@ def policy_command(
             )
         from bayes_direag.data.observations import Observations
 
-        policy = Policy.load(source)
-        known = policy.fit
+        made = Policy.load(source)
+        known = made.fit
         columns = options.chosen_columns(column, None, None, known.columns)
-        forecast = policy.replay(Observations.read(labelled, known.answers, columns))
+        forecast = made.replay(Observations.read(labelled, known.answers, columns))
         tried = f"{source}: tried on {labelled}."
     else:
         target = target or options.beside(source, "-policy.nc")
@@ -72,15 +72,15 @@ def policy_command(
         learned, price = Fit.load(source), None if prices is None else _read_prices(prices)
         with options.progress() as step:
             step(f"replaying {learned.n_questions} questions")
-            policy = Policy.of(learned, prices=price, budget=0.3 if budget is None else budget, person=person)
-        policy.save(target)
-        forecast = policy.forecast
-        tried = f"{target}: tried on the {policy.n_labels} labelled questions, each by a fit that has not seen it."
+            made = policy(learned, prices=price, budget=0.3 if budget is None else budget, person=person)
+        made.save(target)
+        forecast = made.forecast
+        tried = f"{target}: tried on the {made.n_labels} labelled questions, each by a fit that has not seen it."
     if as_json:
-        record = {"advice": policy.advice(forecast), "forecast": forecast.to_dict("records")}
+        record = {"advice": made.advice(forecast), "forecast": forecast.to_dict("records")}
         options.out.print_json(data={"policy": str(source if labelled else target), **record})
     else:
-        options.out.print(f"{tried}\n{policy.text(forecast)}")
+        options.out.print(f"{tried}\n{made.text(forecast)}")
 
 
 def _read_prices(path: Path) -> dict[str, float]:

@@ -23,7 +23,7 @@ def quickstart_command(
     from analysis.report import write_report
     from bayes_direag.data.files import write_table
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.fitting import fit_map
+    from bayes_direag.fits.making import fit_map
     from bayes_direag.fits.sources import example_observations
 
     require_parent(target)

@@ -12,7 +12,7 @@ from analysis.methods.method import Answers, Learner, Method
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import check_disjoint, fit_by, fits_by, fold_of_question
+from bayes_direag.fits.making import check_disjoint, fit_by, fits_by, fold_of_question
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution

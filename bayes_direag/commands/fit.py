@@ -78,12 +78,12 @@ def fit_command(
     if method == "map":
         with options.progress() as step:
             step(f"fitting {preset} to {labelled.labelled.sum():,} questions")
-            from bayes_direag.fits.fitting import fit_map
+            from bayes_direag.fits.making import fit_map
 
             fitted = fit_map(labelled, **settings)
     else:
         options.device_for_each_chain(chains)
-        from bayes_direag.fits.fitting import fit_nuts
+        from bayes_direag.fits.making import fit_nuts
 
         settings |= {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
         terminal = options.err.is_terminal

@@ -103,7 +103,8 @@ def predict_command(
         return
     from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.abstention import answer
+    from bayes_direag.decisions.abstention import abstention
+    from bayes_direag.decisions.estimate import estimate
     from bayes_direag.fits.new_levels import joined_text
     from bayes_direag.fits.streaming import Predicted, predict_file
 
@@ -126,7 +127,7 @@ def predict_command(
             if target_accuracy is not None:
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns, same=equal)
                 with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
-                    decided = answer(
+                    decided = abstention(
                         learned,
                         questions,
                         known,
@@ -140,8 +141,8 @@ def predict_command(
             write_table(table, target)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
         try:
-            estimate = learned.estimate(predicted.sample, interval_level=interval_level)
-            estimated, recorded = estimate.text(), {"estimate": estimate.record()}
+            made = estimate(learned, predicted.sample, interval_level=interval_level)
+            estimated, recorded = made.text(), {"estimate": made.record()}
         except DirEAGError as error:  # predictions need no estimate
             estimated, recorded = f"How many are right cannot be estimated: {error}", {}
     n_reports, sample = predicted

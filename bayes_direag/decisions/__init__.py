@@ -1,1 +1,1 @@
-"""What follows from a fit: how many new answers are right, and whom to ask next."""
+"""What to do by a fit: how many new answers are right, which to give, and which level to ask next."""

@@ -19,8 +19,10 @@ from jaxtyping import Float
 from scipy.special import ndtri, stdtrit
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.selection import Recalibration, select, tails
-from bayes_direag.model.states import Evaluation, States
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit, Source
+from bayes_direag.model.selection import select, tails
+from bayes_direag.model.states import States
 
 #: How often noise is drawn for each posterior draw.
 _REPEATS = 20
@@ -47,52 +49,6 @@ class Estimate:
     #: By how much the accuracy is too high, as new questions have fewer reports than the fitted ones.
     too_high: float = 0.0
 
-    @classmethod
-    def of(
-        cls,
-        evaluation: Evaluation,
-        final: Recalibration,
-        labelled: tuple[int, int],
-        new: tuple[int, int],
-        *,
-        interval_level: float,
-        rng: np.random.Generator,
-        too_high: float = 0.0,
-    ) -> "Estimate":
-        """Estimate from new questions, and the numbers of both kinds of questions and their clusters.
-
-        Raises DirEAGError if ``interval_level`` is out of range.
-        """
-        quantiles = np.array(tails(interval_level))
-        (n_labels, m), (n_answers, n) = labelled, new
-        least = 1 / (n_labels + 2)
-
-        def sums(states: States) -> Float[np.ndarray, "4 sample"]:
-            probability = final.of_selected(select(states).support, states.n_reports)
-            stated, held = probability.mean(axis=0), probability.clip(least, 1 - least)
-            benefit, variance = 2 * stated * probability - stated**2, held * (1 - held)
-            return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
-
-        means, variances = np.split(np.sum([*evaluation.each(sums)], axis=0) / n_answers, 2)
-        accuracy, benefit = means.mean(axis=1)
-        if means.shape[1] == 1:
-            variance, of_benefit = (1 / m + 1 / n) * variances[:, 0]
-            held = np.clip(accuracy, least, 1 - least)
-            worth = held * (1 - held) / variance
-            ends = (
-                _wilson(accuracy, worth, ndtri(quantiles)),
-                benefit + stdtrit(max(m - 1, 1), quantiles) * np.sqrt(of_benefit),
-            )
-        else:  # posteriors count every label, so clusters widen them here
-            spread = (means - means.mean(axis=1, keepdims=True)) * np.sqrt(n_labels / m)
-            noise = [rng.standard_normal((_REPEATS, means.shape[1])) * np.sqrt(each / n) for each in variances]
-            accuracies, benefits = means.mean(axis=1)[:, None, None] + spread[:, None] + np.stack(noise)
-            worth = accuracy * (1 - accuracy) / accuracies.var()
-            ends = np.quantile(accuracies.clip(0, 1), quantiles), np.quantile(benefits, quantiles)
-        (low, high), (benefit_low, benefit_high) = (pair.tolist() for pair in ends)
-        figures = float(accuracy), low, high, float(benefit), benefit_low, benefit_high
-        return cls(*figures, interval_level, n_labels, n_answers, float(worth), too_high)
-
     def narrowed(self, more_labels: int) -> float:
         """Return the width of the interval of the accuracy with so many more labels, as a share of its width now.
 
@@ -117,6 +73,82 @@ class Estimate:
             f"[{self.accuracy_low:.0%}, {self.accuracy_high:.0%}; probability {self.interval_level:g}], if these "
             f"questions are like the {self.n_labels:,} labelled ones.{further}"
         )
+
+
+def estimate(fit: Fit, observations: Source, *, interval_level: float = 0.9) -> Estimate:
+    """Estimate how many answers to new questions are right.
+
+    Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
+
+    Raises
+    ------
+    LevelError, DirEAGError
+        As :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` does; if no question is new and answered; or if the
+        fit has no final calibration.
+    """
+    quantiles = np.array(tails(interval_level))
+    if fit.recalibration.method == "none":
+        raise DirEAGError(
+            "the fit has no final calibration, so its probabilities need not be right on average; expected one. Fit "
+            "with a final calibration, such as platt."
+        )
+    aligned, n_calibrated = fit.aligned(observations), len(fit.calibrated_on)
+    new = aligned.select(aligned.answered & ~fit.has_seen(aligned))
+    if not len(new):
+        raise DirEAGError(
+            f"of {len(aligned)} questions {aligned.answered.sum()} are answered, and none of these is new to the fit; "
+            "expected some. If they are other questions under the same problem_id, rename them."
+        )
+    n_labels, m = (n_calibrated, n_calibrated) if n_calibrated else sizes(fit.fitted, fit.fitted.weight)
+    n_answers, n = sizes(new)
+    least = 1 / (n_labels + 2)
+    means, variances = _moments(fit, new, least)
+    accuracy, benefit = means.mean(axis=1)
+    if fit.n_samples == 1:
+        variance, of_benefit = (1 / m + 1 / n) * variances[:, 0]
+        held = np.clip(accuracy, least, 1 - least)
+        worth = held * (1 - held) / variance
+        ends = _wilson(accuracy, worth, ndtri(quantiles))
+        benefit_ends = benefit + stdtrit(max(m - 1, 1), quantiles) * np.sqrt(of_benefit)
+    else:  # posteriors count every label, so clusters widen them here
+        rng = np.random.default_rng([fit.settings.seed, 3])
+        spread = (means - means.mean(axis=1, keepdims=True)) * np.sqrt(n_labels / m)
+        noise = [rng.standard_normal((_REPEATS, means.shape[1])) * np.sqrt(each / n) for each in variances]
+        accuracies, benefits = means.mean(axis=1)[:, None, None] + spread[:, None] + np.stack(noise)
+        worth = accuracy * (1 - accuracy) / accuracies.var()
+        ends, benefit_ends = np.quantile(accuracies.clip(0, 1), quantiles), np.quantile(benefits, quantiles)
+    (low, high), (benefit_low, benefit_high) = ends.tolist(), benefit_ends.tolist()
+    return Estimate(
+        accuracy=float(accuracy),
+        accuracy_low=low,
+        accuracy_high=high,
+        benefit=float(benefit),
+        benefit_low=benefit_low,
+        benefit_high=benefit_high,
+        interval_level=interval_level,
+        n_labels=n_labels,
+        n_answers=n_answers,
+        worth=float(worth),
+        too_high=0.0 if fit.partial else fit.enough_reports.too_high(new.usable.sum(axis=1)),
+    )
+
+
+def _moments(
+    fit: Fit, new: Observations, least: float
+) -> tuple[Float[np.ndarray, "2 sample"], Float[np.ndarray, "2 sample"]]:
+    """Return the mean accuracy and benefit of the answers in every draw, and the mean variances of one answer's.
+
+    In variances probabilities are at least ``least``, and at most 1 less that.
+    """
+
+    def sums(states: States) -> Float[np.ndarray, "4 sample"]:
+        probability = fit.recalibration.of_selected(select(states).support, states.n_reports)
+        stated, held = probability.mean(axis=0), probability.clip(least, 1 - least)
+        benefit, variance = 2 * stated * probability - stated**2, held * (1 - held)
+        return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)
+
+    means, variances = np.split(np.sum([*fit.evaluation(new).each(sums)], axis=0) / len(new), 2)
+    return means, variances
 
 
 def sizes(observations: Observations, weight: Float[np.ndarray, " problem"] | None = None) -> tuple[int, int]:

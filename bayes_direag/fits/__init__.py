@@ -1,1 +1,1 @@
-"""What users hold: fits, cross-fitting, predictions, abstention."""
+"""What users hold: fits, how they are made, kept and read, and what they predict."""

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
-from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
 from bayes_direag.data.columns import Columns
@@ -22,18 +20,10 @@ from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
-from bayes_direag.decisions.estimate import Estimate, sizes
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
-from bayes_direag.fits.containers import drawn_tree, fitted_rows
-from bayes_direag.fits.new_levels import joined_levels, with_new_levels
-from bayes_direag.fits.parameters import parameter_draws, parameter_table
-from bayes_direag.fits.prediction import candidate_table, selected_table
-from bayes_direag.fits.programs import require_program_of
-from bayes_direag.fits.sources import observations_of, table_of_reports
-from bayes_direag.fits.stored import stored_tree, write_tree
-from bayes_direag.inference import recalibration
-from bayes_direag.inference.container import (
+from bayes_direag.fits.container import (
     by_sample,
+    calibration_of,
     columns_of,
     fitted_observations,
     label_names,
@@ -42,7 +32,13 @@ from bayes_direag.inference.container import (
     require_sound,
     signal_names,
 )
-from bayes_direag.inference.nuts import Draws
+from bayes_direag.fits.copies import fitted_rows
+from bayes_direag.fits.new_levels import joined_levels, with_new_levels
+from bayes_direag.fits.parameters import parameter_draws, parameter_table
+from bayes_direag.fits.prediction import candidate_table, selected_table
+from bayes_direag.fits.programs import require_program_of
+from bayes_direag.fits.sources import observations_of, table_of_reports
+from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.model import presets
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.lacking import EnoughReports, signals_remark
@@ -50,7 +46,7 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
-from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
+from bayes_direag.model.settings import FitMethod, FitSettings, Preset
 
 if TYPE_CHECKING:
     import pyarrow
@@ -61,7 +57,7 @@ Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted model: the container of :mod:`bayes_direag.inference.container`, with the group ``recalibration``.
+    """A fitted model: the container of :mod:`bayes_direag.fits.container`, with the group ``recalibration``.
 
     Parameters
     ----------
@@ -141,7 +137,7 @@ class Fit:
     @cached_property
     def recalibration(self) -> Recalibration:
         """The final calibration."""
-        return recalibration.from_dataset(self.tree["recalibration"].to_dataset())
+        return calibration_of(cast(xr.DataTree, self.tree["recalibration"]))
 
     @property
     def n_samples(self) -> int:
@@ -348,38 +344,6 @@ class Fit:
             figures |= {"probability_low": low, "probability_high": high}
         return candidate_table(aligned, figures)
 
-    def estimate(self, observations: Source, *, interval_level: float = 0.9) -> Estimate:
-        """Estimate how many answers to new questions are right: see :mod:`bayes_direag.decisions.estimate`.
-
-        Questions that the fit has seen, and unanswered ones, do not count. Labels are not used.
-
-        Raises
-        ------
-        LevelError, DirEAGError
-            As :meth:`predict` does; if no question is new and answered; or if the fit has no final calibration.
-        """
-        if self.recalibration.method == "none":
-            raise DirEAGError(
-                "the fit has no final calibration, so its probabilities need not be right on average; expected one. "
-                "Fit with a final calibration, such as platt."
-            )
-        aligned, n_calibrated = self.aligned(observations), len(self.calibrated_on)
-        new = aligned.select(aligned.answered & ~self.has_seen(aligned))
-        if not len(new):
-            raise DirEAGError(
-                f"of {len(aligned)} questions {aligned.answered.sum()} are answered, and none of these is new to the "
-                "fit; expected some. If they are other questions under the same problem_id, rename them."
-            )
-        return Estimate.of(
-            self.evaluation(new),
-            self.recalibration,
-            (n_calibrated, n_calibrated) if n_calibrated else sizes(self.fitted, self.fitted.weight),
-            sizes(new),
-            interval_level=interval_level,
-            rng=np.random.default_rng([self.settings.seed, 3]),
-            too_high=0.0 if self.partial else self.enough_reports.too_high(new.usable.sum(axis=1)),
-        )
-
     def aligned(self, observations: Source) -> Observations:
         """Return the observations with the levels of the fit, in its order; levels that only voted in it only vote.
 
@@ -438,44 +402,6 @@ class Fit:
         The log-likelihoods of posterior draws are stored with four significant digits; all else is stored exactly.
         """
         write_tree(self.tree, path)
-
-    @classmethod
-    def from_draws(
-        cls,
-        draws: MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike],
-        observations: Observations,
-        *,
-        preset: PresetLike = "bayes",
-        sampling: SamplingSettings | None = None,
-        seed: int = 0,
-    ) -> "Fit":
-        """Make a fit from posterior draws of a model by any sampler.
-
-        Log-likelihoods, leave-one-out predictions, and a final calibration for every draw, which learns from the
-        leave-one-out support, are added.
-
-        Parameters
-        ----------
-        draws
-            A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
-            diagnostics), a tree of ArviZ, or the unconstrained parameters by site, with leading axes chain and draw.
-        observations
-            The questions that the model was conditioned on; of unlabelled ones only the agreement of the levels counts.
-        preset
-            That of the :class:`~bayes_direag.LikelihoodData`, or the model itself.
-        sampling
-            The sampler's settings, for the record; by default, the numbers of chains and draws.
-        seed
-            Seed of the final calibration, and of predictive draws.
-
-        Raises
-        ------
-        DirEAGError
-            If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
-        """
-        settings = FitSettings(presets.preset(preset), "nuts", sampling, seed=seed)
-        tree = drawn_tree(lambda _: draws, observations, settings)
-        return cls(tree, settings.preset.program, observations.same)
 
     @classmethod
     def load(cls, path: str | Path, preset: PresetLike | None = None, same: Sameness = None) -> "Fit":

@@ -19,8 +19,8 @@ from jaxtyping import Int
 from bayes_direag.data.agreement import Agreement
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.container import by_group, container, evaluated_draws, label_names
 from bayes_direag.fits.parameters import has_weights
-from bayes_direag.inference.container import by_group, container, evaluated_draws, label_names
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import FitSettings

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.container import by_sample, evaluated_draws
+from bayes_direag.fits.container import by_sample, evaluated_draws
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of

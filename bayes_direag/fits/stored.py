@@ -13,7 +13,7 @@ from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.inference.container import FORMAT
+from bayes_direag.fits.container import FORMAT
 from bayes_direag.model.settings import FitMethod
 
 #: What a digest begins with, and how many seconds reading may take.

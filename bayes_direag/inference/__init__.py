@@ -1,1 +1,1 @@
-"""How it is fitted: MAP, NUTS, the posterior container, the final calibration, leave-one-out."""
+"""How it is fitted: MAP, NUTS, the final calibration, leave-one-out. Arrays in, arrays out."""

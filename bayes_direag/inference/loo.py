@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 from scipy.special import logsumexp
 
-from bayes_direag.data.observations import Observations
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.selection import Recalibration
@@ -47,29 +46,25 @@ class LeaveOneOut(NamedTuple):
         selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
         return Outcomes.of_selected(self.support[None], right, weight[None], *selections, n_reports=n_reports)
 
-    def to_dataset(self, observations: Observations, final: Recalibration) -> xr.Dataset:
-        """Return the group ``loo`` of the posterior container, for the first questions of this.
+    def selected(
+        self,
+        right: Bool[np.ndarray, "first state"],
+        n_reports: Int[np.ndarray, " first"],
+        final: Recalibration,
+    ) -> dict[str, Shaped[np.ndarray, " first"]]:
+        """Return the answer selected for each of the first questions without its label.
 
-        Beside ``elpd`` and ``pareto_k`` it has the answer that is selected without the question's label: the
-        ``candidate``, whether it is ``correct``, its ``support``, and its final ``probability``. The final
+        The ``candidate``, whether it is ``correct``, its ``support``, and its final ``probability``. The final
         calibration itself has learned from all labels.
         """
-        n, n_reports = len(observations), observations.usable.sum(axis=1)
-        candidate, question = self.support[:n, :-1].argmax(axis=1), np.arange(n)
+        question = np.arange(len(right))
+        candidate = self.support[question, :-1].argmax(axis=1)
         support = self.support[question, candidate]
-        pieces = np.array_split(question, -(-n * final.coefficients["slope"].size // _CELLS))
-        of_pieces = (final.of_selected(support[None, piece], n_reports[piece]) for piece in pieces)
-        confidence = np.concatenate([of_piece.mean(axis=0) for of_piece in of_pieces])
-        values = {
-            "elpd": self.elpd[:n],
-            "pareto_k": self.pareto_k[:n],
-            "candidate": candidate,
-            "correct": observations.right_state[question, candidate],
-            "support": support,
-            "probability": confidence,
-        }
-        variables = {name: ("problem", column) for name, column in values.items()}
-        return xr.Dataset(variables, coords={"problem": list(observations.problem_id)})
+        pieces = np.array_split(question, -(-len(right) * final.coefficients["slope"].size // _CELLS))
+        of_pieces = [final.of_selected(support[None, piece], n_reports[piece]).mean(axis=0) for piece in pieces]
+        correct = right[question, candidate]
+        figures = {"support": support, "probability": np.concatenate(of_pieces)}
+        return {"candidate": candidate, "correct": correct} | figures
 
 
 def leave_one_out(

@@ -156,7 +156,7 @@ def nuts_draws(
             raise DirEAGError(
                 f"model {model.__name__} has {n_parameters:,} parameters; NUTS expects at most {MOST_PARAMETERS:,}, as "
                 "its mass matrix has all pairs. Pool them, fit by MAP, or sample with NumPyro's own NUTS and take "
-                "Fit.from_draws."
+                "fit_draws."
             )
         starts, single = _laplace(model, data, n_chains, np.random.default_rng(seed)), data.in_single_precision()
         states, blocks = _started(*starts, single, seed, run=run), []

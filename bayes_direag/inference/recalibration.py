@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy  # which loads its slow parts when they are used
-import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.inference.logistic_regression import LogisticPosterior
@@ -71,13 +70,6 @@ class Outcomes(NamedTuple):
     def most_reports(self, row: int) -> int:
         """Return the largest number of reports of a question in a member of the batch, if partial; otherwise 1."""
         return 1 if self.n_reports is None else int(self.n_reports[self.weight[row] > 0].max(initial=1))
-
-
-def from_dataset(stored: xr.Dataset) -> Recalibration:
-    """Return the recalibration that its ``to_dataset`` stored."""
-    coefficients = {name: stored[name].to_numpy() for name in IDENTITY if name in stored}
-    most_reports = int(stored.attrs.get("most_reports", 1))
-    return Recalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]), most_reports)
 
 
 def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:

@@ -1,7 +1,7 @@
 """What follows from the probabilities of states: the selected answer, and its final probability."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -9,9 +9,6 @@ from jaxtyping import Float, Int, Shaped
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.states import Evaluation, States, joined
-
-if TYPE_CHECKING:
-    import xarray
 
 #: The coefficients of a final calibration that leaves support as it is; ``share`` is of partial fits alone.
 IDENTITY = {"intercept": 0.0, "slope": 1.0, "share": 0.0}
@@ -53,13 +50,6 @@ class Recalibration:
             score = score + coefficients["share"] * log_share(n_reports, self.most_reports)
         with np.errstate(over="ignore"):
             return np.asarray(1 / (1 + np.exp(-score)))
-
-    def to_dataset(self) -> "xarray.Dataset":
-        """Return the coefficients as a dataset, by chain and draw."""
-        import xarray as xr
-
-        variables = {name: (("chain", "draw"), values) for name, values in self.coefficients.items()}
-        return xr.Dataset(variables, attrs={"method": self.method, "eps": self.eps, "most_reports": self.most_reports})
 
 
 def log_share(n_reports: Int[np.ndarray, " problem"], most_reports: int) -> Float[np.ndarray, " problem"]:

@@ -7,7 +7,7 @@ import pytest
 from analysis.evaluation import Evaluation
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.making import fit_map
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import succeed
 from tests.made_fits import made_once

@@ -30,7 +30,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map
+from bayes_direag.fits.making import cross_fit, fit_map
 from bayes_direag.model import presets
 from bayes_direag.model.states import supports
 from tests.analysis.made import Said, made_evaluation, random_said

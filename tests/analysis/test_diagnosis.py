@@ -13,6 +13,7 @@ from matplotlib import _pylab_helpers
 from analysis.diagnosis import Diagnosis, diagnose
 from analysis.display.document import LeftOut
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.container import calibration_group
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import identified_draws
 from bayes_direag.model import presets
@@ -36,7 +37,7 @@ def weighted(nuts: Fit) -> Fit:
     """Return the fit as one of a weighted likelihood without a final calibration."""
     settings = presets.preset("bayes", null_target_weight="balanced", recalibration={"method": "none"})
     fit = replaced(nuts, "posterior", preset=settings.model_dump_json())
-    fit.tree["recalibration"] = xr.DataTree(Recalibration.identity((2, 300), settings.eps).to_dataset())
+    fit.tree["recalibration"] = calibration_group(Recalibration.identity((2, 300), settings.eps))
     return fit
 
 

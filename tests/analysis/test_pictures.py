@@ -20,6 +20,7 @@ from analysis.pictures import evaluation_pictures
 from analysis.scores.calibration import binned_reliability
 from analysis.scores.selective import risk_coverage
 from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.made import made_evaluation, observe, random_said
@@ -82,8 +83,8 @@ def test_pictures_of_an_evaluation_are_three_and_of_nothing_none(pictures: Pictu
     assert [*pictures("evaluation")] == ["reliability", "risk_coverage", "benefit"]
     for said, n in ([(0.9, True), (0.9, True)], 3), ([(None, False)], 0):
         assert len(list(evaluation_pictures(made_evaluation({"direag": said})))) == n
-    count = made_fit(OBSERVATIONS, natural(variant="count"), variant="count")
-    assert [picture.name for picture in fit_pictures(count) if isinstance(picture, LeftOut)] == ["calibration_curves"]
+    raw = made_fit(OBSERVATIONS, natural(), preset=preset("paper", recalibration={"method": "none"}))
+    assert [picture.name for picture in fit_pictures(raw) if isinstance(picture, LeftOut)] == ["recalibration"]
 
 
 def test_picture_of_benefit_and_accuracy_is_ordered_by_benefit(pictures, evaluated: Evaluation) -> None:
@@ -126,7 +127,7 @@ def test_picture_of_errors_is_of_the_method_its_rival_and_the_vote(pictures, eva
 
 
 def test_picture_of_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) -> None:
-    """Levels differ under the paper's model; those of bayes share one curve, and its band is the interval of draws."""
+    """A level's curve is the support of its report alone, and its band the interval of draws."""
     fit = made_fit(OBSERVATIONS, natural())
     table = calibration_curves(fit)
     above, below = pictures("levels that differ")["calibration_curves"].figure.axes
@@ -135,11 +136,9 @@ def test_picture_of_calibration_curves_and_bands(pictures: Pictures, nuts: Fit) 
         rows = table[table["level"] == line.get_label()]
         np.testing.assert_allclose(line.get_xydata(), 100 * rows[["stated", "calibrated"]])
     assert sum(bar.get_height() for bar in below.containers[0]) == np.sum(~np.isnan(fit.fitted.confidence))
-    for kind in ("map", "draws"):
-        shared, _ = pictures(kind)["calibration_curves"].figure.axes
-        assert (len(shared.lines), shared.get_legend()) == (2, None)
-    corners = shared.collections[0].get_paths()[0].vertices[:, 1]
-    rows = calibration_curves(nuts, LEVEL).query("level == @nuts.level_names[0]")
+    above, _ = pictures("draws")["calibration_curves"].figure.axes
+    corners = above.collections[0].get_paths()[0].vertices[:, 1]
+    rows = calibration_curves(nuts, LEVEL).query("level == @above.lines[1].get_label()")
     for bound in ("low", "high"):
         assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
 

@@ -7,8 +7,8 @@ import numpy as np
 from scipy import stats
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits.container import label_names
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.container import label_names
 
 NULL = "null"
 

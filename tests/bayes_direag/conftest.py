@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map, fit_nuts
+from bayes_direag.fits.making import fit_map, fit_nuts
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
 from tests.bayes_direag.equations import Parameters, Reports, clipped_logit

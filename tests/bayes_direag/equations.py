@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayes_direag.inference.container import signal_names
+from bayes_direag.fits.container import signal_names
 from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.states import States, in_threads
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag import Observations, simulate_observations
-from bayes_direag.fits.abstention import lowest_threshold
-from bayes_direag.fits.fitting import cross_fit, fit_map
+from bayes_direag.decisions.abstention import lowest_threshold
+from bayes_direag.fits.making import cross_fit, fit_map
 from tests.benchmarks.common import parser, stated
 
 ASSURANCE, TARGETS = 0.9, (0.8, 0.9, 0.95)

@@ -40,7 +40,7 @@ from numpyro.optim import Adam
 from analysis.methods.direag import after_calibration
 from analysis.methods.method import Answers
 from analysis.methods.registry import SIMPLE_METHODS
-from bayes_direag import Fit, LikelihoodData, Observations, bayes, fit_map, fit_nuts
+from bayes_direag import Fit, LikelihoodData, Observations, bayes, estimate, fit_draws, fit_map, fit_nuts
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.benchmarks.common import benefit, kept_rows, parser, shuffled
@@ -65,9 +65,7 @@ def laplace(labelled: Observations) -> Fit:
     )
     normal = SVI(bayes, guide, Adam(0.01), TraceMeanField_ELBO())
     place = normal.get_params(normal.init(jax.random.key(0), data))
-    return Fit.from_draws(
-        guide.sample_posterior(jax.random.key(1), place, sample_shape=(4, SAMPLING.num_samples)), labelled
-    )
+    return fit_draws(guide.sample_posterior(jax.random.key(1), place, sample_shape=(4, SAMPLING.num_samples)), labelled)
 
 
 FITS: dict[str, Callable[[Observations], Fit]] = {
@@ -87,13 +85,13 @@ def answered(way: str, labelled: Observations, tested: Observations) -> tuple[An
     if way not in FITS:
         labelled, tested = (questions.of_signals(tuple(way.split(","))) for questions in (labelled, tested))
     fit = FITS.get(way, fit_map)(labelled)
-    answers, estimate = after_calibration(fit, tested), fit.estimate(tested)
+    answers, estimated = after_calibration(fit, tested), estimate(fit, tested)
     right, said = answers.is_right(tested), np.nan_to_num(answers.confidence)
     return answers, {
-        "held": float(estimate.accuracy_low <= right.mean() <= estimate.accuracy_high),
-        "benefit held": float(estimate.benefit_low <= benefit(right, said) <= estimate.benefit_high),
-        "width": estimate.accuracy_high - estimate.accuracy_low,
-        "worth": estimate.worth,
+        "held": float(estimated.accuracy_low <= right.mean() <= estimated.accuracy_high),
+        "benefit held": float(estimated.benefit_low <= benefit(right, said) <= estimated.benefit_high),
+        "width": estimated.accuracy_high - estimated.accuracy_low,
+        "worth": estimated.worth,
     }
 
 

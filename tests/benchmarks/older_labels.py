@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag import PRESETS, Fit, Observations
-from bayes_direag.fits.fitting import fit_map, fits_by
+from bayes_direag.fits.making import fit_map, fits_by
 from bayes_direag.model.settings import FitSettings
 from tests.benchmarks.common import benefit, kept_rows, parser, shuffled, stated
 

@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from bayes_direag import Fit, Observations
-from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.policy import Asking, Policy, Replay
+from bayes_direag.decisions.policy import Asking, Replay, policy
+from bayes_direag.fits.making import fit_map
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from tests.benchmarks.common import kept_rows, parser, shuffled
 
@@ -48,14 +48,14 @@ def measured(path: Path, n_labels: int, n_splits: int) -> Iterator[dict[str, obj
         row: dict[str, object] = {"split": split, "tried": len(new)}
         forecasts = []
         for budget in sorted({max(each, FEWEST / new.n_levels) for each in BUDGETS}):
-            policy = Policy.of(fit, budget=budget)
-            ways = policy.replay(new)
-            by_way, own, expected = ways[:3].set_index("asked"), ways.iloc[0], policy.forecast.iloc[0]
+            made = policy(fit, budget=budget)
+            ways = made.replay(new)
+            by_way, own, expected = ways[:3].set_index("asked"), ways.iloc[0], made.forecast.iloc[0]
             if not found["gain"]:
-                dearer = (replace(policy, factor=float(factor)).replay(new).iloc[0] for factor in FACTORS)
+                dearer = (replace(made, factor=float(factor)).replay(new).iloc[0] for factor in FACTORS)
                 found["gain"] = [(each["share"], each["benefit"]) for each in dearer if each["share"] < own["share"]]
             if budget == max(0.3, FEWEST / new.n_levels):
-                row["advised"] = by_way.loc[policy.advice(), "difference"]
+                row["advised"] = by_way.loc[made.advice(), "difference"]
             found["gain"].append((own["share"], own["benefit"]))
             off = own[["share", "accuracy"]] - expected[["share", "accuracy"]]
             forecasts.append([*off.abs(), own["probability"] - own["accuracy"]])

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
 from elicitation.chat_engine import ChatEngine
@@ -20,7 +22,7 @@ from tests.command_line import HEAR_CTRL_C
 from tests.elicitation.stub_server import solve
 
 if TYPE_CHECKING:
-    from bayes_direag.fits.policy import Policy
+    from bayes_direag.decisions.policy import Policy
 
 PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
 PARAPHRASED = {name: load_protocol(name, wording="paraphrased") for name in get_args(ProtocolName)}
@@ -93,14 +95,35 @@ def wait_for_generations(folder: Path, n: int, client: subprocess.Popen[bytes]) 
     assert len(read_journal(path)[1]) >= n
 
 
-def policy() -> "Policy":
-    """Return the recorded policy, which a slow test makes anew."""
-    from bayes_direag.fits.policy import Policy
+#: A recorded policy; ``python -m tests.elicitation.runs`` makes it anew, where the layout of files changes.
+POLICY = Path(__file__).with_name("policy.nc")
 
-    return Policy.load(Path(__file__).with_name("policy.json"))
+
+def policy() -> "Policy":
+    """Return the recorded policy."""
+    from bayes_direag.decisions.policy import Policy
+
+    return Policy.load(POLICY)
+
+
+def made_policy(folder: Path) -> "Policy":
+    """Return a policy of a fit to eighty sums; a fifth of the replies cannot be read."""
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.decisions.policy import policy
+    from bayes_direag.fits.making import fit_map
+
+    ask(80, canned(0.2), folder, sampling=ONCE)
+    fit = fit_map(Observations.read(folder / "observations.jsonl"), partial=True)
+    prices = {name: 1.0 + number for number, name in enumerate(fit.level_names)}
+    return replace(policy(fit, prices=prices, person=20.0), factor=1 / 60)
 
 
 def start(code: str, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
     """Run code that hears Ctrl-C."""
     command = [sys.executable, "-c", f"{HEAR_CTRL_C}\n{code}", *arguments]
     return subprocess.Popen(command, cwd=cwd, env=os.environ | ENVIRONMENT, stderr=subprocess.PIPE)  # noqa: S603
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as run:
+        made_policy(Path(run)).save(POLICY)

@@ -7,7 +7,7 @@ import pytest
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.making import fit_map
 from tests.command_line import direag, labels_of, one_line, refuse, succeed
 
 SHORT = ("--method", "nuts", "--chains", 2, "--warmup", 20, "--draws", 25)
@@ -96,7 +96,7 @@ def test_labels_that_cannot_be_used(tmp_path, observations, questions):
 )
 def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, made, options, settings, says):
     fit, asked = request.getfixturevalue(made), {}
-    monkeypatch.setattr(f"bayes_direag.fits.fitting.fit_{fit.method}", lambda _, **given: asked.update(given) or fit)
+    monkeypatch.setattr(f"bayes_direag.fits.making.fit_{fit.method}", lambda _, **given: asked.update(given) or fit)
     result = direag("fit", observations, "--out", tmp_path / "fit.nc", *options, "--seed", 5)
     assert asked == settings | {"unlabelled": None, "partial": False, "seed": 5}
     assert says in result.stdout

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.estimate import estimate
 from bayes_direag.fits import streaming
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
@@ -46,10 +47,10 @@ def test_predict_writes_a_row_a_question_in_order(tmp_path, fitted, questions):
 def test_how_many_are_right_stands_at_the_end(tmp_path, fitted, questions):
     new, target = tmp_path / "new.jsonl", tmp_path / "p.csv"
     simulate_observations(60, seed=78).write(new)
-    estimate = Fit.load(fitted[0]).estimate(new)
-    assert one_line(succeed("predict", fitted[0], new, "--out", target)).endswith(one_line(estimate.text()))
+    predicted = estimate(Fit.load(fitted[0]), new)
+    assert one_line(succeed("predict", fitted[0], new, "--out", target)).endswith(one_line(predicted.text()))
     record = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json"))
-    assert record["estimate"] == estimate.record()
+    assert record["estimate"] == predicted.record()
     seen = one_line(succeed("predict", fitted[0], questions, "--out", target))
     assert "cannot be estimated: of 81 questions 80 are answered, and none of these is new" in seen
 

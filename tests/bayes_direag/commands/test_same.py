@@ -9,7 +9,7 @@ from analysis.evaluation import Evaluation
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.making import fit_map
 from bayes_direag.modules import function_of
 from tests.command_line import one_line, refuse, succeed
 

@@ -10,7 +10,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
+from bayes_direag.fits.making import cross_fit, fit_map, fit_nuts
 
 SKILL = {"good": 0.9, "middling": 0.6, "other": 0.5, "third": 0.55, "poor": 0.2}
 

@@ -10,8 +10,8 @@ import pytest
 from bayes_direag import Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
-from bayes_direag.fits.fitting import fits_by
 from bayes_direag.fits.folds import assign_folds
+from bayes_direag.fits.making import fits_by
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import Outcomes, draw_recalibration
 from bayes_direag.model.settings import FitSettings

@@ -19,7 +19,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
 from bayes_direag.fits import stored
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
+from bayes_direag.fits.making import cross_fit, fit_map, fit_nuts
 from bayes_direag.fits.stored import write_tree
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData

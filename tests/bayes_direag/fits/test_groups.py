@@ -11,9 +11,10 @@ import pytest
 from analysis.methods.direag import after_calibration
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
+from bayes_direag.decisions.estimate import estimate
 from bayes_direag.errors import LevelError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map, fit_nuts
+from bayes_direag.fits.making import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_file
 from tests.bayes_direag import brute_force
 
@@ -88,7 +89,7 @@ def test_groups_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> N
         pd.testing.assert_frame_equal(groups.predict(tmp_path / f"new.{suffix}"), table)
     done = predict_file(groups, tmp_path / "new.parquet", tmp_path / "p.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), table)
-    assert groups.estimate(new).n_answers == 3
+    assert estimate(groups, new).n_answers == 3
     aligned = new.align(groups.level_names)
     np.testing.assert_array_equal(groups.aligned(done.sample).usable.sum(axis=1), aligned.usable.sum(axis=1))
     np.testing.assert_allclose(after_calibration(groups, aligned).confidence, table["probability"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bayes_direag import Fit, Observations, fit_map, preset
-from bayes_direag.inference.container import evaluated_draws
+from bayes_direag.fits.container import evaluated_draws
 from bayes_direag.model.models import model_of
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.doors import assert_every_door_says_the_same

@@ -14,7 +14,7 @@ from scipy import stats
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.fits.making import fit_draws, fit_nuts
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import FitSettings
@@ -238,7 +238,7 @@ def test_nuts_fit_follows_from_its_seed_or_its_draws(labelled: Observations) -> 
     ):
         assert (fits[0].tree[group][name] != fits[2].tree[group][name]).any()
     unconstrained = arrays(fits[0].tree["unconstrained_posterior"])
-    again = Fit.from_draws(unconstrained, labelled, sampling=TINY_SAMPLING, seed=1).with_predictive().tree
+    again = fit_draws(unconstrained, labelled, sampling=TINY_SAMPLING, seed=1).with_predictive().tree
     assert np.isnan(again["sample_stats"]["energy"]).all()
     for group in set(again.children) - {"sample_stats"}:
         assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
@@ -269,22 +269,22 @@ class TestFromDraws:
         unconstrained = few["unconstrained_posterior"].to_dataset()
         turned = xr.Dataset({name: values.transpose(..., "draw", "chain") for name, values in unconstrained.items()})
         made = xr.DataTree.from_dict({"posterior": turned, "sample_stats": few["sample_stats"].to_dataset()})
-        expected = Fit.from_draws(arrays(few["unconstrained_posterior"]), labelled)
+        expected = fit_draws(arrays(few["unconstrained_posterior"]), labelled)
         assert expected.settings.sampling.num_samples == 25
         for tree in (made, few):
-            again = Fit.from_draws(tree, labelled)
+            again = fit_draws(tree, labelled)
             pd.testing.assert_frame_equal(again.predict(labelled), expected.predict(labelled))
             for name, values in few["sample_stats"].data_vars.items():
                 np.testing.assert_allclose(again.tree["sample_stats"][name], values, rtol=1e-10)
         plain = presets.preset("bayes", recalibration={"method": "none"})
-        table = Fit.from_draws(few, labelled, preset=plain).predict(labelled)
+        table = fit_draws(few, labelled, preset=plain).predict(labelled)
         np.testing.assert_allclose(table["probability"], table["support"], rtol=1e-12)
 
     @pytest.mark.parametrize("draws", [xr.DataTree(), {"bias": np.zeros((2, 30))}])
     def test_a_missing_site_is_named(self, labelled: Observations, draws) -> None:
         message = "there is no site 'weight_centre'; expected weight_centre, weight_agreement, vote_centre"
         with pytest.raises(DirEAGError, match=message):
-            Fit.from_draws(draws, labelled)
+            fit_draws(draws, labelled)
 
     @pytest.mark.parametrize("shape", [(), (30,), (2, 30), (2, 30, 4), (1, 30, 5), (2, 30, 5, 1)])
     def test_a_site_of_another_shape_is_named(self, nuts: Fit, labelled: Observations, shape: tuple[int, ...]) -> None:
@@ -292,11 +292,11 @@ class TestFromDraws:
         sites = {name: np.zeros((2, 30, *values.shape[2:])) for name, values in unconstrained.items()}
         message = rf"site 'vote_decentered' has shape {re.escape(str(shape))}; expected \('chain', 'draw', 5\)"
         with pytest.raises(DirEAGError, match=message):
-            Fit.from_draws(sites | {"vote_decentered": np.zeros(shape)}, labelled)
+            fit_draws(sites | {"vote_decentered": np.zeros(shape)}, labelled)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_draws_that_are_not_finite_are_named(self, nuts: Fit, labelled: Observations, value: float) -> None:
         sites = {name: np.array(values) for name, values in arrays(nuts.tree["unconstrained_posterior"]).items()}
         sites["vote_decentered"][1, 3:] = value
         with pytest.raises(DirEAGError, match=r"draws: \d+ of \d+ values of site 'vote_decentered' are NaN"):
-            Fit.from_draws(sites, labelled)
+            fit_draws(sites, labelled)

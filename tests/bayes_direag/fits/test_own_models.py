@@ -21,7 +21,7 @@ from analysis import compare, evaluate
 from analysis.explanation import explain
 from analysis.learned import calibration_curves
 from analysis.parameters import compared_parameters, parameter_tables
-from bayes_direag import Fit, LikelihoodData, Observations, Policy, cross_fit, fit_map, fit_nuts
+from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_draws, fit_map, fit_nuts, policy
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
@@ -178,14 +178,14 @@ def test_forward_is_the_likelihood_of_the_program(program: Callable[..., None], 
 def test_own_model_of_any_term_is_explained(simulated: Observations) -> None:
     some = simulated.select(slice(0, 30))
     draws = {"weight_base": np.zeros((2, 30, 5)), "bias": np.zeros((2, 30)), "slope_base": np.zeros((2, 30))}
-    fit = Fit.from_draws(draws, some, preset=squared)
+    fit = fit_draws(draws, some, preset=squared)
     assert explain(fit, some, some.problem_id[0]).states["support"].sum() == pytest.approx(1)
     assert calibration_curves(fit)["calibrated"].between(0, 1).all()
 
 
 def test_own_model_has_a_policy(simulated: Observations) -> None:
-    policy = Policy.of(fit_map(simulated.select(slice(0, 60)), preset=squared, partial=True), budget=0.5)
-    assert policy.next([]).ask in simulated.level_names
+    asking = policy(fit_map(simulated.select(slice(0, 60)), preset=squared, partial=True), budget=0.5)
+    assert asking.next([]).ask in simulated.level_names
 
 
 def test_own_model_answers_one_question(simulated: Observations) -> None:
@@ -198,7 +198,7 @@ def test_own_model_answers_one_question(simulated: Observations) -> None:
 
     some, rng = simulated.select(slice(0, 30)), np.random.default_rng(0)
     draws = {"null_base_base": rng.normal(size=(2, 30)), "weight": rng.normal(1, 0.1, (2, 30, 5))}
-    fit = Fit.from_draws(draws, some, preset=even)
+    fit = fit_draws(draws, some, preset=even)
     question = some.questions[0]
     reports = [report.model_dump(exclude_none=True) for report in question.observations]
     predicted = fit.answer(reports)["probability"]
@@ -210,7 +210,7 @@ def test_parameters_of_a_share_that_is_not_of_weights_are_shown(simulated: Obser
         share = numpyro.sample("share", dist.Normal(0, 1))
         draw_states(data, share * sums_by_answer(data.usable, data.candidate), 0 * data.n_states)
 
-    fit = Fit.from_draws({"share": np.full((2, 30), 0.4)}, simulated.select(slice(0, 30)), preset=shared)
+    fit = fit_draws({"share": np.full((2, 30), 0.4)}, simulated.select(slice(0, 30)), preset=shared)
     for table in (fit.parameters(), next(parameter_tables(compared_parameters({"fit": fit}))).rows):
         assert "share" in str(table)
 
@@ -222,7 +222,7 @@ def test_file_of_a_weight_that_may_be_negative_is_read(simulated: Observations, 
         draw_states(data, sums_by_answer(data.by_report(weight) * data.usable, data.candidate), 0 * data.n_states)
 
     some = simulated.select(slice(0, 30))
-    fit = Fit.from_draws({"weight": np.full((2, 30, 5), -0.3)}, some, preset=signed)
+    fit = fit_draws({"weight": np.full((2, 30, 5), -0.3)}, some, preset=signed)
     fit.save(tmp_path / "own.nc")
     again = Fit.load(tmp_path / "own.nc", preset=signed)
     pd.testing.assert_frame_equal(again.predict(some), fit.predict(some))
@@ -240,7 +240,7 @@ def test_numpyro_has_the_log_likelihood_of_its_draws(fit: Fit, simulated: Observ
     some, rng, unconstrained = simulated.select(slice(0, 100)), np.random.default_rng(0), {}
     for name, mode in fit.tree["unconstrained_posterior"].to_dataset().items():
         unconstrained[str(name)] = mode.to_numpy() + 0.1 * rng.standard_normal((2, 50, *mode.shape[2:]))
-    sampled = Fit.from_draws(unconstrained, some, preset=two_slopes)
+    sampled = fit_draws(unconstrained, some, preset=two_slopes)
     assert sampled.tree["posterior"]["slope"].dims == ("chain", "draw", "level")
     assert (sampled.tree["posterior"]["spread"] > 0).all()
     data = LikelihoodData.of(some, preset=two_slopes)
@@ -272,7 +272,7 @@ def test_ones_own_run_with_unequal_weights_goes_to_arviz(simulated: Observations
     with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
         run.run(jax.random.key(0), LikelihoodData.of(weighted, preset=two_slopes))
         tree = arviz_base.from_numpyro(run, log_likelihood=True)
-    fit = Fit.from_draws(run, weighted, preset=two_slopes)
+    fit = fit_draws(run, weighted, preset=two_slopes)
     np.testing.assert_allclose(tree["log_likelihood"]["target"], fit.tree["log_likelihood"]["target"], rtol=1e-10)
     ours, theirs = (arviz_stats.loo(one, var_name="target", pointwise=True) for one in (fit.tree, tree))
     assert ours.elpd == pytest.approx(theirs.elpd)

@@ -9,10 +9,11 @@ from jax.flatten_util import ravel_pytree
 from scipy import optimize, stats
 
 from bayes_direag import PRESETS, Fit, Observations, fit_map, fit_nuts, simulate_observations
+from bayes_direag.decisions.estimate import estimate
 from bayes_direag.errors import FewReportsWarning
-from bayes_direag.fits.containers import N_COPIES, thinned
-from bayes_direag.fits.fitting import fits_by
-from bayes_direag.inference.container import evaluated_draws
+from bayes_direag.fits.container import evaluated_draws
+from bayes_direag.fits.copies import N_COPIES, thinned
+from bayes_direag.fits.making import fits_by
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.lacking import EnoughReports
 from bayes_direag.model.models import model_of
@@ -179,8 +180,8 @@ class TestOrdinaryFits:
         assert np.flatnonzero(table["few_reports"]).tolist() == [0, 1, 2]
         assert enough.remark(np.array([4, 5, 0])) is None
         new = simulate_observations(30, seed=9)
-        estimate = fit.estimate(new.without(np.repeat([[False, True, True, True, True]], 30, axis=0)))
-        assert "This is too high by about 30 points, as reports are missing." in estimate.text()
+        predicted = estimate(fit, new.without(np.repeat([[False, True, True, True, True]], 30, axis=0)))
+        assert "This is too high by about 30 points, as reports are missing." in predicted.text()
         reports = [report.model_dump(exclude_none=True) for report in whole.questions[0].observations]
         assert not fit.answer(reports)["few_reports"]
         (remark,) = fit.answer(reports[:1])["remarks"]

@@ -9,7 +9,7 @@ from bayes_direag.data.columns import WIDE, Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError, ObservationError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.making import fit_map
 from bayes_direag.fits.sources import observations_of
 from tests.command_line import refuse, succeed
 

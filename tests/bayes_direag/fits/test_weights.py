@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from bayes_direag import Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset, simulate_observations
-from bayes_direag.fits.fitting import cross_fit
+from bayes_direag.decisions.estimate import estimate
+from bayes_direag.fits.making import cross_fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model import presets
 from bayes_direag.model.models import model_of
@@ -111,8 +112,8 @@ def test_older_labels_are_rows_with_a_weight(tmp_path) -> None:
     loaded = Fit.load(tmp_path / "fit.nc")
     np.testing.assert_array_equal(loaded.likelihood_data.weight, observations.weight)
     np.testing.assert_array_equal(loaded.fitted.weight, observations.weight)
-    estimate = fit.estimate(renamed(simulate_observations(50, seed=5), "next"))
-    assert (estimate.n_labels, estimate.n_answers) == (round(30 + 90 * 0.25), 50)
+    predicted = estimate(fit, renamed(simulate_observations(50, seed=5), "next"))
+    assert (predicted.n_labels, predicted.n_answers) == (round(30 + 90 * 0.25), 50)
 
 
 def test_folds_leave_weight_zero_out(questions) -> None:

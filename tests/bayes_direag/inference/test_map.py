@@ -307,7 +307,7 @@ def test_map_of_thousands_of_parameters_holds_no_matrix(simulated: Observations)
     np.testing.assert_allclose(slope, 0.0, atol=1e-6)
     np.testing.assert_array_equal(effects[len(simulated) :], 0.0)
     data = LikelihoodData.of(simulated, preset=many)
-    with pytest.raises(DirEAGError, match=r"many has 3,000 parameters; NUTS expects at most 2,000, .*Fit\.from_draws"):
+    with pytest.raises(DirEAGError, match=r"many has 3,000 parameters; NUTS expects at most 2,000, .*fit_draws"):
         nuts_draws(many, data, sampling=SamplingSettings(), seed=0)
 
 

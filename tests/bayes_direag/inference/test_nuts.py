@@ -91,7 +91,7 @@ import jax, numpyro
 numpyro.set_host_device_count(2)
 import json
 import numpy as np
-from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.fits.making import fit_nuts
 from tests.bayes_direag import one_level
 
 sampling = {"num_chains": 2, "num_warmup": 300, "num_samples": 1500}

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import arviz_stats
 import numpy as np
 import pytest
-import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from scipy.special import expit, log_expit, logit
 
 from bayes_direag.errors import ConvergenceError
+from bayes_direag.fits.container import calibration_group, calibration_of
 from bayes_direag.inference import logistic_regression
-from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, from_dataset, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, recalibrate
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
@@ -107,7 +107,7 @@ def test_recalibration_counts_only_the_chosen_questions_of_each_row() -> None:
 def test_recalibration_stored_loses_nothing(method: str) -> None:
     support, correct = answers()
     recalibration = fitted(support, correct, method=method)
-    again = from_dataset(xr.Dataset.from_dict(recalibration.to_dataset().to_dict()))
+    again = calibration_of(calibration_group(recalibration))
     assert again.method == method
     assert (after(again, support) == after(recalibration, support)).all()
 

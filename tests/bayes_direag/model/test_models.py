@@ -19,6 +19,7 @@ from numpyro.optim import Adam
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.making import fit_draws
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to
@@ -223,7 +224,7 @@ def test_model_chain_goes_to_arviz_and_comes_back_as_a_fit(
     numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
 ) -> None:
     """Log-likelihoods are those of the fit; predictions are those of the project's own sampler, but for noise."""
-    fit = Fit.from_draws(numpyro_run, labelled)
+    fit = fit_draws(numpyro_run, labelled)
     with jax.numpy_rank_promotion("allow"):  # numpyro's own draws of a normal
         tree = arviz_base.from_numpyro(numpyro_run, log_likelihood=True)
     assert tree["posterior"]["share"].dims == ("chain", "draw", "level")

@@ -13,8 +13,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
 from bayes_direag.fits.folds import assign_folds, hashed_folds
+from bayes_direag.fits.making import cross_fit, fit_map, fit_nuts, train_test
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitSettings
 from bayes_direag.model.simulate import simulate_observations

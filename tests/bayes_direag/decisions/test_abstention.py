@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.abstention import abstention, lowest_threshold
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.abstention import answer, lowest_threshold
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map
+from bayes_direag.fits.making import cross_fit, fit_map
 from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 
@@ -95,7 +95,7 @@ class TestWhichLabelsDecide:
         known, fresh = fit.predict(LABELLED), predictions["probability"].to_numpy()
         right = LABELLED.is_right(known["answer"])
         expected = lowest_threshold(known["probability"].to_numpy(), right, fresh, target=0.6)
-        answered = answer(fit, NEW, LABELLED, target_accuracy=0.6)
+        answered = abstention(fit, NEW, LABELLED, target_accuracy=0.6)
         assert (answered.threshold, answered.is_approximate, answered.n_new) == (expected, False, 140)
         assert answered.table["answered"].sum() == answered.n_answered == (fresh >= expected).sum() > 0
         above = (known["probability"] >= expected).to_numpy()
@@ -103,13 +103,13 @@ class TestWhichLabelsDecide:
         pd.testing.assert_frame_equal(answered.table.drop(columns="answered"), predictions)
         hidden = replace(NEW, labelled=np.zeros(140, bool), correct=np.zeros_like(NEW.correct))
         for new, labelled in ((hidden, LABELLED), (NEW.to_frame(), LABELLED.to_frame())):
-            assert answer(fit, new, labelled, target_accuracy=0.6).record() == answered.record()
-        mixed = answer(fit, EVERYTHING.select(np.r_[:140, 280:420]), LABELLED, target_accuracy=0.6)
+            assert abstention(fit, new, labelled, target_accuracy=0.6).record() == answered.record()
+        mixed = abstention(fit, EVERYTHING.select(np.r_[:140, 280:420]), LABELLED, target_accuracy=0.6)
         assert mixed.record() == answered.record()
 
     @pytest.mark.slow
     def test_a_map_without_others_is_cross_fitted(self, fit):
-        answered = answer(fit, NEW, target_accuracy=0.5)
+        answered = abstention(fit, NEW, target_accuracy=0.5)
         probability, right = np.full(140, np.nan), np.zeros(140, bool)
         for part in cross_fit(FITTED, n_folds=5, preset=fit.preset, seed=0):
             probability[part.index] = part.predictions["probability"]
@@ -125,23 +125,23 @@ class TestWhichLabelsDecide:
         tree.attrs["method"] = "nuts"
         fresh = fit.predict(NEW)["probability"].to_numpy()
         expected = lowest_threshold(*left_out.values(), fresh, target=0.7)
-        assert answer(Fit(tree), NEW, target_accuracy=0.7).threshold == expected > 0
+        assert abstention(Fit(tree), NEW, target_accuracy=0.7).threshold == expected > 0
 
     def test_one_labelled_question_of_each_cluster_counts(self, fit):
         names = LABELLED.problem_id
         copies = LABELLED.select(np.tile(np.arange(len(names)), 4))
         copied = tuple(f"{name}-{copy}" for copy in range(4) for name in names)
-        answered = answer(fit, NEW, replace(copies, problem_id=copied, cluster=names * 4), target_accuracy=0.6)
-        assert answered.record() == answer(fit, NEW, LABELLED, target_accuracy=0.6).record()
+        answered = abstention(fit, NEW, replace(copies, problem_id=copied, cluster=names * 4), target_accuracy=0.6)
+        assert answered.record() == abstention(fit, NEW, LABELLED, target_accuracy=0.6).record()
 
     def test_no_threshold_is_said_with_its_reason(self, fit):
         silent = NEW.without(np.arange(140)[:, None] < 5)
-        few = answer(fit, silent, LABELLED.select(slice(0, 3)), target_accuracy=0.6)
+        few = abstention(fit, silent, LABELLED.select(slice(0, 3)), target_accuracy=0.6)
         assert not few.table["answered"].any()
         assert "takes 5 labelled questions if every answer is right, usually several times as many; th" in few.text()
         assert few.text().endswith("there are 3.")
         assert few.record()["threshold"] is None
-        assert answer(fit, FITTED, LABELLED, target_accuracy=0.6).text().startswith("None of 0 new questions")
+        assert abstention(fit, FITTED, LABELLED, target_accuracy=0.6).text().startswith("None of 0 new questions")
 
     @pytest.mark.parametrize(
         ("labelled", "settings", "said"),
@@ -154,4 +154,4 @@ class TestWhichLabelsDecide:
     )
     def test_what_decides_nothing_is_refused(self, labelled: Observations, settings, said, fit):
         with pytest.raises(DirEAGError, match=said):
-            answer(fit, NEW, labelled, **{"target_accuracy": 0.8} | settings)
+            abstention(fit, NEW, labelled, **{"target_accuracy": 0.8} | settings)

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit, Source
-from bayes_direag.fits.fitting import left_out_predictions
+from bayes_direag.fits.making import left_out_predictions
 from bayes_direag.fits.sources import observations_of
 
 #: Factor on the expected number of errors, since probabilities learned from few labels are somewhat too high.
@@ -74,7 +74,7 @@ class Abstention:
         )
 
 
-def answer(
+def abstention(
     fit: Fit,
     observations: Source,
     labelled: Source | None = None,

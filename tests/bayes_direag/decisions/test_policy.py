@@ -11,27 +11,28 @@ import pytest
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.decisions.policy import Asking, Policy, Replay
+from bayes_direag.decisions.policy import policy as policy_of
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.policy import Asking, Policy, Replay
+from bayes_direag.fits.making import fit_map
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import one_line, refuse, succeed
 
 
 @pytest.fixture(scope="module")
 def policy(partial: Fit) -> Policy:
-    return Policy.of(partial, budget=0.4)
+    return policy_of(partial, budget=0.4)
 
 
 @pytest.fixture(scope="module")
 def generous(partial: Fit) -> Policy:
-    return Policy.of(partial, budget=1.0)
+    return policy_of(partial, budget=1.0)
 
 
 @pytest.fixture(scope="module")
 def of_groups(partial_groups: Fit) -> Policy:
-    return Policy.of(partial_groups, budget=1.0)
+    return policy_of(partial_groups, budget=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def asked(policy: Policy, report: Callable[[str, int], dict[str, object]]) -> tu
 class TestAsking:
     def test_a_replay_asks_what_next_asks(self, partial, new):
         """Question by question, where no report is missing."""
-        policy = replace(Policy.of(partial, person=20.0), factor=1 / 40)
+        policy = replace(policy_of(partial, person=20.0), factor=1 / 40)
         whole = new.select(new.usable.all(axis=1))
         rows = []
         for row in range(len(whole)):
@@ -84,7 +85,7 @@ class TestAsking:
         assert max(of_groups.most) > 1
 
     def test_a_person_is_asked_where_answers_are_doubtful(self, partial):
-        cheap, dear = (Policy.of(partial, person=person) for person in (1.0, 1000.0))
+        cheap, dear = (policy_of(partial, person=person) for person in (1.0, 1000.0))
         reports = [{"level": name, "answer": str(n), "confidence": 50} for n, name in enumerate(partial.level_names)]
         assert [policy.next(given).hand_over for policy in (cheap, dear) for given in (reports, [])] == [
             *(True, False, False, False)
@@ -95,15 +96,15 @@ class TestAsking:
 
 class TestReplaying:
     def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, partial, policy, generous):
-        shares = [given.forecast.iloc[0]["share"] for given in (policy, Policy.of(partial, budget=0.7), generous)]
+        shares = [given.forecast.iloc[0]["share"] for given in (policy, policy_of(partial, budget=0.7), generous)]
         assert 0.3 < shares[0] <= 0.4 < 0.6 < shares[1] <= 0.7 < 0.99 < shares[2]
-        tenfold = Policy.of(partial, prices=dict.fromkeys(partial.level_names, 10.0), budget=0.4)
+        tenfold = policy_of(partial, prices=dict.fromkeys(partial.level_names, 10.0), budget=0.4)
         assert tenfold.factor == pytest.approx(policy.factor / 10)
         scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
         pd.testing.assert_frame_equal(scaled, policy.forecast)
         first = policy.next([]).ask
         prices = {name: 50.0 if name == first else 1.0 for name in partial.level_names}
-        dear = Policy.of(partial, prices=prices, budget=0.1)
+        dear = policy_of(partial, prices=prices, budget=0.1)
         assert dear.next([]).ask not in (first, None)
         assert dear.forecast.iloc[0]["price_share"] <= 0.1
 
@@ -131,7 +132,7 @@ class TestReplaying:
 
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):
         order = np.random.default_rng(0).permutation(64)
-        again = Policy.of(fit_map(panel.select(order), partial=True), budget=0.4)
+        again = policy_of(fit_map(panel.select(order), partial=True), budget=0.4)
         assert again.factor == pytest.approx(policy.factor, rel=1e-3)
         pd.testing.assert_frame_equal(again.forecast, policy.forecast, rtol=1e-4)
 
@@ -212,7 +213,7 @@ def test_policy_refuses_what_cannot_be_used(given, error, said, partial):
     if isinstance(given.get("prices"), float):
         given = {"prices": dict.fromkeys(partial.level_names, given["prices"])}
     with pytest.raises(error, match=said):
-        Policy.of(partial, **given)
+        policy_of(partial, **given)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_policy_refuses_what_cannot_be_used(given, error, said, partial):
 )
 def test_policy_needs_a_partial_fit_of_enough_questions(n, is_partial, said, panel):
     with pytest.raises(DirEAGError, match=said):
-        Policy.of(fit_map(panel.select(slice(n)), partial=is_partial), budget=0.3)
+        policy_of(fit_map(panel.select(slice(n)), partial=is_partial), budget=0.3)
 
 
 def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeypatch):

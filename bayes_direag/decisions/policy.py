@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -35,11 +35,11 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
-from bayes_direag.fits.containers import map_fits
+from bayes_direag.fits.container import calibration_group, calibration_of
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import hashed_folds
+from bayes_direag.fits.making import fits_by
 from bayes_direag.fits.stored import write_tree
-from bayes_direag.inference import recalibration
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -194,7 +194,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """Which level to ask next, and when to stop: made by :meth:`of`."""
+    """Which level to ask next, and when to stop: made by :func:`policy`."""
 
     #: The partial fit, and what decides by it which report comes next.
     fit: Fit
@@ -214,69 +214,6 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy(levels {', '.join(self.fit.level_names)}; tried on {self.n_labels} questions)"
-
-    @classmethod
-    def of(
-        cls,
-        fit: Fit,
-        *,
-        prices: Mapping[str, float] | None = None,
-        budget: float = 0.3,
-        person: float | None = None,
-    ) -> "Policy":
-        """Decide which level to ask next on a question, and when to stop.
-
-        The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
-        :attr:`forecast`. The final calibration is fitted once more, to the questions as they were when asking stopped;
-        the confidences of a part that enter the forecast are calibrated on the others.
-
-        Parameters
-        ----------
-        prices
-            The price of a report of each level (group), in any unit. By default all cost 1.
-        budget
-            The share of the price of all reports to spend on average, above 0 and at most 1.
-        person
-            The price of handing a question over to a person, in the unit of the prices. By default there is nobody.
-
-        Raises
-        ------
-        DirEAGError
-            If the fit is not a partial MAP of five questions or clusters, a number is out of range, or hardly any
-            question is worth a report.
-        LevelError
-            If the prices are not those of the fit's levels.
-        """
-        if not 0 < budget <= 1:
-            raise DirEAGError(
-                f"budget {budget}: expected a share of the full price above 0 and at most 1, such as 0.3."
-            )
-        if person is not None and not 0 < person < np.inf:
-            raise DirEAGError(f"person {person}: expected a positive number, in the unit of the prices.")
-        replay = Replay.of(fit, _prices(prices, fit.level_names))
-        factor, usable = replay.factor(budget), replay.questions.usable
-        n_each = usable @ (replay.level[:, None] == np.arange(len(replay.price))).astype(int)
-        answers = replay.answers(replay.asked(factor))
-        n_reports = answers["reports"].to_numpy()
-        weight = (replay.kept & (n_reports > 0)).astype(float)
-        if not weight.any(axis=1).all():
-            raise DirEAGError(
-                f"{(n_reports > 0).sum()} of {len(usable)} questions are worth a report; expected more. Give a larger "
-                "budget."
-            )
-        support, right = (np.broadcast_to(answers[name], weight.shape) for name in ("support", "accuracy"))
-        stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), fit.preset.recalibration)
-        return cls(
-            fit=fit,
-            asking=Asking.of(fit),
-            prices=replay.price,
-            person=person,
-            factor=factor,
-            most=np.maximum(n_each.max(axis=0), 1),
-            stopped=stopped,
-            n_labels=len(usable),
-            records=replay.forecast(factor, person, of_parts),
-        )
 
     def next(self, reports: Sequence[Mapping[str, object]]) -> Step:
         """Say which level to ask next on a question, given its reports so far, perhaps none.
@@ -377,7 +314,8 @@ class Policy:
     def save(self, path: str | Path) -> None:
         """Write the policy as NetCDF, completely or not at all: the file of its fit, with the group ``policy``."""
         tree = self.fit.tree.copy()
-        tree["policy"] = xr.DataTree(self.stopped.to_dataset().assign_attrs(record=json.dumps(self.record())))
+        tree["policy"] = calibration_group(self.stopped)
+        tree["policy"].attrs["record"] = json.dumps(self.record())
         write_tree(tree, path)
 
     @classmethod
@@ -386,13 +324,13 @@ class Policy:
         fit = Fit.load(path)
         if "policy" not in fit.tree.children:
             raise FitFileError(f"{path}: saw a fit; expected a policy, as `direag policy` writes it. Make one.")
-        stored = fit.tree["policy"].to_dataset()
+        stored = cast(xr.DataTree, fit.tree["policy"])
         parts = json.loads(stored.attrs["record"])
         if parts["version"] != POLICY_VERSION:
             raise FitFileError(f"{path}: saw policy {parts['version']}; expected {POLICY_VERSION}. Make it again.")
         price, most = np.array(parts["prices"], float), np.array(parts["most"], int)
         figures = {name: parts[name] for name in ("person", "factor", "n_labels", "records")}
-        stopped = recalibration.from_dataset(stored)
+        stopped = calibration_of(stored)
         return cls(fit=fit, asking=Asking.of(fit), prices=price, most=most, stopped=stopped, **figures)
 
 
@@ -432,8 +370,7 @@ class Replay:
                 f"saw {n_units} labelled questions or clusters; expected at least {_PARTS}, to replay a policy. Label "
                 "more."
             )
-        trees = map_fits(fitted, part != np.arange(_PARTS)[:, None], fit.settings)
-        askings = [Asking.of(Fit(tree, fit.program)) for tree in trees]
+        askings = [*map(Asking.of, fits_by(fit.settings, fitted, part != np.arange(_PARTS)[:, None]))]
         return cls(fitted, fit.evaluation(fitted).data, part, askings, price)
 
     @property
@@ -559,6 +496,66 @@ class Replay:
         error = np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / len(values)
         half = NormalDist().inv_cdf((1 + INTERVAL_LEVEL) / 2) * error
         return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+
+
+def policy(
+    fit: Fit,
+    *,
+    prices: Mapping[str, float] | None = None,
+    budget: float = 0.3,
+    person: float | None = None,
+) -> Policy:
+    """Decide which level to ask next on a question, and when to stop.
+
+    The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
+    forecast. The final calibration is fitted once more, to the questions as they were when asking stopped; the
+    confidences of a part that enter the forecast are calibrated on the others.
+
+    Parameters
+    ----------
+    prices
+        The price of a report of each level (group), in any unit. By default all cost 1.
+    budget
+        The share of the price of all reports to spend on average, above 0 and at most 1.
+    person
+        The price of handing a question over to a person, in the unit of the prices. By default there is nobody.
+
+    Raises
+    ------
+    DirEAGError
+        If the fit is not a partial MAP of five questions or clusters, a number is out of range, or hardly any
+        question is worth a report.
+    LevelError
+        If the prices are not those of the fit's levels.
+    """
+    if not 0 < budget <= 1:
+        raise DirEAGError(f"budget {budget}: expected a share of the full price above 0 and at most 1, such as 0.3.")
+    if person is not None and not 0 < person < np.inf:
+        raise DirEAGError(f"person {person}: expected a positive number, in the unit of the prices.")
+    replay = Replay.of(fit, _prices(prices, fit.level_names))
+    factor, usable = replay.factor(budget), replay.questions.usable
+    n_each = usable @ (replay.level[:, None] == np.arange(len(replay.price))).astype(int)
+    answers = replay.answers(replay.asked(factor))
+    n_reports = answers["reports"].to_numpy()
+    weight = (replay.kept & (n_reports > 0)).astype(float)
+    if not weight.any(axis=1).all():
+        raise DirEAGError(
+            f"{(n_reports > 0).sum()} of {len(usable)} questions are worth a report; expected more. Give a larger "
+            "budget."
+        )
+    support, right = (np.broadcast_to(answers[name], weight.shape) for name in ("support", "accuracy"))
+    stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), fit.preset.recalibration)
+    return Policy(
+        fit=fit,
+        asking=Asking.of(fit),
+        prices=replay.price,
+        person=person,
+        factor=factor,
+        most=np.maximum(n_each.max(axis=0), 1),
+        stopped=stopped,
+        n_labels=len(usable),
+        records=replay.forecast(factor, person, of_parts),
+    )
 
 
 def _prices(prices: Mapping[str, float] | None, levels: Sequence[str]) -> Float[np.ndarray, " level"]:

@@ -20,6 +20,11 @@ group                        content
                              ``agreement_score``. If levels are groups, reports have their own dimension ``report``,
                              with the ``group`` of each
 ``log_prior``                NUTS only: log prior density of each unconstrained parameter
+``recalibration``            the final calibration: its coefficients, by chain and draw; attributes ``method``, ``eps``,
+                             ``most_reports``
+``loo``                      NUTS only, of each question predicted without its label: ``elpd`` and ``pareto_k``
+                             (:mod:`bayes_direag.inference.loo`); the ``candidate`` selected, its ``support`` and final
+                             ``probability``, and whether it is ``correct``
 ``prior``                    on demand: parameters drawn from the prior, as in ``posterior``
 ``prior_predictive``         on demand: a ``target`` for every problem and draw of the prior
 ``posterior_predictive``     on demand: a ``target`` for every problem and draw of the posterior
@@ -45,11 +50,12 @@ from bayes_direag.data.equality import Same
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import SIGNALS, Question, Status
+from bayes_direag.inference.loo import LeaveOneOut
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
-from bayes_direag.model.selection import Recalibration
+from bayes_direag.model.selection import IDENTITY, Recalibration
 from bayes_direag.model.settings import FitSettings, Preset
 from bayes_direag.model.unconstrained import (
     Evaluated,
@@ -93,6 +99,29 @@ def map_groups(optimum: Optimum, member: int) -> Groups:
         group: {name: np.asarray(values)[member][None, None] for name, values in of_group.items()}
         for group, of_group in batch.items()
     }
+
+
+def calibration_group(final: Recalibration) -> xr.DataTree:
+    """Return the group of a final calibration."""
+    variables = {name: (("chain", "draw"), values) for name, values in final.coefficients.items()}
+    about = {"method": final.method, "eps": final.eps, "most_reports": final.most_reports}
+    return xr.DataTree(xr.Dataset(variables, attrs=about))
+
+
+def calibration_of(group: xr.DataTree) -> Recalibration:
+    """Return the final calibration that :func:`calibration_group` put into a group."""
+    coefficients = {name: group[name].to_numpy() for name in IDENTITY if name in group}
+    about = group.attrs
+    return Recalibration(about["method"], coefficients, float(about["eps"]), int(about.get("most_reports", 1)))
+
+
+def left_out_group(left_out: LeaveOneOut, observations: Observations, final: Recalibration) -> xr.DataTree:
+    """Return the group ``loo`` of the first questions of leave-one-out predictions."""
+    n, dims = len(observations), ("problem",)
+    columns = left_out.selected(observations.right_state, observations.usable.sum(axis=1), final)
+    columns |= {"elpd": left_out.elpd[:n], "pareto_k": left_out.pareto_k[:n]}
+    values = {name: (dims, column) for name, column in columns.items()}
+    return xr.DataTree(xr.Dataset(values, {"problem": np.array(observations.problem_id, object)}))
 
 
 def record_holdout(tree: xr.DataTree, learned: Observations, holdout: Observations) -> None:

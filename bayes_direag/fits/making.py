@@ -1,0 +1,478 @@
+"""Make fits: by MAP, to one choice of questions or to several in one batch; by NUTS; from draws; by folds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import jax
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jax.typing import ArrayLike
+from jaxtyping import Bool, Float, Int
+from numpyro.infer import MCMC
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.container import (
+    by_sample,
+    calibration_group,
+    container,
+    evaluated_draws,
+    left_out_group,
+    map_groups,
+    nuts_groups,
+    record_holdout,
+)
+from bayes_direag.fits.copies import fitted_rows, thinned
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.folds import dealt_folds, hashed_folds, holdout_of
+from bayes_direag.fits.sources import takes_observations
+from bayes_direag.inference.loo import leave_one_out
+from bayes_direag.inference.map import Optimum, map_estimates
+from bayes_direag.inference.nuts import Draws, nuts_draws
+from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, recalibrate
+from bayes_direag.model import presets
+from bayes_direag.model.contract import require_program
+from bayes_direag.model.forward import Forward, by_candidate
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from, likelihood_weights
+from bayes_direag.model.models import model_of
+from bayes_direag.model.patterns import first_mentions
+from bayes_direag.model.presets import PresetLike
+from bayes_direag.model.selection import Recalibration, distribution
+from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
+from bayes_direag.model.unconstrained import parameter_sites
+
+#: The folds in which a MAP predicts its own questions.
+_LEFT_OUT_FOLDS = 5
+
+
+@takes_observations
+def fit_map(
+    observations: Observations,
+    *,
+    preset: PresetLike = "bayes",
+    unlabelled: Observations | None = None,
+    partial: bool = False,
+    seed: int = 0,
+) -> Fit:
+    """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
+
+    Of questions without a label only the agreement of the levels counts (:mod:`bayes_direag.data.agreement`); those
+    without an answer are left out.
+
+    Parameters
+    ----------
+    preset
+        The name of a preset, a preset with changes (:func:`~bayes_direag.preset`), or a NumPyro function of your own
+        that draws the states by :func:`~bayes_direag.model.evidence.draw_states` (:mod:`bayes_direag.model.models`).
+    unlabelled
+        Further questions of the same levels. If they have labels, these are not looked at.
+    partial
+        Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
+        fewer reports (:mod:`bayes_direag.fits.copies`), and the share of its reports enters the final calibration.
+    seed
+        Seed of the folds of an out-of-fold recalibration, and of the reports of copies; nothing else is random.
+
+    Raises
+    ------
+    DirEAGError
+        If no question is both labelled and answered, or the unlabelled ones cannot be used.
+    ConvergenceError
+        If the optimum is not reached.
+    """
+    settings = FitSettings(presets.preset(preset), partial=partial, seed=seed)
+    return fit_by(settings, observations, unlabelled)
+
+
+@takes_observations
+def fit_nuts(
+    observations: Observations,
+    *,
+    preset: PresetLike = "bayes",
+    num_chains: int = 4,
+    num_warmup: int = 250,
+    num_samples: int = 1000,
+    target_accept_prob: float = 0.98,
+    unlabelled: Observations | None = None,
+    partial: bool = False,
+    seed: int = 0,
+    progress: bool = False,
+) -> Fit:
+    """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
+
+    Questions without a label or an answer count as in :func:`fit_map`.
+    :func:`analysis.diagnosis.diagnose` checks whether the draws can be relied on.
+
+    Parameters
+    ----------
+    preset
+        As in :func:`fit_map`. Its inner folds are ignored, since leave-one-out support has not seen the label either.
+        Where questions count unequally (``release``, weights of questions) the draws are of a Gibbs
+        posterior: the likelihood is not that of a probability model.
+    num_chains, num_warmup, num_samples, target_accept_prob
+        As in NumPyro: independent chains, at least 2; steps of each that adapt the step size; draws of each, at least
+        25; and the acceptance rate that the step size is adapted to, nearer 1 for smaller steps.
+    unlabelled
+        As in :func:`fit_map`.
+    partial
+        As for :func:`fit_map`. The copies of a question count as one question, but are not independent: the draws are
+        of a composite posterior, and their intervals are approximate.
+    seed
+        Seed of all draws. The draws of one seed may differ between versions of JAX.
+    progress
+        Show progress bars.
+
+    Raises
+    ------
+    DirEAGError
+        If no question is both labelled and answered, the unlabelled ones cannot be used, or NUTS cannot be run so.
+    """
+    words = {"num_chains": num_chains, "num_warmup": num_warmup, "num_samples": num_samples}
+    sampling = SamplingSettings.of(**words, target_accept_prob=target_accept_prob)
+    settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
+    return fit_by(settings, observations, unlabelled, progress=progress)
+
+
+@takes_observations
+def fit_draws(
+    draws: MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike],
+    observations: Observations,
+    *,
+    preset: PresetLike = "bayes",
+    sampling: SamplingSettings | None = None,
+    seed: int = 0,
+) -> Fit:
+    """Make a fit from posterior draws of a model by any sampler.
+
+    Log-likelihoods, leave-one-out predictions, and a final calibration for every draw, which learns from the
+    leave-one-out support, are added.
+
+    Parameters
+    ----------
+    draws
+        A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
+        diagnostics), a tree of ArviZ, or the unconstrained parameters by site, with leading axes chain and draw.
+    observations
+        The questions that the model was conditioned on; of unlabelled ones only the agreement of the levels counts.
+    preset
+        That of the :class:`~bayes_direag.LikelihoodData`, or the model itself.
+    sampling
+        The sampler's settings, for the record; by default, the numbers of chains and draws.
+    seed
+        Seed of the final calibration, and of predictive draws.
+
+    Raises
+    ------
+    DirEAGError
+        If an unconstrained parameter is missing or has another shape, or no question is labelled and answered.
+    """
+    return _of_draws(lambda _: draws, observations, FitSettings(presets.preset(preset), "nuts", sampling, seed=seed))
+
+
+def fit_by(
+    settings: FitSettings,
+    observations: Observations,
+    unlabelled: Observations | None = None,
+    *,
+    progress: bool = False,
+) -> Fit:
+    """Fit by the method of the settings; raise DirEAGError if there is none of that name, and as :func:`fit_map`."""
+    questions = _with_unlabelled(observations, unlabelled, settings)
+    return fits_by(settings, questions, np.ones((1, len(questions)), bool), progress=progress)[0]
+
+
+def fits_by(
+    settings: FitSettings,
+    observations: Observations,
+    chosen: Bool[np.ndarray, "batch problem"],
+    *,
+    progress: bool = False,
+) -> list[Fit]:
+    """Fit to several choices of the questions; one that a row leaves out has no influence on that row's fit."""
+    if settings.method not in get_args(FitMethod):
+        raise DirEAGError(f"there is no method {settings.method!r}; expected {' or '.join(get_args(FitMethod))}.")
+    if settings.method == "map":
+        return _map_fits(observations, chosen, replace(settings, sampling=None))
+    observations = observations.with_agreement()
+    return [_sampled(observations.select(np.flatnonzero(row)), settings, progress) for row in chosen]
+
+
+def _with_unlabelled(
+    observations: Observations, unlabelled: Observations | None, settings: FitSettings
+) -> Observations:
+    """Return the questions, with the agreement of levels in both sets.
+
+    Raises DirEAGError if the preset does not look at unlabelled questions, or the sets cannot be used together.
+    """
+    if unlabelled is None:
+        return observations
+    if not settings.preset.uses_agreement:
+        raise DirEAGError(
+            f"preset {settings.preset.name} learns nothing from unlabelled questions. Leave them out, or take preset "
+            "bayes."
+        )
+    return observations.with_agreement(unlabelled)
+
+
+def _map_fits(
+    observations: Observations, chosen: Bool[np.ndarray, "batch problem"], settings: FitSettings
+) -> list[Fit]:
+    """Fit to each row of ``chosen``, all in one batch."""
+    whole, preset = fitted_to(observations, settings.preset)
+    final, labels, seed = preset.recalibration, preset.labels(whole), settings.seed
+    if whole.informative.any():  # the others count by the agreement of their levels alone
+        whole, chosen = whole.select(whole.informative), chosen[:, whole.informative]
+    rows = thinned(whole, "map", seed) if settings.partial else whole
+    question = np.tile(np.arange(len(whole)), len(rows) // max(len(whole), 1))
+    holdout = np.stack([holdout_of(whole, row, preset, seed) for row in chosen])
+    weight = likelihood_weights((chosen & ~holdout)[:, question], rows, preset)
+    optimum = map_estimates(rows, weight, preset=preset, labels=labels)
+    used = weight > 0
+    supports = _supports(optimum, rows)
+    selections = [supports[..., :-1].argmax(axis=2)]
+    if final.out_of_fold:
+        supports = _out_of_fold(rows, used, optimum, preset, labels, seed)
+        selections.append(supports[..., :-1].argmax(axis=2))
+    calibrated_on = rows.weight * (holdout[:, question] if final.split else used)
+    n_reports = rows.usable.sum(axis=1) if settings.partial else None
+    outcomes = Outcomes.of_selected(supports, rows.right_state, calibrated_on, *selections, n_reports=n_reports)
+    fits = []
+    for member, calibration in enumerate(recalibrate(outcomes, final)):
+        counts = weight[member, : len(whole)]
+        fitted = whole.select(counts > 0)
+        data = LikelihoodData.weighted(fitted, counts[counts > 0], preset=preset, labels=labels)
+        tree = container(map_groups(optimum, member), fitted, data, labels=labels, settings=settings)
+        tree["recalibration"] = calibration_group(calibration)
+        if holdout[member].any():
+            record_holdout(tree, whole.select((counts > 0) | holdout[member]), whole.select(holdout[member]))
+        fits.append(Fit(tree, preset.program, observations.same))
+    return fits
+
+
+def _out_of_fold(
+    rows: Observations,
+    used: Bool[np.ndarray, "batch row"],
+    whole: Optimum,
+    preset: Preset,
+    labels: Sequence[str],
+    seed: int,
+) -> Float[np.ndarray, "batch row state"]:
+    """Return the support of the states of each used row, from fits that did not see its question.
+
+    To save steps these fits start from the optimum of the fit to all questions. A single question (or
+    cluster) is predicted in sample, as nothing is left to fit without it.
+    """
+    n_folds, cluster = preset.recalibration.out_of_fold, rows.cluster_number
+    fold = np.where(used, 0, -1)
+    for member, row in enumerate(used):
+        n_units = int(row.sum()) if cluster is None else len(np.unique(cluster[row]))
+        if n_units > 1:
+            fold[member] = hashed_folds(rows, row, min(n_folds, n_units), seed)
+    held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
+    dealt = (fold > 0).any(axis=1)[:, None, None]
+    kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
+    weight = likelihood_weights(kept, rows, preset)
+    initial = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    optimum = map_estimates(rows, weight, preset=preset, labels=labels, initial=initial)
+    supports = _supports(optimum, rows)
+    return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
+
+
+def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray, "batch problem state"]:
+    """Return the support of each question's states, the null last, for every fit of a batch."""
+    candidate = np.ascontiguousarray(observations.candidate.T)
+    first = first_mentions(candidate)
+    return np.stack([by_candidate(np.asarray(member), candidate, first).T for member in optimum.probability])
+
+
+def _sampled(observations: Observations, settings: FitSettings, progress: bool) -> Fit:
+    sampling, seed = settings.sampling or SamplingSettings(), settings.seed
+    observations, preset = fitted_to(observations, settings.preset)
+
+    def draws_of(data: LikelihoodData) -> Draws:
+        return nuts_draws(model_of(preset), data.counted(), sampling=sampling, seed=seed, progress=progress)
+
+    holdout = holdout_of(observations, np.ones(len(observations), bool), preset, seed)
+    return _of_draws(draws_of, observations, replace(settings, sampling=sampling), holdout)
+
+
+def _of_draws(
+    draws_of: Callable[[LikelihoodData], MCMC | Draws | xr.DataTree | Mapping[str, ArrayLike]],
+    observations: Observations,
+    settings: FitSettings,
+    holdout: Bool[np.ndarray, " problem"] | None = None,
+) -> Fit:
+    """Make a fit from posterior draws, given those of the model that is conditioned on some data."""
+    observations, preset = fitted_to(observations, settings.preset)
+    final, labels = preset.recalibration, preset.labels(observations)
+    kept = np.zeros(len(observations), bool) if holdout is None else holdout
+    fitted = learned_from(observations.select(~kept), preset)
+    rows, data = fitted_rows(fitted, settings, labels)
+    require_program(preset, data)
+    sites = parameter_sites(model_of(preset), data)
+    drawn = Draws.of(draws_of(data), {name: site.shape for name, site in sites.items() if site.is_unconstrained})
+    num_chains, num_samples = next(iter(drawn.unconstrained.values())).shape[:2]
+    shape = num_chains, num_samples
+    if settings.sampling is None:
+        sampling = SamplingSettings.model_construct(num_chains=num_chains, num_warmup=0, num_samples=num_samples)
+        settings = replace(settings, sampling=sampling)
+    of_draws = evaluated_draws(model_of(preset), drawn.unconstrained, data)
+    groups = nuts_groups(drawn, of_draws, data, len(fitted))
+    tree = container(groups, fitted, data, labels=labels, settings=settings)
+    of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
+    removed = (of_rows * rows.weight).reshape(*shape, -1, len(fitted)).sum(axis=2)
+    evaluation = Forward(model_of(preset), by_sample(tree), data)
+    left_out = leave_one_out(sampled, of_rows, evaluation, removed)
+    calibration = Recalibration.identity(shape, final.eps)
+    if final.method != "none":
+        n_reports = rows.usable.sum(axis=1) if settings.partial else None
+        outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
+        if kept.any():
+            outcomes = _outcomes_of_holdout(observations.select(kept), evaluation, settings, labels)
+        calibration = draw_recalibration(outcomes, final, shape, np.random.default_rng([settings.seed, 2]))
+    tree["loo"] = left_out_group(left_out, fitted, calibration)
+    tree["recalibration"] = calibration_group(calibration)
+    if kept.any():
+        record_holdout(tree, observations.select(observations.informative), observations.select(kept))
+    return Fit(tree, preset.program, observations.same)
+
+
+def _outcomes_of_holdout(
+    questions: Observations, evaluation: Forward, settings: FitSettings, labels: Sequence[str]
+) -> Outcomes:
+    """Return the data of the final calibration of draws that have not seen these questions."""
+    rows = thinned(questions, "nuts", settings.seed) if settings.partial else questions
+    data = evaluation.data.of_new(rows, preset=settings.preset, labels=labels)
+    support = distribution(replace(evaluation, data=data))[None]
+    n_reports = rows.usable.sum(axis=1) if settings.partial else None
+    selected = support[..., :-1].argmax(axis=2)
+    return Outcomes.of_selected(support, rows.right_state, rows.weight[None], selected, n_reports=n_reports)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A fit and its predictions of questions that it has not seen.
+
+    Attributes
+    ----------
+    fold : str
+        ``0``, ``1``, ... in cross-fitting; ``test`` for a test set.
+    fit : Fit
+    index : (problem,) array
+        The questions, as positions in the evaluated observations, ascending.
+    predictions : DataFrame
+        The table of :meth:`Fit.predict`, in that order.
+    """
+
+    fold: str
+    fit: Fit
+    index: Int[np.ndarray, " problem"]
+    predictions: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"HeldOut({self.fold}: {len(self.index)} questions, predicted by {self.fit!r})"
+
+
+def train_test(
+    train: Observations,
+    test: Observations,
+    *,
+    method: FitMethod = "map",
+    preset: PresetLike = "bayes",
+    sampling: SamplingSettings | None = None,
+    partial: bool = False,
+    seed: int = 0,
+) -> list[HeldOut]:
+    """Fit to one set, and predict every answered question of another.
+
+    Parameters
+    ----------
+    method
+        ``map`` or ``nuts``; the other parameters are those of :func:`fit_map` and :func:`fit_nuts`.
+
+    Raises
+    ------
+    DirEAGError
+        As :func:`check_disjoint` and the fit do.
+    """
+    check_disjoint(train, test)
+    settings = FitSettings(presets.preset(preset), method, sampling, partial, seed)
+    fit, index = fit_by(settings, train), np.flatnonzero(test.answered)
+    return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
+
+
+def check_disjoint(train: Observations, test: Observations) -> None:
+    """Raise DirEAGError if both sets have a question (a ``problem_id``) or a cluster in common."""
+    names = set(train.problem_id), {name for name in train.cluster or () if name}
+    of_test = test.problem_id, test.cluster or ()
+    for kind, seen, asked in zip(("questions", "clusters"), names, of_test, strict=True):
+        if both := seen & set(asked):
+            raise DirEAGError(
+                f"{len(both)} {kind} of the test set are also in the training set, {min(both)!r} among them; expected "
+                "none, so that no question is evaluated by a fit that has seen it, or one of its cluster. Remove them "
+                "from one of the two, or rename them if they are others under the same name."
+            )
+
+
+@takes_observations
+def cross_fit(
+    observations: Observations,
+    *,
+    n_folds: int = 5,
+    method: FitMethod = "map",
+    preset: PresetLike = "bayes",
+    sampling: SamplingSettings | None = None,
+    partial: bool = False,
+    seed: int = 0,
+) -> list[HeldOut]:
+    """Predict every answered question from a fit to the other folds.
+
+    The answered questions are dealt into folds by :func:`assign_folds`, in whole clusters; those of weight 0 are left
+    out. Unlabelled questions are predicted but not fitted to. The agreement of the levels is that of all questions. The
+    parameters are those of :func:`train_test`.
+
+    Raises
+    ------
+    DirEAGError
+        If there are too few questions for the folds, or no labelled question outside one of them.
+    """
+    return cross_fitted(observations, n_folds, FitSettings(presets.preset(preset), method, sampling, partial, seed))
+
+
+def cross_fitted(observations: Observations, n_folds: int, settings: FitSettings) -> list[HeldOut]:
+    """Do what :func:`cross_fit` does, with the settings of a fit."""
+    fold = fold_of_question(observations, n_folds, settings.seed)
+    kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
+    held_out = []
+    for number, fit in enumerate(fits_by(settings, observations, kept)):
+        index = np.flatnonzero(fold == number)
+        held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index), warn=False)))
+    return held_out
+
+
+def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
+    """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered or its weight is 0."""
+    return dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
+
+
+def left_out_predictions(fit: Fit) -> pd.DataFrame:
+    """Predict each fitted question without its label: ``candidate``, its final ``probability``, whether ``correct``.
+
+    Leave-one-out under NUTS. A MAP is fitted again to five folds, each question predicted by the fit that has not seen
+    it. A final calibration that is learned from questions kept apart has seen none of these, and stays.
+    """
+    if fit.method == "nuts":
+        return pd.DataFrame({name: fit.left_out[name].to_numpy() for name in ("candidate", "probability", "correct")})
+    questions, settings = fit.fitted, fit.settings
+    if fit.calibrated_on:
+        bare = presets.preset(fit.preset, recalibration={"method": "none", "split": 0})
+        settings = replace(settings, preset=bare)
+    held_out = cross_fitted(questions, _LEFT_OUT_FOLDS, settings)
+    predicted = pd.concat([part.predictions.set_index(part.index) for part in held_out]).sort_index()
+    candidate = [texts.index(answer) for texts, answer in zip(questions.candidates, predicted["answer"], strict=True)]
+    probability = predicted["probability"].to_numpy()
+    if fit.calibrated_on:
+        probability = fit.recalibration.of_selected(probability[None], questions.usable.sum(axis=1))[0]
+    correct = questions.right_state[np.arange(len(questions)), candidate]
+    return pd.DataFrame({"candidate": candidate, "probability": probability, "correct": correct})
