@@ -17,7 +17,6 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.equations import sampled_parameters
 from tests.command_line import direag, one_line
 from tests.made_fits import made_fit, natural
 
@@ -68,10 +67,7 @@ def place_of(explanation: Explanation) -> int:
 
 def test_explanation_figures_are_those_of_the_printed_equations_and_add_up(explanation: Explanation) -> None:
     reports = brute_force.reports_of(OBSERVATIONS, place_of(explanation))
-    parameters = sampled_parameters(explanation.fit.tree)._asdict()
-    drawn = {site: draws for site, draws in parameters.items() if draws is not None}
-    draws = [{site: own[k].tolist() for site, own in drawn.items()} for k in range(explanation.fit.n_samples)]
-    eps = explanation.fit.preset.eps
+    draws, eps = brute_force.of_draws(explanation.fit), explanation.fit.preset.eps
     rows = [brute_force.support(brute_force.scores(reports, draw, eps)) for draw in draws]
     expected = {state: np.mean([row[state] for row in rows]) for state in rows[0]}
     assert by_state(explanation, "support") == pytest.approx(expected, rel=1e-12)

@@ -23,8 +23,7 @@ from bayes_direag.model import presets
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made import observe
-from tests.bayes_direag.brute_force import scores, support
-from tests.bayes_direag.equations import sampled_parameters
+from tests.bayes_direag.brute_force import of_draws, scores, support
 from tests.made_fits import made_fit, natural, replaced
 
 OBSERVATIONS = simulate_observations(30, seed=2)
@@ -41,11 +40,10 @@ def test_learned_curves_are_the_equations_in_every_draw_and_one_draw_has_no_inte
     curves, at = calibration_curves(fit, 0.8), np.array([0, 60, 200])
     assert curves["level"].tolist() == [name for name in fit.level_names for _ in GRID]
     assert curves["stated"].tolist() == GRID.tolist() * 5
-    parameters = {name: own for name, own in sampled_parameters(fit.tree)._asdict().items() if own is not None}
-    of_draws = [{name: own[k].tolist() for name, own in parameters.items()} for k in range(fit.n_samples)]
+    each_draw = of_draws(fit)
     for level in range(5):
         lone = [[(level, "a", GRID[k])] for k in at]
-        rows = [[support(scores(one, draw, fit.preset.eps))["a"] for one in lone] for draw in of_draws]
+        rows = [[support(scores(one, draw, fit.preset.eps))["a"] for one in lone] for draw in each_draw]
         found = curves[curves["level"] == fit.level_names[level]].iloc[at]
         np.testing.assert_allclose(found["calibrated"], np.mean(rows, axis=0), rtol=1e-9)
         ends = np.quantile(rows, [0.1, 0.9], axis=0) if kind == "nuts" else np.full((2, 3), np.nan)

@@ -14,9 +14,10 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model import presets
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.forward import Forward
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
-from tests.bayes_direag.equations import Equations, Parameters, Reports
 
 RECORDED_SEED = 20260517
 RULES = ["majority", "mean_confidence", "steerconf"]
@@ -92,16 +93,15 @@ def test_raw_support_is_badly_calibrated_partly_by_the_null_weight_as_the_page_s
             assert metrics.loc[method, "ece"] == pytest.approx(said[str(weight), stage], abs=0.0015)
 
 
-def released_parameters(vector: np.ndarray, variant: str) -> Parameters:
-    """Return natural parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
-    (weight, rest), natural = (np.logaddexp(vector[:5], 0), vector[5:]), {}
-    if variant != "count":
-        natural["bias"], rest = rest[None, :5], rest[5:]
-    if variant == "confidence":
-        natural["slope"], rest = np.full((1, 5, 1), rest[0]), rest[1:]
-    shared = [*np.logaddexp(rest, 0), 1.0][:3]
-    natural |= dict(zip(("prior_strength", "null_base", "null_gain"), np.array(shared)[:, None], strict=True))
-    return Parameters(weight=weight[None], **natural)
+def released_draw(vector: np.ndarray, variant: str) -> dict[str, np.ndarray]:
+    """Return the one draw of the release's vector: weights, biases, slope, prior strength, null base and gain."""
+    has_bias, has_slope = variant != "count", variant == "confidence"
+    sizes = {"weight_base": 5, "bias": 5 * has_bias, "slope": has_slope, "prior_strength_base": 1, "null_base_base": 1}
+    ends = np.cumsum([*sizes.values(), 1 * has_bias])
+    values = dict(zip([*sizes, "null_gain_base"], np.split(vector, ends[:-1]), strict=True))
+    assert ends[-1] == len(vector)
+    levels = ("weight_base", "bias")
+    return {name: own[None] if name in levels else own for name, own in values.items() if own.size}
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,22 @@ def released_parameters(vector: np.ndarray, variant: str) -> Parameters:
 def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, golden: Path) -> None:
     observations, test = recorded_set(golden, name)
     recorded = recorded_predictions(golden, name).set_index(["method", "problem_id"])["confidence"]
-    fold, release = assign_folds(len(observations), 5, RECORDED_SEED), PRESETS["release"]
+    fold = assign_folds(len(observations), 5, RECORDED_SEED)
     for config in pd.read_csv(golden / f"{name}.configs.csv").itertuples():
-        parameters = released_parameters(np.array(json.loads(config.raw_params_json)), config.variant)
+        settings, draw = (
+            presets.preset("release", config.variant),
+            released_draw(np.array(json.loads(config.raw_params_json)), config.variant),
+        )
         fitting, mine = observations, test
         if test is None:
             fitting, mine = (observations.select(kept) for kept in (fold != int(config.fold), fold == int(config.fold)))
         learned, support = (
-            distribution(Equations(Reports.of(one, release.eps), parameters)) for one in (fitting, mine)
+            distribution(Forward(model_of(settings), draw, LikelihoodData.of(one, preset=settings)))
+            for one in (fitting, mine)
         )
         best = learned[None, :, :-1].argmax(axis=2)
         outcomes = Outcomes.of_selected(learned[None], fitting.right_state, np.ones(best.shape), best)
-        (final,) = recalibrate(outcomes, release.recalibration)
+        (final,) = recalibrate(outcomes, settings.recalibration)
         best = support[:, :-1].max(axis=1)
         for method, confidence in zip(STAGES[config.variant], (best, final.of_selected(best[None])[0]), strict=True):
             expected = recorded.loc[method].loc[list(mine.problem_id)]

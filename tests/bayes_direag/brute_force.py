@@ -21,6 +21,10 @@ def softplus(x: float) -> float:
     return math.log1p(math.exp(-abs(x))) + max(x, 0.0)
 
 
+def inverse_softplus(x: float | np.ndarray) -> np.ndarray:
+    return np.asarray(x + np.log(-np.expm1(-np.asarray(x))))
+
+
 def logit(confidence: float, eps: float) -> float:
     q = min(max(confidence, eps), 1 - eps)
     return math.log(q / (1 - q))
@@ -96,14 +100,18 @@ def log_priors(unconstrained: Mapping[str, object], model: str, total_weight: fl
     }
 
 
-def of_map(fit: Fit) -> dict[str, object]:
-    """Return the natural parameters of a MAP."""
-    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
-    values = {str(name): posterior[name].to_numpy().tolist() for name in posterior}
-    values["label"] = dict(zip(label_names(fit.tree), values.get("label", []), strict=False))
-    if "bias" in values and not isinstance(values["bias"], list):
-        values["bias"] = [values["bias"]] * len(values["weight"])
-    return {"prior_strength": 1.0, "null_gain": 1.0} | values
+def of_draws(fit: Fit) -> list[dict[str, object]]:
+    """Return the natural parameters of each draw of a fit, one chain after the other."""
+    posterior = fit.tree["posterior"].to_dataset()
+    arrays = {str(name): values.to_numpy().reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
+    draws = []
+    for each in zip(*(values.tolist() for values in arrays.values()), strict=True):
+        values = {"prior_strength": 1.0, "null_gain": 1.0} | dict(zip(arrays, each, strict=True))
+        values["label"] = dict(zip(label_names(fit.tree), values.get("label", []), strict=False))
+        if "bias" in values and not isinstance(values["bias"], list):
+            values["bias"] = [values["bias"]] * len(values["weight"])
+        draws.append(values)
+    return draws
 
 
 def reports_of(observations: Observations, question: int) -> list[tuple[int, str, float]]:

@@ -33,8 +33,7 @@ from numpyro.infer import Predictive
 from bayes_direag import Fit, LikelihoodData, Observations, bayes, fit_nuts, simulate_observations
 from bayes_direag.model.selection import Recalibration, distribution, select
 from bayes_direag.model.settings import SamplingSettings
-from bayes_direag.model.unconstrained import evaluated, parameter_sites
-from tests.bayes_direag.equations import Equations, Parameters
+from bayes_direag.model.unconstrained import evaluated
 
 N_RANKED = 99
 SHORT_CHAINS = SamplingSettings(num_chains=2, num_warmup=500, num_samples=500)
@@ -78,10 +77,8 @@ def compared(
         selections = list(fit.evaluation(new).each(select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])
-        natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
-        dims = {name: site.dims for name, site in parameter_sites(bayes, fit.likelihood_data).items()}
-        known = Parameters.of_sites(natural, dims, len(fit.fitted.signal_names))
-        right = distribution(Equations(fit.reports(new), known))[np.arange(len(fresh)), selected]
+        known = {str(name): truth[str(name)][None] for name in fit.tree["unconstrained_posterior"].data_vars}
+        right = distribution(replace(fit.evaluation(new), draws=known))[np.arange(len(fresh)), selected]
         ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
         finals = (Recalibration.identity((1, len(support)), fit.preset.recalibration.eps), fit.recalibration)
         rows = {final.method: _covered(final.of_selected(support), right) for final in finals}

@@ -26,7 +26,7 @@ HONEST, SPLIT = (preset(COUNT, recalibration=own) for own in ({"out_of_fold": 3}
 def states(fit: Fit, observations: Observations, row: int) -> dict[str, float]:
     """Return the support of each answer to a question, by the equations in plain Python."""
     reports = brute_force.reports_of(observations, row)
-    support = brute_force.support(brute_force.scores(reports, brute_force.of_map(fit), fit.preset.eps))
+    support = brute_force.support(brute_force.scores(reports, brute_force.of_draws(fit)[0], fit.preset.eps))
     del support[brute_force.NULL]
     return support
 

@@ -77,7 +77,7 @@ def test_groups_may_have_any_number_of_reports(groups: Fit, tmp_path: Path) -> N
         [runs(str(row), "careful", answers) for row, answers in enumerate(said)], "numeric"
     )
     assert new.n_levels == 8
-    table, values = groups.predict(new), brute_force.of_map(groups)
+    table, values = groups.predict(new), brute_force.of_draws(groups)[0]
     for answers, expected_support in zip(said[:-1], table["support"], strict=False):
         reports = [(0, answer, confidence / 100) for answer, confidence in answers]
         support = brute_force.support(brute_force.scores(reports, values, groups.preset.eps))

@@ -53,7 +53,7 @@ def test_kinds_of_fits_say_the_same_by_every_door(case: tuple[Fit, Observations]
 
 def supports(fit: Fit, questions: Observations) -> list[dict[str, float]]:
     """Return the support of each question's states, in plain Python."""
-    values, slots = brute_force.of_map(fit), questions.slots or range(questions.n_levels)
+    values, slots = brute_force.of_draws(fit)[0], questions.slots or range(questions.n_levels)
     if fit.preset.name == "two_slopes":
         values["slope"] = [[slope] for slope in values["slope"]]
     support_of_each = []

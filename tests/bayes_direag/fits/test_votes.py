@@ -31,7 +31,7 @@ OBSERVATIONS = Observations.from_records(RECORDS)
 
 
 def test_label_not_met_before_has_no_prior(votes: Fit) -> None:
-    values = brute_force.of_map(votes)
+    values = brute_force.of_draws(votes)[0]
     assert OBSERVATIONS.voting == tuple(JUDGES)
     assert set(values["label"]) == {"no", "yes"}
     assert "slope" not in values

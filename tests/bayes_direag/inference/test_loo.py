@@ -1,6 +1,7 @@
 """Leave-one-out predictions: against ArviZ, against exact integration, and against fitting again."""
 
 import warnings
+from dataclasses import replace
 
 import arviz_stats
 import numpy as np
@@ -14,9 +15,9 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.model.selection import Recalibration
-from tests.bayes_direag import brute_force, equations, one_level
+from tests.bayes_direag import one_level
 from tests.bayes_direag.data import questions
-from tests.bayes_direag.equations import Equations, Parameters, Reports
+from tests.bayes_direag.known_states import Known
 
 N_CHAINS, N_DRAWS = 2, 150
 
@@ -83,18 +84,8 @@ def unconstrained() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def parameters(unconstrained: dict[str, np.ndarray]) -> Parameters:
-    return Parameters(
-        weight=np.exp(unconstrained["weight"]).reshape(-1, 3),
-        prior_strength=np.full(N_CHAINS * N_DRAWS, 0.4),
-        null_base=np.full(N_CHAINS * N_DRAWS, 0.1),
-        bias=unconstrained["weight"].reshape(-1, 3) / 2,
-        slope=np.repeat(unconstrained["slope"].reshape(-1, 1, 1), 3, axis=1),
-        null_gain=np.full(N_CHAINS * N_DRAWS, 0.3),
-        sharpness=np.exp(unconstrained["slope"].ravel() / 3),
-        vote=unconstrained["weight"].reshape(-1, 3)[:, ::-1] / 4,
-        vote_slope=np.full((N_CHAINS * N_DRAWS, 3, 1), 0.1),
-    )
+def states(observations: Observations) -> Known:
+    return Known.drawn(N_CHAINS * N_DRAWS, observations.n_candidates)
 
 
 @pytest.fixture(scope="module")
@@ -103,17 +94,15 @@ def log_likelihood() -> np.ndarray:
     return -rng.gamma(2.0, 0.5, size=(N_CHAINS, N_DRAWS, 50))
 
 
-def left_out(
-    observations: Observations, unconstrained: dict[str, np.ndarray], log_likelihood: np.ndarray, parameters: Parameters
-) -> LeaveOneOut:
+def left_out(unconstrained: dict[str, np.ndarray], log_likelihood: np.ndarray, states: Known) -> LeaveOneOut:
     dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
     posterior = xr.Dataset({name: (dims[name], value) for name, value in unconstrained.items()})
-    return leave_one_out(posterior, log_likelihood, Equations(Reports.of(observations, 0.01), parameters))
+    return leave_one_out(posterior, log_likelihood, states)
 
 
 @pytest.fixture(scope="module")
-def predicted(observations, unconstrained, log_likelihood, parameters) -> LeaveOneOut:
-    return left_out(observations, unconstrained, log_likelihood, parameters)
+def predicted(unconstrained, log_likelihood, states) -> LeaveOneOut:
+    return left_out(unconstrained, log_likelihood, states)
 
 
 @pytest.fixture(scope="module")
@@ -126,23 +115,10 @@ def weight(unconstrained, log_likelihood) -> np.ndarray:
     return np.exp(log_weight.transpose("chain", "draw", "problem").to_numpy().reshape(-1, 50))
 
 
-@pytest.fixture(scope="module")
-def support(observations, parameters) -> list[np.ndarray]:
-    """Each question's supports, (sample, candidate), by the equations in plain Python."""
-    drawn = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
-    samples = [{name: value[at].tolist() for name, value in drawn.items()} for at in range(N_CHAINS * N_DRAWS)]
-    rows = []
-    for question, answers in enumerate(observations.candidates):
-        reports = brute_force.reports_of(observations, question)
-        each = [brute_force.support(brute_force.scores(reports, one, 0.01)) for one in samples]
-        rows.append(np.array([[one[answer] for answer in answers] for one in each]))
-    return rows
-
-
-def test_loo_support_of_every_candidate(predicted, weight, support) -> None:
+def test_loo_support_of_every_candidate(predicted, weight, states) -> None:
     np.testing.assert_allclose(weight.sum(axis=0), 1)
-    for question, every in enumerate(support):
-        n = every.shape[1]
+    for question, n in enumerate(states.n_candidates):
+        every = states.support[:, question, :n]
         np.testing.assert_allclose(predicted.support[question, :n], weight[:, question] @ every, rtol=1e-10)
         np.testing.assert_allclose(predicted.support_of_all[question, :n], every.mean(axis=0), rtol=1e-10)
         assert (predicted.support[question, n:-1] == 0).all()
@@ -186,21 +162,18 @@ def test_loo_table_of_questions(predicted, observations, monkeypatch: pytest.Mon
     xr.testing.assert_allclose(left_out_group(predicted, observations, final).to_dataset(), table, rtol=1e-12)
 
 
-def test_loo_does_not_depend_on_the_pieces(
-    predicted, observations, unconstrained, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(equations, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
-    again = left_out(observations, unconstrained, log_likelihood, parameters)
+def test_loo_does_not_depend_on_the_pieces(predicted, unconstrained, log_likelihood, states) -> None:
+    again = left_out(unconstrained, log_likelihood, replace(states, size=16))
     for before, after in zip(predicted, again, strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-12)
 
 
-def test_loo_tells_chains_that_stand_still_by_pareto_k(observations, unconstrained, parameters, log_likelihood) -> None:
+def test_loo_tells_chains_that_stand_still_by_pareto_k(unconstrained, states, log_likelihood) -> None:
     """A fit that has failed is still a fit, for its diagnostics to be read."""
     stuck = log_likelihood.copy()
     stuck[..., 7] = -0.3
     stuck[0, :, 8], stuck[1, :, 8] = -0.2, -1.5
-    still = left_out(observations, unconstrained, stuck, parameters)
+    still = left_out(unconstrained, stuck, states)
     assert np.isinf(still.pareto_k[[7, 8]]).all()
     assert np.isfinite(np.delete(still.pareto_k, [7, 8])).all()
     np.testing.assert_allclose(still.elpd[7], -0.3)

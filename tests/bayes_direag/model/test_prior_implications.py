@@ -9,12 +9,13 @@ import pytest
 from numpyro.infer import Predictive
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import bayes
 from bayes_direag.model.presets import preset
 from bayes_direag.model.states import supports
+from bayes_direag.model.unconstrained import parameter_sites
 from tests.bayes_direag.data.questions import question
-from tests.bayes_direag.equations import Equations, Parameters, Reports
 
 N_DRAWS = 6000
 QUANTILES = (0.05, 0.5, 0.95)
@@ -39,11 +40,8 @@ def support() -> dict[str, np.ndarray]:
     data = LikelihoodData.weighted(asked, np.ones(len(CASES)), preset=preset("bayes"), labels=())
     with jax.enable_x64(True):
         drawn = jax.jit(Predictive(bayes, num_samples=N_DRAWS))(jax.random.key(0), data.unlabelled)
-    dims = {"weight": ("level",), "vote": ("level",)} | dict.fromkeys(("bias", "slope"), ())
-    parameters = Parameters.of_sites(
-        {name: np.asarray(drawn[name]) for name in Parameters._fields if name in drawn}, dims, 1
-    )
-    supported = supports(Equations(Reports.of(asked, preset("bayes").eps), parameters))
+    sites = [name for name, site in parameter_sites(bayes, data).items() if site.is_unconstrained]
+    supported = supports(Forward(bayes, {name: np.asarray(drawn[name]) for name in sites}, data))
     return dict(zip(CASES, np.moveaxis(supported, 1, 0), strict=True))
 
 
