@@ -16,7 +16,7 @@ from analysis.methods.registry import SAMPLED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits import fitting
+from bayes_direag.fits import making
 from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -195,7 +195,7 @@ def test_how_to_fit_is_recorded_with_its_defaults_and_reaches_the_fits(few: Obse
         seen.append(settings | {"signals": data.n_signals})
         raise InterruptedError
 
-    monkeypatch.setattr(fitting, "nuts_draws", record)
+    monkeypatch.setattr(making, "nuts_draws", record)
     sampling = SamplingSettings(num_chains=3, num_samples=50)
     options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "seed": 4}
     with pytest.raises(InterruptedError):

@@ -9,7 +9,7 @@ import pytest
 
 from bayes_direag import Fit, LikelihoodData, Observations, fit_map, fit_nuts, preset
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits import fitting
+from bayes_direag.fits import making
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.fits.making import fits_by
 from bayes_direag.inference.nuts import Draws
@@ -102,7 +102,7 @@ def test_calibration_of_nuts_is_on_the_same_questions_as_that_of_a_map(simulated
         shapes = {name: site.shape for name, site in sites.items() if site.is_unconstrained}
         return Draws.of({name: rng.normal(size=(2, 25, *shape)) for name, shape in shapes.items()}, shapes)
 
-    monkeypatch.setattr(fitting, "nuts_draws", drawn)
+    monkeypatch.setattr(making, "nuts_draws", drawn)
     some, split = simulated.select(slice(0, 120)), {"method": "platt", "split": 4}
     release = preset("release", "count", recalibration=split)
     fit, point = (function(some, preset=release, seed=3) for function in (fit_nuts, fit_map))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits import fitting
+from bayes_direag.fits import making
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import assign_folds, hashed_folds
 from bayes_direag.fits.making import cross_fit, fit_map, fit_nuts, train_test
@@ -153,7 +153,7 @@ class TestCrossFitting:
     def test_nuts_is_handed_what_a_mode_is_handed(self, simulated, point, monkeypatch):
         """Neither of several folds nor of a training set the questions that are predicted."""
         some, seen = simulated.select(slice(0, 60)), []
-        monkeypatch.setattr(fitting, "_sampled", lambda given, how: seen.append((given.problem_id, how)) or point)
+        monkeypatch.setattr(making, "_sampled", lambda given, how, _: seen.append((given.problem_id, how)) or point)
         options = {"method": "nuts", "preset": COUNT, "seed": 2}
         folds = cross_fit(some, n_folds=3, **options) + train_test(some, simulated.select(slice(60, 90)), **options)
         for one, (names, settings) in zip(folds, seen, strict=True):
