@@ -110,7 +110,8 @@ def with_parts(folder: Path, fit: Path | None, observations: Path | None) -> tup
     inner = folder / "evaluation"
     if (folder / MANIFEST).is_file() or not (inner / MANIFEST).is_file():
         return folder, fit, observations
-    known, asked = (path if path.is_file() else None for path in (folder / "fit.nc", folder / "observations.jsonl"))
+    evaluated = folder / Evaluation.read(inner).of.file
+    known, asked = (path if path.is_file() else None for path in (folder / "fit.nc", evaluated))
     return inner, fit or known, observations or asked
 
 
@@ -129,6 +130,7 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     name, level = spoken(evaluation.method), evaluation.settings.interval_level
     if not evaluation.calibration.n:
         return
+    yield from _vote_beside(evaluation)
     yield from _of_random_ones(evaluation)
     yield evaluation.calibration.sentence()
     if evaluation.answered.confidence.max() < _ACCEPTED:
@@ -150,10 +152,18 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
         f"Benefit (accuracy minus Brier score; 1 is perfect, 0 is never answering): {number(row['second'])}, and "
         f"{number(row['first'])} of the strongest rival, {spoken(evaluation.rival)}. {verdict}"
     )
-    vote = rows.get(("majority", "accuracy_of_all"))
-    if vote and vote["high"] < 0:
-        gap, within = number(vote["difference"], signed=True), interval(vote["low"], vote["high"], signed=True)
-        yield f"A plain vote selects better answers: {percent(vote['first'])} of them are right ({gap} {within})."
+
+
+def _vote_beside(evaluation: Evaluation) -> Iterator[str]:
+    """Say how often the answers of a plain vote are right, if that is clearly more or less often."""
+    for row in evaluation.differences.query("method == 'majority' and metric == 'accuracy_of_all'").to_dict("records"):
+        ends = sorted(100 * abs(row[end]) for end in ("low", "high"))
+        if row["low"] > 0 or row["high"] < 0:
+            yield (
+                f"A plain vote is right on {percent(row['first'])}, {100 * abs(row['difference']):.1f} points "
+                f"{'less' if row['low'] > 0 else 'more'} [{percent(evaluation.settings.interval_level, 0)}: "
+                f"{ends[0]:.1f} to {ends[1]:.1f}]."
+            )
 
 
 def _of_random_ones(evaluation: Evaluation) -> Iterator[str]:

@@ -95,7 +95,7 @@ def after_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
     observations.write(folder / "labelled.jsonl")
     observations.select(slice(0, 40)).write(folder / "new.jsonl")
     (folder / "direag-quickstart").mkdir()
-    observations.write(folder / "direag-quickstart" / "observations.jsonl")
+    observations.write(folder / "direag-quickstart" / "labelled.csv")
     shutil.copytree(ROOT / "tests" / "elicitation" / "importing" / "logs", folder / "logs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

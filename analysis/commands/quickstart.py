@@ -1,7 +1,7 @@
 """The command ``direag quickstart``: the main job on the bundled example."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -9,13 +9,31 @@ from analysis.commands.evaluate import show_evaluation
 from bayes_direag.commands.options import out, progress, require_parent
 from bayes_direag.errors import DirEAGError
 
+#: Of each example, what it is, and how many of its questions teach; None is all.
+_EXAMPLES = {
+    "panel": (
+        "Ten models answered 300 questions of MMLU-Pro, and said in three ways how sure they are. DirEAG learned from "
+        "40 right answers, and answered the other 260:",
+        40,
+    ),
+    "steered": (
+        "A model of 1.5 billion parameters answered 300 word problems in five tones. Each is predicted by a fit that "
+        "has not seen its right answer:",
+        None,
+    ),
+}
+
 
 def quickstart_command(
     target: Annotated[Path, typer.Option("--out", help="Folder for what it makes.")] = Path("direag-quickstart"),
+    example: Annotated[
+        Literal["panel", "steered"],
+        typer.Option(help="Ten models; or one model in five tones, as in the paper."),
+    ] = "panel",
 ) -> None:
-    """Do the main job on the bundled example: evaluate, fit, predict, show the results, write the report.
+    """Do the main job on the bundled example: fit, predict, evaluate, show the results, write the report.
 
-    The example is real: 300 word problems, each asked five times of a model of 1.5 billion parameters.
+    The example is real: ten models on 300 questions of MMLU-Pro, 40 of them labelled for the fit.
 
     Example: direag quickstart --out direag-quickstart
     """
@@ -27,32 +45,43 @@ def quickstart_command(
     from bayes_direag.fits.sources import example_observations
 
     require_parent(target)
-    results, asked, questions = target / "evaluation", target / "observations.jsonl", example_observations()
+    (story, n_labelled), questions, results = _EXAMPLES[example], example_observations(example), target / "evaluation"
+    parts = {target / "labelled.csv": questions.select(slice(n_labelled))}
+    if n_labelled is not None:
+        parts[target / "new.csv"] = questions.select(slice(n_labelled, None))
     if target.exists() and not target.is_dir():
         raise DirEAGError(f"--out {target}: saw a file; expected a new or empty folder. Choose another name.")
-    ours = asked.is_file() and Observations.read(asked).fingerprint == questions.fingerprint
+    ours = all(
+        path.is_file() and Observations.read(path).fingerprint == part.fingerprint for path, part in parts.items()
+    )
     if target.is_dir() and any(target.iterdir()) and not ours:
         raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
     target.mkdir(exist_ok=True)
     EVALUATION_FOLDER.check(results)
-    questions.write(asked)
+    for path, part in parts.items():
+        rows = part.to_frame().drop(columns="level").rename(columns={"level_name": "level"})
+        rows.dropna(axis=1, how="all").to_csv(path, index=False, float_format="%g")
+    labelled, asked = (Observations.read(path) for path in (next(iter(parts)), [*parts][-1]))
+    test = f" --test {path.name}" if len(parts) > 1 else ""
+    typed = f"direag evaluate labelled.csv{test} --out evaluation"
     with progress() as step:
-        evaluation = evaluate(questions, on_step=step)
-        evaluation.write(results, "direag evaluate observations.jsonl --out evaluation")
-        evaluation = Evaluation.read(results, asked)
-        step("fitting to all questions")
-        final = fit_map(questions)
+        evaluation = evaluate(labelled, asked if test else None, on_step=step)
+        evaluation.write(results, typed)
+        evaluation = Evaluation.read(results, path)
+        step("fitting")
+        final = fit_map(labelled)
         final.save(target / "fit.nc")
-        write_table(final.predict(questions, warn=False), target / "predictions.csv")
+        write_table(final.predict(asked, warn=False), target / "predictions.csv")
         write_report(evaluation, target / REPORT, final, str(target / "fit.nc"), step)
+    out.print(f"{story}\n")
     show_evaluation(evaluation, results)
     out.print(
         f"""
-Do the same with your own file in place of observations.jsonl:
+Do the same with your own questions in place of these:
   cd {target}
-  direag evaluate observations.jsonl --out evaluation
-  direag fit observations.jsonl --out fit.nc
-  direag predict fit.nc observations.jsonl --out predictions.csv
+  direag fit labelled.csv --out fit.nc
+  direag predict fit.nc {path.name} --out predictions.csv
+  {typed}
 
 All of it on one page, to open in a browser: {target / REPORT}""",
         soft_wrap=True,

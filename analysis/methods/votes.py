@@ -37,7 +37,7 @@ def vote_features(observations: Observations) -> _Features:
     Examples
     --------
     >>> from bayes_direag import example_observations
-    >>> features = vote_features(example_observations().select(slice(0, 3)))
+    >>> features = vote_features(example_observations("steered").select(slice(0, 3)))
     >>> features[:, VOTE_FEATURES.index("share")].tolist()
     [0.6, 1.0, 0.8]
     """

@@ -100,9 +100,10 @@ class Calibration(NamedTuple):
                 f"{high:.0%}: {stated:.1%} given, {right:.1%} right."
             )
         if self.verdict == "none found":
+            seen = f"they are off by {size} on average, no more than" if size != "0.0 points" else "they miss by what"
             return (
-                f"The {name} look right: they are off by {size} on average, no more than chance gives with {self.n:,} "
-                f"answers. An error of {least} would probably have been seen."
+                f"The {name} look right: {seen} chance gives with {self.n:,} answers. An error of {least} would "
+                "probably have been seen."
             )
         seen = f"only an error of {least} or more" if np.isfinite(self.smallest_found) else "no error"
         return f"Too few answers to judge the {name}: with {self.n:,}, {seen} would probably be seen."

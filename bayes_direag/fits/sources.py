@@ -21,23 +21,25 @@ from bayes_direag.errors import ObservationError, not_observations
 #: The name of the one question that a service is asked.
 ASKED = "asked"
 
-ExampleName = Literal["steered", "samples", "topk", "gsm8k", "judges"]
+ExampleName = Literal["panel", "steered", "samples", "topk", "gsm8k", "judges"]
 
 
-def example_observations(name: ExampleName = "steered") -> Observations:
-    """Return bundled observations that were elicited from a small model; see docs/tutorial.md.
+def example_observations(name: ExampleName = "panel") -> Observations:
+    """Return bundled observations of real models; ``bayes_direag/example/SOURCES.md`` says where they come from.
 
-    ``steered``: 300 word problems under five confidence-steering prompts. ``samples`` and ``topk``: for 100 of these,
-    five samples of the neutral prompt, and one list of guesses. ``gsm8k``: 150 harder problems under the five prompts.
-    ``judges``: verdicts of five prompts on 150 answers.
+    ``panel``: ten models on 300 multiple-choice questions, each reply with three signals of confidence; the first 40
+    are those that ``direag quickstart`` learns from. The others are of one small model: ``steered``, 300 word problems
+    under five confidence-steering prompts; ``samples`` and ``topk``, for 100 of these five samples of the neutral
+    prompt, and one list of guesses; ``gsm8k``, 150 harder problems under the five prompts; ``judges``, verdicts of five
+    prompts on 150 answers.
 
     Examples
     --------
     >>> observations = example_observations()
-    >>> len(observations), observations.level_names[0]
-    (300, 'very_cautious')
+    >>> len(observations), observations.n_levels, [*observations.signals]
+    (300, 10, ['number', 'logprob', 'words'])
     """
-    file = "observations.jsonl" if name == "steered" else f"{name}.jsonl"
+    file = {"panel": "panel.csv", "steered": "observations.jsonl"}.get(name, f"{name}.jsonl")
     with resources.as_file(resources.files("bayes_direag") / "example" / file) as path:
         return Observations.read(path)
 

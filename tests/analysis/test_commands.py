@@ -17,6 +17,7 @@ from analysis.methods.direag import SHARED_AGREEMENT
 from analysis.report import sentences, title
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.sources import example_observations
 from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.conftest import METHODS
@@ -286,28 +287,50 @@ class TestEvaluate:
 
 
 @pytest.mark.slow
-def test_quickstart_does_all_of_the_main_job_and_what_it_says_to_do_next_is_understood(tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("example", "files", "asked", "typed"),
+    [
+        (
+            "panel",
+            {"labelled.csv": 40, "new.csv": 260},
+            "new.csv: 260 questions, fitted to 40 others",
+            "direag evaluate labelled.csv --test new.csv --out evaluation",
+        ),
+        (
+            "steered",
+            {"labelled.csv": 300},
+            "svamp, Qwen2.5-Coder-1.5B-Instruct: 300 questions, 5-fold cross-fit",
+            "direag evaluate labelled.csv --out evaluation",
+        ),
+    ],
+)
+def test_quickstart_does_all_of_the_main_job_and_what_it_says_to_do_next_is_understood(
+    tmp_path, monkeypatch, example, files, asked, typed
+) -> None:
     folder = tmp_path / "quickstart"
-    printed = succeed("quickstart", "--out", folder)
+    printed = succeed("quickstart", "--out", folder, "--example", example)
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv", "report.html"]
-    assert len(pd.read_csv(folder / "predictions.csv")) == 300
+    assert names == sorted([*files, "evaluation", "fit.nc", "predictions.csv", "report.html"])
+    whole, start = example_observations(example), 0
+    for name, n in files.items():
+        assert Observations.read(folder / name).fingerprint == whole.select(slice(start, start + n)).fingerprint
+        start += n
+    assert start == len(whole)
+    assert len(pd.read_csv(folder / "predictions.csv")) == [*files.values()][-1]
     assert len(pd.read_csv(folder / "evaluation" / "metrics.csv")) == len(
         Evaluation.read(folder / "evaluation").metrics
     )
-    attributes = Fit.load(folder / "fit.nc").tree.attrs
-    assert (attributes["dataset"], attributes["model"]) == ("svamp", "Qwen2.5-Coder-1.5B-Instruct")
-    asked = "svamp, Qwen2.5-Coder-1.5B-Instruct: 300 questions, 5-fold cross-fit"
     for words in ("of the answers of DirEAG are right ", "Accept answers of 90% or more", asked, f"cd {folder}"):
         assert words in printed
-    whole = (folder / "report.html").read_text(encoding="utf-8")
-    typed = "direag evaluate observations.jsonl --out evaluation"
-    for words in (SHARED_AGREEMENT, typed, f"{folder}/evaluation/fits/"):
-        assert words in whole
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    shared = (SHARED_AGREEMENT,) if example == "steered" else ()
+    for words in (*shared, typed, f"{folder}/evaluation/fits/"):
+        assert words in page
+    assert one_line(succeed("report", folder)).partition(f" {folder}")[0] in one_line(printed)
     assert printed.splitlines()[-1].endswith(f"on one page, to open in a browser: {folder / 'report.html'}")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     lines = [line.split()[1:] for line in printed.splitlines() if line.startswith("  direag ")]
-    assert [words[0] for words in lines] == ["evaluate", "fit", "predict"]
+    assert [words[0] for words in lines] == ["fit", "predict", "evaluate"]
     assert all("no such file" in refuse(*words) for words in lines)

@@ -68,14 +68,16 @@ class TestSentences:
         for other in (evaluation, replace(alone, predictions=alone.predictions.assign(at_random=True))):
             assert "at random" not in said_of(other)[1]
 
-    def test_a_vote_that_selects_better_answers_is_named(self) -> None:
-        direag = [(0.6, number % 2 == 0) for number in range(100)]
-        vote = [(0.6, number % 10 > 0) for number in range(100)]
-        said = said_of(made_evaluation({"majority": vote, "direag": direag}))[-1]
-        assert said.startswith("A plain vote selects better answers: 90.0% of them are right (")
-        hardly = [(0.6, number % 3 > 0 if number < 30 else right) for number, (_, right) in enumerate(direag)]
-        for other in ({"majority": direag, "direag": vote}, {"majority": hardly, "direag": direag}):
-            assert "vote selects" not in said_of(made_evaluation(other))[-1]
+    def test_a_vote_that_selects_clearly_other_answers_is_named_first(self) -> None:
+        half = [(0.6, number % 2 == 0) for number in range(100)]
+        most = [(0.6, number % 10 > 0) for number in range(100)]
+        for vote, direag, words in ((most, half, "90.0%, 40.0 points more"), (half, most, "50.0%, 40.0 points less")):
+            evaluation = made_evaluation({"majority": vote, "direag": direag})
+            row = evaluation.differences.query("metric == 'accuracy_of_all'").iloc[0]
+            low, high = sorted(100 * abs(row[["low", "high"]].to_numpy(float)))
+            assert said_of(evaluation)[1] == f"A plain vote is right on {words} [95%: {low:.1f} to {high:.1f}]."
+        hardly = [(0.6, number % 3 > 0 if number < 30 else right) for number, (_, right) in enumerate(half)]
+        assert "vote is right" not in " ".join(said_of(made_evaluation({"majority": hardly, "direag": half})))
 
     @staticmethod
     def pair(seed: int) -> tuple[Said, Said]:

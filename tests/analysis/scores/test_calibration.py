@@ -60,7 +60,12 @@ def test_calibration_of_few_answers_is_not_judged():
     assert by_n[30].verdict == "too few"
     assert by_n[30].smallest_found > LARGEST_MISSED > by_n[300].smallest_found > by_n[1000].smallest_found
     assert by_n[1000].verdict == "none found"
-    assert by_n[1000].sentence("support").startswith("The support look right: ")
+    assert by_n[1000].sentence("support").startswith("The support look right: they are off by ")
+    none = by_n[1000]._replace(size=0.0004)
+    assert none.sentence() == (
+        "The probabilities look right: they miss by what chance gives with 1,000 answers. An error of "
+        f"{100 * none.smallest_found:.1f} points would probably have been seen."
+    )
 
 
 def test_calibration_counts_clusters_for_less_than_their_questions():
