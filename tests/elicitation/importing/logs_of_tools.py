@@ -1,4 +1,4 @@
-"""The logs that the tools wrote (generate_logs.py), and what tests of importers read and write."""
+"""The logs that the tools wrote (logs/README.md), and what tests of importers read and write."""
 
 import json
 from pathlib import Path
