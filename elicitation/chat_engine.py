@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import httpx2
@@ -19,6 +20,7 @@ from elicitation.generation import NOT_SENT, ChatRequest, Generation, Sampling, 
 from elicitation.prompts import Level
 
 _RETRIED = {408, 409, 429}  # and all from 500
+_NO_LIST = {404, 405, 501}  # of a server without a list of models
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
 _LONGEST_START = 30.0  # seconds
 _MOST_BYTES = 1 << 26
@@ -48,7 +50,9 @@ class ChatEngine(Engine):
     """One model behind one or several endpoints of the OpenAI chat protocol, each a lane.
 
     After 408, 409, 429, 5xx, a dropped connection, or a response that is not a chat completion, a request is sent
-    again, until ``patience`` is over. Redirects are not followed.
+    again, until ``patience`` is over. Redirects are not followed. Each request has a connection of its own, on which no
+    reply to another can come. A list of models without this one is a remark, and the first request decides; a
+    server that lists another one alone is refused.
 
     Parameters
     ----------
@@ -71,6 +75,9 @@ class ChatEngine(Engine):
     ) -> None:
         self._addresses, self.lanes, self.model = tuple(map(_address, urls)), len(urls), model
         self.replied_by: set[str] = set()
+        self.remarks: list[str] = []
+        self._unlisted: dict[int, str] = {}  # by lane, what its server lists instead of the model
+        self._held = 0  # bytes of all replies that are being received
         self._patience, self._timeout = patience, timeout
         self._start_patience = min(patience, 4 * _FIRST_WAIT)  # until a server says what it is
         self._key, self._key_variable = os.environ.get(key_variable, "").strip(), key_variable
@@ -88,9 +95,9 @@ class ChatEngine(Engine):
                 await stack.enter_async_context(
                     httpx2.AsyncClient(
                         base_url=address,
-                        headers={"Authorization": f"Bearer {self._key or 'none'}"},
+                        headers={"Authorization": f"Bearer {self._key or 'none'}", "Connection": "close"},
                         timeout=httpx2.Timeout(None, connect=5.0),
-                        limits=httpx2.Limits(max_connections=None),
+                        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
                         trust_env=address.host not in _LOOPBACK,
                     )
                 )
@@ -100,7 +107,8 @@ class ChatEngine(Engine):
             version = await self._version()
             self._stack = stack.pop_all()
         endpoints = [*map(_redacted, self._addresses)]
-        return {"kind": "openai", "endpoints": endpoints, "server_version": version, "context": contexts[0]}
+        about = {"kind": "openai", "endpoints": endpoints, "server_version": version, "context": contexts[0]}
+        return about | ({"remarks": self.remarks} if self.remarks else {})
 
     async def __aexit__(self, *error: Any) -> None:
         await self._stack.aclose()
@@ -155,17 +163,20 @@ class ChatEngine(Engine):
             async with asyncio.timeout(within), self._clients[lane].stream(method, path, json=body) as response:
                 async for chunk in response.aiter_bytes():
                     content += chunk
-                    if len(content) > _MOST_BYTES:
-                        raise RequestError(f"over {_MOST_BYTES >> 20} MiB for one reply")
+                    self._held += len(chunk)
+                    if self._held > _MOST_BYTES:
+                        raise RequestError(f"over {_MOST_BYTES >> 20} MiB in the replies at one time")
         except TimeoutError:
             raise RequestError(f"no complete reply after {within:g} s") from None
         except httpx2.HTTPError as error:
             raise RequestError(f"Connection error ({error or type(error).__name__})") from None
+        finally:
+            self._held -= len(content)
         text, status = content.decode(errors="replace"), response.status_code
         if response.has_redirect_location:
             raise RequestError(f"a redirect to {response.headers['location'][:200]}", status)
         try:
-            decoded = self._cleaned(json.loads(text))
+            decoded = self._cleaned(json.loads(text, object_pairs_hook=_object))
         except (ValueError, RecursionError):
             if response.is_success:
                 kind = "a page, " if text.lstrip().startswith("<") else ""
@@ -197,18 +208,27 @@ class ChatEngine(Engine):
         try:
             listed = await self._retry(lambda: self._json(lane, "GET", "models", within), self._start_patience)
         except RequestError as error:
-            raise self._refused(lane, error, "the list of models") from None
+            if error.status not in _NO_LIST:
+                raise self._refused(lane, error, "the list of models") from None
+            listed = {"data": []}
         match listed:
             case {"data": [*models]} if all(isinstance(model, dict) and "id" in model for model in models):
                 contexts = {str(model["id"]): model.get("max_model_len") for model in models}
             case _:
                 raise self._refused(lane, RequestError(repr(str(listed)[:80])), "the list of models")
-        if self.model not in contexts:
+        if len(contexts) == 1 and not _is_like(self.model, *contexts):  # what serves one model takes any name for it
             raise EngineError(
-                f"{_redacted(self._addresses[lane])}: saw a server of {', '.join(contexts)[:400] or 'no model'}; "
-                f"expected {self.model!r}. Name the served model with --model, or give another --base-url."
+                f"{_redacted(self._addresses[lane])}: saw a server of {next(iter(contexts))[:400]}; expected "
+                f"{self.model!r}. Name the served model with --model, or give another --base-url."
             )
-        context = contexts[self.model]
+        if self.model not in contexts:
+            self._unlisted[lane] = (
+                f"The server lists {', '.join(contexts)[:400] or 'no models'}, and not {self.model!r}"
+            )
+            self.remarks.append(
+                f"{_redacted(self._addresses[lane])}: {self._unlisted[lane]}, which is asked all the same."
+            )
+        context = contexts.get(self.model)
         return context if isinstance(context, int) else None
 
     async def _version(self) -> str | None:
@@ -229,10 +249,12 @@ class ChatEngine(Engine):
             remedy = f"Set {self._key_variable} to a key of this server, or name another variable by --key-variable."
         elif error.status is not None and 300 <= error.status < 400:
             remedy = "Give the new address with --base-url, if you trust it."
-        elif refused is not None and not error.is_transient:
+        elif refused is not None and (not error.is_transient or (error.status or 0) >= 500):
             remedy = f"Leave out what it refuses: {left_out[refused]}."
-        elif expected != "a reply" and not url.rstrip("/").endswith("/v1"):
+        elif (expected != "a reply" or error.status in _NO_LIST) and not url.rstrip("/").endswith("/v1"):
             remedy = "Does the URL end in /v1?"
+        elif lane in self._unlisted and not error.is_transient:
+            remedy = f"{self._unlisted[lane]}: name a served model with --model, or give another --base-url."
         else:
             remedy = "Check the server, and give the same command to continue: finished generations are kept."
         wait = f" within {self._patience:g} s" if error.is_transient and expected == "a reply" else ""
@@ -265,6 +287,7 @@ class Panel(Engine):
 
     async def __aexit__(self, *error: Any) -> None:
         self.replied_by = frozenset().union(*(engine.replied_by for engine in self._different))
+        self.remarks = [remark for engine in self._different for remark in engine.remarks]
         await self._stack.__aexit__(*error)
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
@@ -306,6 +329,19 @@ def connect(
             engines[asked] = ChatEngine(endpoints, name, key_variable=key, timeout=timeout)
         panel[level.name] = engines[asked]
     return Panel(panel) if len({*panel.values()}) > 1 else next(iter(panel.values()))
+
+
+def _is_like(model: str, listed: str) -> bool:
+    """Tell whether a name in a list may stand for a model: with a tag or a folder, in part, or as a pattern."""
+    name, other = model.lower(), listed.lower()
+    return name in other or other in name or fnmatchcase(name, other)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; ValueError if it has a name twice, as nobody knows which counts."""
+    if len(members := dict(pairs)) < len(pairs):
+        raise ValueError("a name twice")
+    return members
 
 
 def _address(url: str) -> httpx2.URL:

@@ -182,13 +182,22 @@ def elicit_command(
     except KeyboardInterrupt:
         err.print(f"{target}: finished replies are kept. The same command asks for the others.")
         raise
+    for remark in engine.remarks:
+        err.print(remark, soft_wrap=True)
     _show(tally, target, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
 
 
 def _show(tally: Tally, folder: Path, title: str, *, as_json: bool) -> None:
+    """Show the counts of a run; a run of which no reply could be read exits with 1."""
     if as_json:
         out.print_json(data={"folder": str(folder), **asdict(tally)}, allow_nan=False)
-        return
+    else:
+        _print(tally, folder, title)
+    if tally.n_questions and tally.n_unanswered == tally.n_questions:
+        raise typer.Exit(1)
+
+
+def _print(tally: Tally, folder: Path, title: str) -> None:
     if tally.levels:
         out.print(levels_table(tally.levels, title))
     replies = count_words(tally.statuses) or "none"

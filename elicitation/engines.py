@@ -1,7 +1,7 @@
 """Engines, which draw replies: their interface, and one with canned replies. Others ask servers."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,15 @@ class Engine:
         The number of concurrent requests in each lane, unless the run has a number of its own.
     replied_by : set of str
         The names of models in the replies, which may be others; the first twenty.
+    remarks : sequence of str
+        What a user should know of the servers.
     """
 
     model: str
     lanes: int = 1
     takes: int = 64
     replied_by: Set[str] = frozenset()
+    remarks: Sequence[str] = ()
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:

@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from bayes_direag.errors import DirEAGError
 from elicitation.finish_reasons import is_cut_off
 from elicitation.reply_text import reply_of
+from elicitation.token_probability import Tokens, tokens_of_answer
 
 Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""
@@ -211,14 +211,15 @@ class Generation:
     prompt_tokens, completion_tokens : int
         As counted by the server; 0 if it does not count.
     final_tokens : tuple
-        The tokens of its last line, each with its log-probability; empty unless requested and returned.
+        The tokens of the field with its last answer, each with its log-probability; empty unless requested, returned,
+        and found.
     """
 
     text: str
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    final_tokens: tuple[tuple[str, float], ...] = ()
+    final_tokens: Tokens = ()
 
 
 def generation_of(reply: object) -> Generation | None:
@@ -232,7 +233,7 @@ def generation_of(reply: object) -> Generation | None:
             if isinstance(content, str) or (
                 isinstance(content, list) and all(isinstance(one, dict) for one in content)
             ):
-                text = text_of(content)
+                text = text_of(message | {"content": content})
                 reason = str(choice.get("finish_reason") or "stop")[:40]
                 in_reasoning = is_cut_off(reason) and not reply_of(text)
                 return Generation(
@@ -240,13 +241,13 @@ def generation_of(reply: object) -> Generation | None:
                     finish_reason=REASONING if in_reasoning and "length" in reason else reason,
                     prompt_tokens=_count(about.get("usage"), "prompt_tokens"),
                     completion_tokens=_count(about.get("usage"), "completion_tokens"),
-                    final_tokens=final_tokens(choice.get("logprobs")),
+                    final_tokens=tokens_of_answer(text, choice.get("logprobs")),
                 )
     return None
 
 
 def text_of(message: object) -> str:
-    """Return the text of a message or of its parts; without a text, the arguments of the tools that it calls."""
+    """Return the text of a message or of its parts, and the arguments of the tools that it calls."""
     match message:
         case str():
             return message
@@ -261,7 +262,8 @@ def text_of(message: object) -> str:
         case {"function": inner} | {"functionCall": inner} | {"toolUse": inner} | {"parts": inner}:
             return text_of(inner)
         case {"content": content, **others}:
-            return text_of(content) or text_of(others.get("tool_calls") or others.get("function_call"))
+            called = text_of(others.get("tool_calls") or others.get("function_call"))
+            return "\n".join(filter(None, (text_of(content), called)))
         case _:
             return ""
 
@@ -269,43 +271,6 @@ def text_of(message: object) -> str:
 def _count(usage: object, name: str) -> int:
     number = usage.get(name) if isinstance(usage, dict) else None
     return number if isinstance(number, int) and 0 <= number < 1 << 53 else 0
-
-
-def final_tokens(logprobs: object) -> tuple[tuple[str, float], ...]:
-    """Return the tokens of the last line of a reply that is not blank, each with its log-probability."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    tokens: list[tuple[str, float]] = []
-    for record in content if isinstance(content, list) else ():
-        match record:
-            case {"token": str(text), "logprob": int() | float() as logprob} if -1e9 < logprob < 1:
-                tokens.append((text, float(logprob)))
-            case _:
-                return ()
-    while tokens and not tokens[-1][0].strip():
-        tokens.pop()
-    if tokens:
-        tokens[-1] = tokens[-1][0].rstrip(), tokens[-1][1]
-    return tuple(tokens[max((position for position, (token, _) in enumerate(tokens) if "\n" in token), default=0) :])
-
-
-def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> float | None:
-    """Return 100 exp(mean log-probability) of the tokens of an answer, after the first colon of its line.
-
-    None if the answer is not there.
-
-    Examples
-    --------
-    >>> round(answer_probability([("Answer", -3.0), (":", -0.1), (" 5", -0.1), ("1", -0.3), (", 90%", -2.0)], "51"), 1)
-    81.9
-    """
-    line = "".join(token for token, _ in tokens)
-    start = line.find(answer, line.find(":") + 1)
-    logprobs, end = [], 0
-    for token, logprob in tokens:
-        begin, end = end, end + len(token)
-        if start >= 0 and begin < start + len(answer) and end > start:
-            logprobs.append(logprob)
-    return min(100 * math.exp(sum(logprobs) / len(logprobs)), 100.0) if logprobs else None
 
 
 #: The finish reason of a reply that was truncated in its reasoning, so that nothing of it can be read.

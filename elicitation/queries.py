@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
-from elicitation.generation import REASONING, ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
+from elicitation.generation import REASONING, ChatRequest, Generation, Key, Sampling, request_seed
 from elicitation.journal import Entry, JournalError
 from elicitation.parsing import read_guesses, read_last_number, read_reply
 from elicitation.prompts import Protocol, messages, repair_messages
 from elicitation.questions import Problem
 from elicitation.readings import READABLE, ParseStatus
+from elicitation.token_probability import answer_probability
 
 
 class Query(NamedTuple):
@@ -89,8 +90,7 @@ class Task:
         for rank, (answer, confidence) in enumerate(reports):
             number, name = self._place(query, rank)
             values = {"level": number, "level_name": name, "answer": answer, "confidence": confidence}
-            on_a_line = answer is not None and self.protocol.schema is None
-            probability = answer_probability(last.final_tokens, answer or "") if on_a_line else None
+            probability = None if answer is None else answer_probability(last.text, last.final_tokens, answer)
             signals = {} if probability is None else {"confidences": {"logprob": round(probability, 2)}}
             observations.append(Observation.model_validate(values | signals | provenance))
         return tuple(observations)

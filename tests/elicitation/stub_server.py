@@ -59,7 +59,7 @@ class Stub:
     flight together; until ``most`` is ``hold``, all of them wait. With the reply number ``dies_with`` the server
     dies, and revives after ``revives_after`` seconds, if these are given. ``refused`` are parameters that it does not
     take. ``models`` and ``version`` are what the server says of itself; ``further`` is merged into each completion,
-    and ``choice`` into its choice.
+    and ``choice`` into its choice. It ``sends`` each completion once, or more often.
     """
 
     def __init__(self, model: str = "stub", delay: float = 0.0, garbage: float = 0.0, key: str | None = None) -> None:
@@ -78,6 +78,7 @@ class Stub:
         self.further: dict[str, Any] = {}
         self.choice: dict[str, Any] = {}
         self.location = ""
+        self.sends = 1
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -159,7 +160,10 @@ class Stub:
         if path == "/v1/models":
             model = {"id": self.model, "object": "model", "created": 0, "owned_by": "stub", "max_model_len": 2048}
             listed = {"object": "list", "data": [model]}
-            return await self._send(writer, 200, listed if self.models is None else self.models)
+            status, models = self.models if isinstance(self.models, tuple) else (200, self.models)
+            return await self._send(writer, status, listed if models is None else models)
+        if path != "/v1/chat/completions":
+            return await self._send(writer, 404, {"detail": "Not Found"})
         self.in_flight += 1
         self.most = max(self.most, self.in_flight)
         try:
@@ -185,7 +189,7 @@ class Stub:
                     await asyncio.sleep(self.revives_after)
                     await self.listen(self.port)
                 return False
-            return await self._send(writer, 200, self._completion(request))
+            return all([await self._send(writer, 200, self._completion(request)) for _ in range(self.sends)])
         if fault == "drop":
             return False
         if fault == "redirect":

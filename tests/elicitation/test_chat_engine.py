@@ -118,6 +118,12 @@ MODELS = r"; expected the list of models\. Check the server"
         ({"refused": {"budget"}}, {"settings": {"body.budget": "9"}}, r"is not supported.*Leave .*--set body\.budget,"),
         ({"models": "<!doctype html><html>"}, {}, f"saw a page, '<!doctype html><html>' for JSON{MODELS}"),
         ({"models": "[" * 100_000}, {}, f"for JSON{MODELS}"),
+        (
+            {"models": {"data": []}, "always": 404},
+            {},
+            r"404.*The server lists no models, and not 'stub': name a served",
+        ),
+        ({"models": (403, {})}, {}, "expected the list of models. Set OPENAI_API_KEY to a key"),
         *(
             ({"models": content}, {}, f"saw .*{MODELS}")
             for content in ("not JSON", [], {"data": "none"}, {"data": [3]}, {"error": {"message": "no"}})
@@ -130,10 +136,57 @@ def test_refusals_say_what_was_seen_and_what_to_do(
     vars(stub).update(server)
     with pytest.raises(EngineError, match=message):
         generate(runs.chat(stub.url, patience=0.2), request(**asked))
-    if "models" in server:
-        with pytest.raises(EngineError, match=r"; expected the list of models\. Does the URL end in /v1\?"):
-            generate(runs.chat(stub.url.removesuffix("/v1"), patience=0.1))
     assert not stub.requests
+
+
+@pytest.mark.parametrize(
+    ("models", "seen"),
+    [
+        (["stub:latest"], "stub:latest"),
+        (["openai/*", "*"], r"openai/\*, \*"),
+        (["a/stub", "b"], "a/stub, b"),
+        (["a", "b"], "a, b"),
+        ([], "no models"),
+        *((status, "no models") for status in (404, 405, 501)),
+    ],
+)
+def test_lists_without_the_model_are_a_remark(stub: Stub, tmp_path: Path, models: Any, seen: str) -> None:
+    stub.models = (models, {"detail": "no"}) if isinstance(models, int) else {"data": [{"id": name} for name in models]}
+    engine = runs.chat(stub.url)
+    assert runs.ask(1, engine, tmp_path).statuses == {"ok": 5}
+    (remark,) = engine.remarks
+    assert re.fullmatch(rf"{stub.url}: The server lists {seen}, and not 'stub', which is asked all the same\.", remark)
+    assert runs.manifest(tmp_path)["engine"]["remarks"] == [remark]
+
+
+def test_a_missing_page_asks_for_the_end_of_the_address(stub: Stub) -> None:
+    with pytest.raises(EngineError, match=r"expected a reply\. Does the URL end in /v1\?"):
+        generate(runs.chat(stub.url.removesuffix("/v1"), patience=0.1), request())
+
+
+def test_a_fault_of_a_server_that_names_a_setting_says_how_to_leave_it_out(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FAULTS, 500, (500, {"error": "the backend does not support parameters: {'top_k': 0}"}))
+    stub.always = 500
+    with pytest.raises(EngineError, match=r"within 0.2 s. Leave out what it refuses: --set top_k=none"):
+        generate(runs.chat(stub.url, patience=0.2), request())
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_replies_that_are_sent_twice_answer_no_other_question(stub: Stub, tmp_path: Path, concurrency: int) -> None:
+    stub.sends = 2
+    runs.ask(12, runs.chat(stub.url), tmp_path / "twice", concurrency=concurrency)
+    runs.ask(12, runs.canned(), tmp_path / "once")
+    assert runs.observations(tmp_path / "twice") == runs.observations(tmp_path / "once")
+
+
+def test_a_completion_with_a_name_twice_is_no_reply(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = json.dumps({"choices": [{"message": {"content": "Answer: 7"}}]})
+    monkeypatch.setitem(FAULTS, 200, (200, f'{one[:-1]}, "choices": [{{"message": {{"content": "Answer: 8"}}}}]}}'))
+    stub.always = 200
+    with pytest.raises(EngineError, match=r"saw '.*for JSON; expected a reply"):
+        generate(runs.chat(stub.url, patience=0.1), request())
 
 
 @pytest.mark.parametrize(
@@ -245,14 +298,15 @@ KEY = "sk-secret-secret"
 @pytest.mark.parametrize(
     ("echo", "status", "is_masked"),
     [
-        ({"choice": {"message": {"content": f"With {KEY}.\nAnswer: 7, 80%"}}}, 0, True),
-        ({"choice": {"message": {"content": [{"text": "With sk-secret"}, {"text": "-secret. 7"}]}}}, 0, True),
+        ({"choice": {"message": {"content": f"With {KEY}.\nAnswer: 7\nConfidence: 80%"}}}, 0, True),
+        ({"choice": {"message": {"content": [{"text": "With sk-secret"}, {"text": "-secret. 7"}]}}}, 1, True),
         ({"choice": {"finish_reason": KEY}}, 0, True),
         ({"choice": {"logprobs": {"content": [{"token": one, "logprob": -1} for one in ("sk", KEY[2:])]}}}, 0, False),
         ({"further": {"model": KEY}}, 0, True),
         ({"version": {"version": KEY}}, 0, True),
         ({"models": {"data": [{"id": "stub"}, {"id": KEY}]}}, 0, False),
-        ({"models": {"data": [{"id": KEY}]}}, 2, True),
+        ({"models": {"data": [{"id": f"{KEY}/a"}]}}, 2, True),
+        ({"models": {"data": [{"id": KEY}, {"id": "stub/*"}]}}, 0, True),
         ({"always": 400}, 2, True),
     ],
 )
@@ -276,8 +330,8 @@ def test_chat_engine_replaces_half_characters(tmp_path: Path) -> None:
         stub.further, stub.version = {"model": half}, {"version": half}
         runs.ask(1, runs.chat(stub.url), tmp_path)
         assert runs.manifest(tmp_path)["engine"]["models"] == ["stub-?"]
-        stub.model = half
-        with pytest.raises(EngineError, match=r"saw a server of stub-\?; expected 'stub'"):
+        stub.model = "other-\ud83d"
+        with pytest.raises(EngineError, match=r"saw a server of other-\?; expected 'stub'"):
             generate(runs.chat(stub.url), request())
 
 
@@ -320,5 +374,16 @@ def test_chat_engine_describes_itself_without_user_names_and_passwords(stub: Stu
 def test_chat_engine_reads_no_more_than_it_can_hold(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elicitation.chat_engine._MOST_BYTES", 1 << 20)
     stub.further = {"padding": "x" * (1 << 20)}
-    with pytest.raises(EngineError, match="saw over 1 MiB for one reply"):
+    with pytest.raises(EngineError, match="saw over 1 MiB in the replies at one time"):
         generate(runs.chat(stub.url, patience=0.1), request())
+
+
+def test_chat_engine_holds_so_much_for_all_requests_together(
+    stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elicitation.chat_engine._MOST_BYTES", 1 << 20)
+    stub.further, stub.hold = {"padding": "x" * (1 << 19)}, 8
+    engine = runs.chat(stub.url)
+    assert runs.ask(4, engine, tmp_path, concurrency=8).statuses == {"ok": 20}  # those in excess are asked again
+    assert engine._held == 0
+    assert stub.answered.total() > 20

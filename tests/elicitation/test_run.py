@@ -9,7 +9,7 @@ import pytest
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from elicitation.engines import CannedEngine, EngineError
-from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
+from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
 from elicitation.journal import JournalError, read_journal
 from elicitation.prompts import prompt_hash
 from elicitation.questions import QuestionSet
@@ -239,21 +239,6 @@ def test_logprobs_give_a_signal_where_asked_for(protocol: str, tmp_path: Path) -
     assert b"final_tokens" not in (tmp_path / "None" / "journal.jsonl").read_bytes()
     alone = observations.of_signals(["number"])
     assert alone.fingerprint == without.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("tokens", "answer", "expected"),
-    [
-        ([("Answer (0-100):", 0.0), (" 7", -1.0), (", 70%", -9.0)], "7", 100 * math.exp(-1)),  # not the 7 of the 70
-        ([(" 5", -0.1), ("1", -0.3)], "51", 100 * math.exp(-0.2)),
-        ([("Answer: 8", -1.0)], "7", None),
-        ([], "7", None),
-    ],
-)
-def test_answer_probability_is_of_the_tokens_of_the_answer(
-    tokens: list[tuple[str, float]], answer: str, expected: float | None
-) -> None:
-    assert answer_probability(tokens, answer) == (None if expected is None else pytest.approx(expected))
 
 
 def test_canned_engine_replays_nothing_that_was_not_recorded(tmp_path: Path) -> None:
