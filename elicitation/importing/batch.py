@@ -1,7 +1,9 @@
 """Output files of batch services and of ``vllm run-batch``: one response a line, in any usual form of a body."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, Field, JsonValue
@@ -10,18 +12,11 @@ from elicitation.generation import text_of
 from elicitation.importing.replies import Log, Reply, read_records
 
 
-class Response(BaseModel):
-    """The response to one request, with a status and a body."""
-
-    status_code: int
-    body: JsonValue = None
-
-
 class BatchLine(BaseModel):
     """One line of the file: a response, a message of another service, or an error."""
 
     custom_id: str = Field(validation_alias=AliasChoices("custom_id", "key", "recordId"))
-    response: Response | JsonValue = None
+    response: JsonValue = None
     result: JsonValue = None
     output: JsonValue = Field(None, validation_alias="modelOutput")
     error: JsonValue = None
@@ -29,11 +24,19 @@ class BatchLine(BaseModel):
     @property
     def body(self) -> object:
         """The body of a request that has succeeded, None if it has failed."""
-        if isinstance(self.response, Response):
-            return (self.response.body or {}) if self.response.status_code == 200 else None
+        match self.response:
+            case {"status_code": status, **response}:
+                return _decoded(response.get("body") or {}) if str(status) == "200" else None
         if isinstance(self.result, dict):
             return self.result.get("message") if self.result.get("type") == "succeeded" else None
-        return self.response or self.output or (None if self.error else {})
+        return _decoded(self.response or self.output or (None if self.error else {}))
+
+
+def _decoded(body: JsonValue) -> JsonValue:
+    """Return a body, or the JSON in its text."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(body) if isinstance(body, str) else body
+    return body
 
 
 def replies(log: Log) -> Iterator[Reply]:

@@ -40,6 +40,9 @@ def import_command(
         list[str] | None,
         typer.Option(help="The filter (lm-eval) or scorer (inspect) to use; repeatable."),
     ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="The metric (lm-eval) that judges answers; target compares with the target.")
+    ] = None,
     answers: AnswersOption = None,
     scale: Annotated[
         Literal["percent", "fraction"],
@@ -80,6 +83,7 @@ def import_command(
             kind=answers,
             pattern=pattern,
             scale=scale,
+            metric=metric,
         )
         from bayes_direag.data.observations import Observations  # here, as NumPy would slow down the help
 
@@ -90,6 +94,8 @@ def import_command(
     unlabelled = sum(question.gold_answer is None for question in imported.questions)
     if imported.unknown_reasons:
         err.print(tell_unknown(imported.unknown_reasons))
+    for remark in imported.remarks:
+        err.print(remark, soft_wrap=True)
     golds = [question.gold_answer for question in imported.questions if question.gold_answer]
     declared = "" if imported.kind == (infer_kind(golds) if golds else "text") else f" with --answers {imported.kind}"
     usable = int((observations.labelled & observations.usable.any(axis=1)).sum())

@@ -35,6 +35,7 @@ def import_logs(
     kind: AnswerKind | None = None,
     pattern: str | None = None,
     scale: Scale = "percent",
+    metric: str | None = None,
 ) -> Imported:
     """Read questions and observations from logs of another tool.
 
@@ -56,6 +57,8 @@ def import_logs(
         ``confidence``, or the second, if any, the confidence. Of a run of ours it reads the replies without an answer.
     scale : {"percent", "fraction"}
         What a confidence is that has no unit, and whose label does not say.
+    metric : str, optional
+        The metric of lm-eval that judges answers, or ``target`` to compare them with the target.
 
     Returns
     -------
@@ -67,7 +70,9 @@ def import_logs(
     pairs = files.items() if isinstance(files, Mapping) else files
     paths = [(pair[0], Path(pair[1])) if isinstance(pair, tuple) else (None, Path(pair)) for pair in pairs]
     names = () if questions is None else tuple(problem.problem_id for problem in questions.problems)
-    logs = [Log(path, level, tuple(scorers), names) for level, path in paths]
+    logs = [Log(path, level, tuple(scorers), names, metric) for level, path in paths]
+    if metric is not None and form != "lm-eval":
+        raise DirEAGError(f"--metric {metric}: saw logs of {form}; expected those of lm-eval. Leave it out.")
     for log in logs:
         if not log.path.is_file():
             raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")

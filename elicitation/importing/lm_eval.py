@@ -11,10 +11,17 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from bayes_direag.data.answers import AnswerKind, same_answer
+from bayes_direag.data.answers import AnswerKind, canonical, same_answer
 from elicitation.importing.replies import Log, Reply, read_records
+from elicitation.parsing import read_reply
 
 _HIDDEN = "-1"  # the number of a right choice that is not published
+#: Metrics that judge the answer.
+_JUDGE = re.compile(
+    r"(?:quasi_)?exact_match|extractive_match|exact|em|(?:relaxed_)?acc(?:uracy)?|(?:is_)?correct|math_verify|pass(?:@|_at_)1"
+    r"|prompt_level_(?:strict|loose)_acc"
+)
+_OF_OTHER_CHOICE = frozenset(("acc_norm", "acc_bytes", "acc_mutual_info"))  # by another measure than the likelihood
 
 
 class _Sample(BaseModel):
@@ -45,9 +52,10 @@ def replies(log: Log) -> Iterator[Reply]:
 
     By default the replies are read. A chosen filter gives the answer, and the reply gives the confidence. In multiple
     choice the answer is the letter of the likeliest choice, and its confidence is the likelihood relative to the sum
-    over all choices. The first metric that is 0 or 1 throughout judges what it has seen: a likeliest choice, the answer
-    of a chosen filter, or a whole reply. Without a verdict the target is compared; with scores between 0 and 1,
-    questions are unlabelled. Targets that contradict a verdict of 1 are no gold answers.
+    over all choices. An answer is right if it is the target, as far as any answer of the log is its target. Otherwise
+    it is judged by the first metric that is known to judge answers, or the chosen one, if that is 0 or 1 throughout and
+    has seen this answer: a likeliest choice, that of a chosen filter, or a whole reply. With other scores between 0 and
+    1, questions are unlabelled. Raises ObservationError if only other metrics could judge.
     """
     task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
     samples = list(read_records(log, _Sample))
@@ -55,19 +63,33 @@ def replies(log: Log) -> Iterator[Reply]:
     chosen = log.scorers or (samples[0][1].filter,)
     hashes = {line: sample.doc_hash for line, sample in samples}
     used = [(line, sample) for line, sample in samples if sample.filter in chosen]
-    metric, is_graded = _metric([sample for _, sample in used])
+    metric, others, is_graded = _metric(log, [sample for _, sample in used])
     read = [
         reply
         for line, sample in used
         for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else "", metric)
     ]
-    kinds: tuple[AnswerKind, ...] = get_args(AnswerKind)
-    no_golds = is_graded or any(
-        reply.given.get("correct")
-        and reply.gold_answer is not None
-        and not any(same_answer(str(reply.given.get("answer", reply.text)), reply.gold_answer, kind) for kind in kinds)
-        for reply in read
-    )
+    compared = _compared(read)
+    if others and metric is None and log.metric is None and not any(compared):
+        raise log.error(
+            "no metric is known to judge the answers, and no answer is its target",
+            seen=", ".join(others),
+            expected="a metric such as exact_match, acc or pass@1",
+            remedy="Name one that does with --metric NAME, or compare with the targets: --metric target.",
+        )
+    verdicts = [reply.given.get("correct") for reply in read]
+    odd = [
+        n
+        for n, (same, verdict) in enumerate(zip(compared, verdicts, strict=True))
+        if None not in (same, verdict) and same != verdict
+    ]
+    is_target = any(compared) and log.metric is None
+    has_golds = not is_graded and (is_target or not any(verdicts[n] for n in odd))
+    shown = "; ".join(f"question {read[n].problem_id} ({read[n].gold_answer!r})" for n in odd[:3])
+    told = f"{log.path.name}: {metric} contradicts the target on {len(odd)} of {len(read)} answers, as on {shown}."
+    if is_target:
+        for n in odd:
+            read[n] = replace(read[n], given={**read[n].given, "correct": compared[n]})
     repeated = {reply.group for reply in read}
     for reply in read:
         is_first = reply.group is None and reply.level in repeated  # one reply, where other questions have several
@@ -78,16 +100,49 @@ def replies(log: Log) -> Iterator[Reply]:
             file=task,
             task=task,
             identity=hashes[reply.line or 0],
-            gold_answer=None if no_golds else reply.gold_answer,
+            gold_answer=reply.gold_answer if has_golds else None,
+            remark=f"{told} The {'target' if is_target else 'metric'} counts." if odd and any(compared) else None,
         )
 
 
-def _metric(samples: list[_Sample]) -> tuple[str | None, bool]:
-    """Return the first metric that is 0 or 1 in all samples; without one, also whether there are scores between."""
-    scores = {name: [(sample.model_extra or {}).get(name) for sample in samples] for name in samples[0].metrics}
-    verdict = next((name for name, values in scores.items() if all(value in (0, 1) for value in values)), None)
+def _metric(log: Log, samples: list[_Sample]) -> tuple[str | None, list[str], bool]:
+    """Return the metric that judges, others that are 0 or 1 and once 1, and whether all are grades."""
+    names = dict.fromkeys(name for sample in samples for name in sample.metrics)
+    scores = {name: [(sample.model_extra or {}).get(name) for sample in samples] for name in names}
+    flags = [name for name, values in scores.items() if all(value in (0, 1) for value in values)]
+    usable = [name for name in flags if name not in _OF_OTHER_CHOICE]
+    if log.metric not in (None, "target", *usable):
+        raise log.error(
+            "this metric judges another choice than the likeliest"
+            if log.metric in flags
+            else "no such metric of 0 and 1",
+            seen=log.metric,
+            expected=f"one of {', '.join(usable) or 'none'}",
+            remedy="Name another with --metric, or compare with the targets: --metric target.",
+        )
     between = any(isinstance(value, float) and 0 < value < 1 for values in scores.values() for value in values)
-    return verdict, verdict is None and between
+    judges = [name for name in usable if (_JUDGE.fullmatch(name) if log.metric is None else name == log.metric)]
+    return next(iter(judges), None), [name for name in flags if any(scores[name])], not flags and between
+
+
+def _compared(replies: list[Reply]) -> list[bool | None]:
+    """Return whether each answer is the target, in a kind that most targets have; None without one of the two."""
+    golds = [reply.gold_answer for reply in replies if reply.gold_answer is not None]
+    every: tuple[AnswerKind, ...] = get_args(AnswerKind)
+    kinds = [kind for kind in every if 2 * sum(canonical(gold, kind) is not None for gold in golds) > len(golds)]
+    compared: list[bool | None] = []
+    for reply in replies:
+        answers = [(_answer(reply, kind), kind) for kind in kinds] if reply.gold_answer is not None else []
+        same = [same_answer(answer, reply.gold_answer, kind) for answer, kind in answers if answer is not None]
+        compared.append(any(same) if same else None)
+    return compared
+
+
+def _answer(reply: Reply, kind: AnswerKind) -> str | None:
+    """Return the answer of a reply: that of the log, or the text, or what is read in it."""
+    if "answer" in reply.given or reply.text is None:
+        return None if reply.given.get("answer") is None else str(reply.given["answer"])
+    return read_reply(reply.text, reply.finish_reason, kind=kind).answer
 
 
 def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | None) -> Iterator[Reply]:

@@ -29,6 +29,7 @@ class Log(NamedTuple):
     level: str | None = None  # None for the name that the format gives
     scorers: tuple[str, ...] = ()  # the filters or scorers to use; each makes a level
     names: tuple[str, ...] = ()  # of the questions that were asked, in order
+    metric: str | None = None  # the metric that judges answers, or ``target``
 
     def error(
         self, problem: str, *, expected: str, remedy: str, line: int | None = None, seen: object = ...
@@ -69,15 +70,17 @@ class Reply:
     further: Mapping[str, object] = field(default_factory=dict)  # fields of the question, such as its cluster
     task: str | None = None  # the set of questions
     identity: str | None = None  # what tells the question from others of the same name: its text, or a hash of it
+    remark: str | None = None  # on the log
 
 
 class Imported(NamedTuple):
-    """The contents of logs: questions, how answers are compared, and replies by status and unknown finish reason."""
+    """The contents of logs: questions, how answers are compared, replies by status and finish reason, and remarks."""
 
     questions: list[Question]
     kind: AnswerKind
     statuses: Counter[str]
     unknown_reasons: Counter[str]
+    remarks: list[str]
 
 
 def put_together(
@@ -150,7 +153,8 @@ def put_together(
     by_level = {name: sorted(reports, key=lambda report: report.level) for name, reports in observations.items()}
     records = [{"problem_id": name, **facts, "observations": by_level[name]} for name, facts in told.items()]
     unknown = Counter(str(reply.finish_reason) for _, reply in replies if is_unknown(reply.finish_reason))
-    return Imported([Question.model_validate(record) for record in records], kind, statuses, unknown)
+    remarks = list(dict.fromkeys(reply.remark for _, reply in replies if reply.remark is not None))
+    return Imported([Question.model_validate(record) for record in records], kind, statuses, unknown, remarks)
 
 
 def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_only: bool) -> None:

@@ -70,7 +70,7 @@ def test_importing_the_table_of_logs(case: Mapping[str, Any], tmp_path: Path) ->
     """
     paths = [written(tmp_path, name, content) for name, content in case["files"].items()]
     files = [*zip(case["levels"], paths, strict=True)] if "levels" in case else paths
-    options = {name: case[name] for name in ("scorers", "kind", "pattern", "scale") if name in case}
+    options = {name: case[name] for name in ("scorers", "kind", "pattern", "scale", "metric") if name in case}
     options["questions"] = asked_of(case.get("questions"))
     if "error" in case:
         with pytest.raises(DirEAGError) as error:
@@ -79,6 +79,7 @@ def test_importing_the_table_of_logs(case: Mapping[str, Any], tmp_path: Path) ->
         return
     imported = import_logs(case["form"], files, **options)
     assert case.get("statuses", imported.statuses) == imported.statuses
+    assert case.get("remarks", imported.remarks) == imported.remarks
     assert [question.problem_id for question in imported.questions] == [told["id"] for told in case["found"]]
     for question, told in zip(imported.questions, case["found"], strict=True):
         assert question.gold_answer == told.get("gold")
