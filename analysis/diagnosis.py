@@ -74,13 +74,8 @@ class Diagnosis(Result):
         return tuple(self._findings())
 
     def _findings(self) -> Iterator[tuple[Severity, str]]:
-        said = convergence_verdict(self.summary)
-        if self.believable:
-            yield "fine", f"{said} The draws can be believed, as far as can be seen."
-        elif self.summary.divergences:
-            yield "failure", f"{said} Do not believe the draws: take smaller steps (--target-accept 0.99)."
-        else:
-            yield "failure", f"{said} Do not believe the draws: take more, after more warm-up (--draws, --warmup)."
+        severity, said = convergence_verdict(self.fit)
+        yield severity, f"{said} The draws can be believed, as far as can be seen." if self.believable else said
         if self.fit.preset.is_weighted:
             yield "warning", "Intervals mean little: the fit weighs questions unequally, which is no probability model."
         if self.fit.partial:

@@ -326,7 +326,7 @@ class Evaluation(Result):
                 chains, draws, rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
                 fine = np.array([summary.converged for summary in summaries])
                 worst = str(
-                    SamplerSummary(chains.max(), draws.min(), rhat.max(), size.min(), bfmi.min(), divergences.sum())
+                    SamplerSummary(chains.max(), draws.min(), rhat.max(), size.min(), bfmi.min(), divergences.max())
                 )
             rows.append((variant, len(fine), int(fine.sum()), worst))
         return pd.DataFrame(rows, columns=["variant", "n_fits", "n_converged", "worst"])

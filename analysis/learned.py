@@ -243,8 +243,7 @@ def fit_terms(fit: Fit, title: str) -> Terms:
 
 def convergence_block(fit: Fit) -> Verdict:
     """Say whether a fit has converged."""
-    summary = convergence_summary(fit)
-    return Verdict((("fine" if summary.converged else "failure", convergence_verdict(summary)),))
+    return Verdict((convergence_verdict(fit),))
 
 
 def learned_blocks(fit: Fit) -> Iterator[Block]:

@@ -89,13 +89,11 @@ def fit_command(
         terminal = options.err.is_terminal
         fitted = fit_nuts(labelled, **settings, target_accept_prob=target_accept, progress=terminal)
     fitted.save(target)
-    from bayes_direag.fits.convergence import convergence_summary, convergence_verdict
+    from bayes_direag.fits.convergence import convergence_verdict
 
-    summary = convergence_summary(fitted)
-    options.out.print(f"{target}: {fitted}\n{convergence_verdict(summary)}", soft_wrap=True)
-    if not summary.converged:
-        if method == "nuts":
-            options.out.print("Do not believe these draws: take more, after more warm-up (--draws, --warmup).")
+    severity, verdict = convergence_verdict(fitted)
+    options.out.print(f"{target}: {fitted}\n{verdict}", soft_wrap=True)
+    if severity == "failure":
         raise typer.Exit(1)
     if note := fewer_runs_note(fitted):
         options.out.print(note)

@@ -2,8 +2,9 @@
 
 NUTS samples in the coordinates of :mod:`bayes_direag.inference.coordinates`, from the Laplace approximation: the mode,
 and a normal with the inverse Hessian there as its covariance. The normal gives every chain its start, and its
-covariance is the mass matrix; warm-up adapts the step size alone. Under a model with several optima each chain looks
-for one from a place of its own.
+covariance is the mass matrix of the first steps. In warm-up the matrix is adapted to the draws of all chains and their
+gradients (:func:`adapted_matrix`), and the step size to the matrix. Under a model with several optima each chain looks
+for one from a place of its own, and keeps the matrix of that.
 
 :class:`~numpyro.infer.MCMC` runs in blocks of steps, each a call of one compiled computation whose arguments are the
 data: progress can be shown, a run can be interrupted, and fits of one shape share their compilation. Chains are
@@ -34,7 +35,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.coordinates import to_unconstrained
+from bayes_direag.inference.coordinates import Coordinates, straightened
 from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import SamplingSettings
@@ -53,6 +54,9 @@ MOST_PARAMETERS = 2000
 
 #: Steps of each chain in one call of the compiled computation. Progress is shown, and Ctrl-C obeyed, between two.
 BLOCK = 50
+
+#: The matrix is adapted after each block of warm-up, but for the last steps, which only settle the step size.
+SETTLING = 100
 
 #: The step size before any adaptation, and the largest standard deviation of a coordinate at the start.
 _STEP_SIZE, _WIDEST = 0.5, 3.0
@@ -130,10 +134,12 @@ class _Run(NamedTuple):
     num_warmup: int
     target_accept_prob: float
 
-    def kernel(self, data: LikelihoodData, inverse_mass_matrix: Array | np.ndarray | None = None) -> NUTS:
+    def kernel(
+        self, data: LikelihoodData, references: Any, inverse_mass_matrix: Array | np.ndarray | None = None
+    ) -> NUTS:
         """Return NumPyro's kernel, which adapts only its step size; states hold their mass matrix."""
         return NUTS(
-            potential_fn=_potential(in_single_precision(self.model), data, self.model),
+            potential_fn=_potential(in_single_precision(self.model), data, references, self.model),
             dense_mass=True,
             inverse_mass_matrix=inverse_mass_matrix,
             adapt_mass_matrix=False,
@@ -158,14 +164,21 @@ def nuts_draws(
                 "its mass matrix has all pairs. Pool them, fit by MAP, or sample with NumPyro's own NUTS and take "
                 "fit_draws."
             )
-        starts, single = _laplace(model, data, n_chains, np.random.default_rng(seed)), data.in_single_precision()
-        states, blocks = _started(*starts, single, seed, run=run), []
+        points, matrices, references = _laplace(model, data, n_chains, np.random.default_rng(seed))
+        given, blocks = (data.in_single_precision(), references), []
+        states = _started(points, matrices, *given, seed, run=run)
         for step in range(0, n_steps, BLOCK):
-            states, block = _advanced(states, single, seed, step, run=run)
+            states, block = _advanced(states, *given, seed, step, run=run)
             blocks.append(jax.tree.map(np.asarray, block))
             bar.update(task, description=f"NUTS, {n_chains} chains", advance=BLOCK)
-        points, fields = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, n_warmup:n_steps], *blocks)
-        moved = _unconstrained_of(points, data, model=model)
+            if step + BLOCK + SETTLING <= n_warmup and n_searches(model) == 1:
+                points, fields = _between((step + BLOCK) // 2, step + BLOCK, blocks)
+                matrices = np.stack([adapted_matrix(points, fields["z_grad"], matrices[0])] * n_chains)
+                again = _started(states.z, matrices, *given, seed, run=run)
+                states = again._replace(i=states.i, rng_key=states.rng_key)
+        points, fields = _between(n_warmup, n_steps, blocks)
+        moved, volume = _unconstrained_of(points, data, references, model=model)
+        fields["potential_energy"] = fields["potential_energy"] + np.asarray(volume)  # of the parameters themselves
         unconstrained: UnconstrainedDraws = {
             name: np.asarray(site.transform(moved[name])) for name, site in sites.items()
         }
@@ -177,6 +190,7 @@ def _started(
     points: _Points,
     matrices: Float[Array | np.ndarray, "chain parameter parameter"],
     data: LikelihoodData,
+    references: Any,
     seed: ArrayLike,
     *,
     run: _Run,
@@ -185,7 +199,7 @@ def _started(
 
     def start(chain: tuple[Array, Any, Array | np.ndarray]) -> HMCState:
         key, point, matrix = chain
-        state: HMCState = run.kernel(data, matrix).init(key, run.num_warmup, point)
+        state: HMCState = run.kernel(data, references, matrix).init(key, run.num_warmup, point)
         return state
 
     keys = jax.random.split(jax.random.key(seed), len(matrices))
@@ -194,11 +208,11 @@ def _started(
 
 @partial(jax.jit, static_argnames="run")
 def _advanced(
-    states: HMCState, data: LikelihoodData, seed: ArrayLike, step: ArrayLike, *, run: _Run
-) -> tuple[HMCState, tuple[Unconstrained, dict[str, Array]]]:
+    states: HMCState, data: LikelihoodData, references: Any, seed: ArrayLike, step: ArrayLike, *, run: _Run
+) -> tuple[HMCState, tuple[Unconstrained, dict[str, Any]]]:
     """Let every chain take a block of steps; return the states, and the points and statistics of all steps."""
     chains = MCMC(
-        run.kernel(data),
+        run.kernel(data, references),
         num_warmup=run.num_warmup,
         num_samples=BLOCK,
         num_chains=len(states.i),
@@ -206,7 +220,7 @@ def _advanced(
         progress_bar=False,
     )
     chains.post_warmup_state = states  # which goes on adapting as long as its own step says
-    key, fields = jax.random.fold_in(jax.random.key(seed), step), tuple(NUMPYRO_STATISTICS)
+    key, fields = jax.random.fold_in(jax.random.key(seed), step), (*NUMPYRO_STATISTICS, "z_grad")
     chains.run(key, extra_fields=fields, init_params=states.z)
     return chains.last_state, (chains.get_samples(group_by_chain=True), chains.get_extra_fields(group_by_chain=True))
 
@@ -230,47 +244,88 @@ def _for_each_chain[Chain, Result](function: Callable[[Chain], Result]) -> Calla
     return on_devices
 
 
+def _between(start: int, end: int, blocks: list[Any]) -> Any:
+    """Return the points and statistics of these steps of every chain."""
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, start:end], *blocks)
+
+
+def adapted_matrix(
+    points: Any, gradients: Any, matrix: Float[np.ndarray, "parameter parameter"]
+) -> Float[np.ndarray, "parameter parameter"]:
+    """Return the mass matrix (the inverse of the mass) that suits draws and their gradients, of all chains together.
+
+    It is the geometric mean of the draws' covariance and the inverse of the gradients' covariance, which are the same
+    for a normal: the matrix M of least Fisher divergence, with M (gradients) M = draws (nutpie; Tran and Kleppe 2024,
+    arXiv:2403.07495, for a diagonal one). Both are shrunk to what ``matrix`` expects, which counts as a draw for each
+    parameter.
+    """
+    root, size = np.linalg.cholesky(matrix), len(matrix)
+
+    def covariance(values: Any, scale: Float[np.ndarray, "parameter parameter"]) -> Any:
+        flat = [np.asarray(value).reshape(-1, math.prod(value.shape[2:])) for value in jax.tree.leaves(values)]
+        whitened = np.concatenate(flat, axis=1) @ scale
+        n = len(whitened)
+        return (n * np.cov(whitened, rowvar=False).reshape(size, size) + size * np.eye(size)) / (n + size)
+
+    of_draws, of_gradients = covariance(points, np.linalg.inv(root).T), covariance(gradients, root)
+    half = np.linalg.cholesky(of_gradients)
+    variance, basis = np.linalg.eigh(half.T @ of_draws @ half)
+    outer = root @ np.linalg.inv(half).T @ (basis * variance**0.25)
+    return np.asarray(outer @ outer.T)
+
+
 @partial(jax.jit, static_argnames="model")
-def _unconstrained_of(points: Any, data: LikelihoodData, *, model: Model) -> UnconstrainedDraws:
-    """Return the unconstrained parameters of draws in the coordinates of NUTS, in double precision."""
-    return {**jax.vmap(jax.vmap(to_unconstrained(model, data)))(points)}
+def _unconstrained_of(
+    points: Any, data: LikelihoodData, references: Any, *, model: Model
+) -> tuple[UnconstrainedDraws, Float[Array, "chain draw"]]:
+    """Return the unconstrained parameters of draws in the coordinates of NUTS, and the log changes of volume."""
+    coordinates = Coordinates(model, data)
+    moved, volume = jax.vmap(jax.vmap(lambda point: coordinates.to_unconstrained(point, references)))(points)
+    return {**moved}, volume
 
 
-def _potential(model: Model, data: LikelihoodData, model_of: Model) -> Callable[[Unconstrained], Float[Array, ""]]:
+def _potential(
+    model: Model, data: LikelihoodData, references: Any, model_of: Model
+) -> Callable[[Unconstrained], Float[Array, ""]]:
     """Return minus the log density in the coordinates of NUTS, on the whole line."""
-    unconstrained_of = to_unconstrained(model_of, data)
+    coordinates = Coordinates(model_of, data)
 
     def potential(point: Unconstrained) -> Float[Array, ""]:
+        unconstrained, volume = coordinates.to_unconstrained(point, references)
         with handling:
-            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained_of(point))
-        return energy
+            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained)
+        return energy - volume
 
     return potential
 
 
 def _laplace(
     model: Model, data: LikelihoodData, n: int, rng: np.random.Generator
-) -> tuple[_Points, Float[np.ndarray, "chain parameter parameter"]]:
-    """Return draws of the Laplace approximation, one a chain, and its covariance; of several for several searches."""
+) -> tuple[_Points, Float[np.ndarray, "chain parameter parameter"], Any]:
+    """Return draws of the Laplace approximation, one a chain, its covariance, and the references of the coordinates.
+
+    Of several for several searches.
+    """
     modes = [_mode(data, number, model=model) for number in range(n if n_searches(model) > 1 else 1)]
     noise = rng.normal(size=(n, len(modes[0][1])))
-    points, matrices = [], []
+    points, matrices, references = [], [], None
     for number, of_chain in enumerate(noise):
         mode, curvature = modes[number % len(modes)]
-        variance, basis = np.linalg.eigh(np.linalg.inv(curvature))
+        mode, covariance, references = straightened(model, data, mode, np.linalg.inv(curvature))
+        variance, basis = np.linalg.eigh(covariance)
         variance = np.clip(variance, 0, _WIDEST**2)
         centre, unravel = ravel_pytree(mode)
         points.append(unravel(np.asarray(centre) + basis @ (np.sqrt(variance) * of_chain)))
         matrices.append((basis * variance) @ basis.T)
-    return jax.tree.map(lambda *values: np.stack(values), *points), np.stack(matrices)
+    return jax.tree.map(lambda *values: np.stack(values), *points), np.stack(matrices), references
 
 
 @partial(jax.jit, static_argnames="model")
 def _mode(
     data: LikelihoodData, number: int | Int[Array, ""], *, model: Model
 ) -> tuple[Unconstrained, Float[Array, "parameter parameter"]]:
-    """Return the mode on the whole line that a search ends in, and the Hessian there, made positive definite."""
-    potential, total = _potential(model, data, model), jnp.sum(data.weight)
+    """Return the unconstrained mode that a search ends in, and the Hessian there, made positive definite."""
+    total = jnp.sum(data.weight)
     starts = ProjectedNewton.for_model(model, data).starts or {}
     sites = parameter_sites(model, data)
     start = {
@@ -281,7 +336,9 @@ def _mode(
 
     @jax.jit  # so that the model is traced once, and not for every derivative
     def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
-        return potential(unravel(point)) / total
+        with handling:
+            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unravel(point))
+        return energy / total
 
     everywhere = jnp.full_like(point, jnp.inf)
     mode = minimise_in_box(loss, point, -everywhere, everywhere, tolerance=_NEAR_ENOUGH).point

@@ -81,7 +81,13 @@ def test_shares_are_judged_and_not_weights_and_prior_or_labels_is_arviz_s(good: 
 def test_diagnosis_tells_each_fault_with_its_remedy(nuts: Fit, good: Diagnosis) -> None:
     diagnosis = diagnose(spoilt(nuts))
     assert not diagnosis.believable
-    for words in ("NOT converged: R-hat at most", "1 divergences", "--target-accept"):
+    for words in (
+        "NOT converged: R-hat at most",
+        "1 divergences (up to 0)",
+        "1 of 600 draws diverged",
+        "--target-accept",
+        "--draws",
+    ):
         assert words in warnings_of(diagnosis)
     _, table = diagnosis.blocks(everything=False)
     assert len(table.rows) == 5

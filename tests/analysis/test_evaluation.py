@@ -332,7 +332,7 @@ def test_nuts_is_judged_by_its_chains(nuts: Fit) -> None:
     assert (convergence.n_fits, convergence.n_converged) == (2, 1)
     worst = max(sampler_summary(fit).largest_rhat for fit in fits.values())
     assert convergence.worst.startswith(f"R-hat at most {worst:.3f} (up to 1.02")
-    assert convergence.worst.endswith("0 divergences (none)")
+    assert convergence.worst.endswith("0 divergences (up to 0)")
 
 
 def test_evaluation_is_read_from_a_copy_of_its_folder(home: Path, tmp_path: Path) -> None:
