@@ -17,6 +17,7 @@ from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
 from analysis.methods.direag import FITTED_METHODS, FitLearner, Fold, deal, fitted_methods, learn_each
+from analysis.methods.label_logistic import has_two_labels
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import METHODS, SIMPLE_METHODS
 from analysis.methods.rules import SAMPLED_METHODS, VANILLA, vanilla_method
@@ -410,7 +411,7 @@ def evaluate(
     fitted_to = presets.preset(preset)
     runs = None if fit_method == "map" else sampling or SamplingSettings()
     fitted = fitted_methods(fitted_to, fit_method, runs)
-    names = _chosen_methods(methods, evaluated, vanilla_level, elicited)
+    names = _chosen_methods(methods, evaluated, vanilla_level, elicited, has_two_labels(observations, evaluated))
     absent = [name for name in names if name in FITTED_METHODS and name not in fitted]
     if methods is not None and absent:
         raise DirEAGError(
@@ -483,6 +484,7 @@ def _chosen_methods(
     evaluated: Observations,
     vanilla_level: str | None,
     elicited: Mapping[str, Observations],
+    of_two_labels: bool,
 ) -> tuple[str, ...]:
     lacking = {name: of.elicitation for name, of in SAMPLED_METHODS.items() if of.elicitation not in elicited}
     if methods is None:
@@ -491,6 +493,8 @@ def _chosen_methods(
             missing.add(VANILLA)
         if np.isnan(evaluated.confidence).all():
             missing |= {name for name, method in SIMPLE_METHODS.items() if method.needs_confidences}
+        if not of_two_labels:
+            missing |= {name for name, method in SIMPLE_METHODS.items() if method.needs_two_labels}
         return tuple(name for name in METHODS if name not in missing)
     for name in methods:
         if name in lacking:

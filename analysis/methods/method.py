@@ -86,6 +86,8 @@ class Method:
         Its name in a sentence.
     needs_confidences
         Whether it makes no sense where no report states a confidence.
+    needs_two_labels
+        Whether it makes no sense unless all answers of all questions are one of two labels.
     elicitation
         The protocol of the elicitation of its own whose questions it answers; empty if it answers the evaluated ones.
     """
@@ -95,6 +97,7 @@ class Method:
     words: str = field(default="", kw_only=True)
     spoken: str = field(default="", kw_only=True)
     needs_confidences: bool = field(default=False, kw_only=True)
+    needs_two_labels: bool = field(default=False, kw_only=True)
     elicitation: str = field(default="", kw_only=True)
 
     @property

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from analysis.methods.calibrations import Calibrated
 from analysis.methods.conditional_logit import CONDITIONAL_LOGIT
 from analysis.methods.direag import FITTED_METHODS
+from analysis.methods.label_logistic import LABEL_LOGISTIC
 from analysis.methods.method import Method
 from analysis.methods.rules import RULES, SAMPLED_METHODS, VANILLA, vanilla_method
 from analysis.methods.votes import BOOSTED_STACK, VOTE_LOGISTIC
@@ -34,6 +35,7 @@ SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
         "vote_logistic": VOTE_LOGISTIC,
         "boosted_stack": BOOSTED_STACK,
         "conditional_logit": CONDITIONAL_LOGIT,
+        "label_logistic": LABEL_LOGISTIC,
     }
 )
 

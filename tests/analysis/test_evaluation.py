@@ -28,7 +28,7 @@ from tests.analysis.made import made_evaluation, write_run
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import contents
 
-FROM_ONE_ELICITATION = tuple(method for method in EVERY_METHOD if method not in SAMPLED_METHODS)
+FROM_ONE_ELICITATION = tuple(name for name in EVERY_METHOD if name not in {*SAMPLED_METHODS, "label_logistic"})
 COLUMNS = ["problem_id", "fold", "method", "answer", "answer_as_given", "probability", "correct"]
 COLUMNS += ["null_probability", "state_probability", "cluster", "at_random"]
 
@@ -161,10 +161,10 @@ def test_evaluation_of_a_fit_by_sampling(tmp_path: Path) -> None:
 def test_methods_that_the_observations_do_not_allow_are_left_out(few: Observations) -> None:
     frame = few.to_frame().drop(columns="level").replace({"level_name": {"vanilla": "plain"}})
     plain = Observations.from_frame(frame, level="level_name", answers="numeric")
-    assert chosen_methods(None, plain, None, {}) == FROM_ONE_ELICITATION[1:]
-    assert chosen_methods(None, plain, "plain", {}) == FROM_ONE_ELICITATION
-    votes = chosen_methods(None, few.voting_as(few.level_names), None, {"samples": few})
-    assert {"self_consistency", "answer_entropy", "majority"} < {*votes}
+    assert chosen_methods(None, plain, None, {}, False) == FROM_ONE_ELICITATION[1:]
+    assert chosen_methods(None, plain, "plain", {}, False) == FROM_ONE_ELICITATION
+    votes = chosen_methods(None, few.voting_as(few.level_names), None, {"samples": few}, True)
+    assert {"self_consistency", "answer_entropy", "majority", "label_logistic"} < {*votes}
     assert {"mean_confidence", "steerconf", "topk"}.isdisjoint(votes)
 
 

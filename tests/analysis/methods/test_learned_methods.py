@@ -14,10 +14,12 @@ from sklearn.metrics import roc_auc_score
 
 from analysis.methods.calibrations import Calibrated, platt
 from analysis.methods.conditional_logit import CONDITIONAL_LOGIT, conditional_logit
+from analysis.methods.label_logistic import has_two_labels, label_logistic
 from analysis.methods.method import CLIP, FixedRule
 from analysis.methods.rules import majority, vanilla
 from analysis.methods.votes import BOOSTED_STACK, VOTE_FEATURES, VOTE_LOGISTIC, level_features, vote_features
 from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made import observe
 
@@ -35,6 +37,64 @@ def reports(answer: np.ndarray, confidence: np.ndarray) -> Observations:
     """Return questions from (problem, level) arrays."""
     pairs = zip(answer.tolist(), confidence.tolist(), strict=True)
     return observe(*[[(str(a), q) for a, q in zip(*row, strict=True)] for row in pairs], gold="0")
+
+
+class TestLabelLogistic:
+    @staticmethod
+    def questions(n: int, seed: int) -> Observations:
+        """Return yes/no questions: two levels that mostly know, and one that says the contrary."""
+        rng = np.random.default_rng(seed)
+        truth = rng.random(n) < 0.4
+        rows = []
+        for is_yes in truth:
+            first, second = (is_yes if rng.random() < 0.8 else not is_yes for _ in range(2))
+            said = [(first, rng.integers(55, 99)), (second, None), (not is_yes, rng.integers(50, 90))]
+            rows.append([("1" if one else "0", q) for one, q in said])
+        asked = observe(*rows, gold="1")
+        golds = ["1" if is_yes else "0" for is_yes in truth]
+        named = zip(asked.questions, golds, strict=True)
+        changed = [q.model_copy(update={"problem_id": str(k), "gold_answer": g}) for k, (q, g) in enumerate(named)]
+        return Observations.from_questions(changed, "numeric")
+
+    def test_it_is_the_mode_of_its_posterior_and_believes_who_says_the_contrary(self) -> None:
+        labelled, tested = self.questions(40, 1), self.questions(200, 2)
+        rows = []
+        for question in labelled.questions:
+            sides = [1.0 if report.answer == "1" else -1.0 for report in question.observations]
+            stated = [report.confidence for report in question.observations]
+            logits = [1.0 if q is None else float(logit(np.clip(q / 100, CLIP, 1 - CLIP))) for q in stated]
+            rows.append([1.0, *(side * x for side, x in zip(sides, logits, strict=True))])
+        right = np.array([question.gold_answer == "1" for question in labelled.questions])
+
+        def loss(w: np.ndarray) -> float:
+            reached = np.array(rows) @ w
+            return float((np.logaddexp(0, reached) - right * reached).sum() + w[1:] @ w[1:] / 2)
+
+        mode = minimize(loss, np.zeros(4), tol=1e-12).x
+        answers = label_logistic(labelled, 0)(labelled)
+        says_yes = np.array(
+            [["1", "0"].index(t[k]) == 0 for t, k in zip(labelled.candidates, answers.candidate, strict=True)]
+        )
+        given = np.where(says_yes, expit(np.array(rows) @ mode), expit(-(np.array(rows) @ mode)))
+        np.testing.assert_allclose(answers.confidence, given, atol=1e-4)
+        assert (
+            label_logistic(labelled, 0)(tested).is_right(tested).mean() > 0.9 > majority(tested).is_right(tested).mean()
+        )
+
+    def test_right_labels_that_nobody_says_are_the_other_one(self) -> None:
+        labelled = self.questions(60, 3)
+        silent = observe(*[[("1", 80), ("1", 80), ("1", 80)]] * 30, gold="0")
+        more = [q.model_copy(update={"problem_id": f"s{k}"}) for k, q in enumerate(silent.questions)]
+        both = Observations.from_questions([*labelled.questions, *more], "numeric")
+        answers = label_logistic(both, 0)(both.select(slice(60, 90)))
+        assert (answers.confidence < 0.3).all()
+        np.testing.assert_allclose(answers.null_probability, 1 - answers.confidence)
+
+    def test_a_third_label_is_refused(self) -> None:
+        three = observe([("5", 80), ("6", 80)], [("7", 80), ("6", 70)], gold="5")
+        assert not has_two_labels(three)
+        with pytest.raises(DirEAGError, match="saw 3 different answers, such as 5, 6, 7; expected the same two labels"):
+            label_logistic(three, 0)
 
 
 class TestPlatt:

@@ -1,7 +1,7 @@
 """What holds for every method, and what the names stand for."""
 
 import re
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,26 @@ ROOT = Path(__file__).parents[3]
 EVERYTHING = simulate_observations(160, seed=3)
 LABELLED, TESTED = EVERYTHING.select(slice(0, 60)), EVERYTHING.select(slice(60, 160))
 
+type Rename = Callable[[str | None], str | None]
+
+
+def with_answers(observations: Observations, rename: Rename) -> Observations:
+    """Return the questions with other names of their answers."""
+
+    def renamed(question: Question) -> Question:
+        reports = (report.model_copy(update={"answer": rename(report.answer)}) for report in question.observations)
+        return question.model_copy(update={"observations": tuple(reports), "gold_answer": rename(question.gold_answer)})
+
+    return Observations.from_questions([renamed(question) for question in observations.questions], "numeric")
+
+
+def parity(answer: str | None) -> str | None:
+    """Return whether a number is odd, as a number."""
+    return None if answer is None else str(int(float(answer)) % 2)
+
+
+TWO_LABELS = with_answers(EVERYTHING, parity)
+
 
 def made() -> Fit:
     return made_fit(LABELLED, natural(), intercept=0.3, slope=0.8)
@@ -32,25 +52,15 @@ def said(method: Method, labelled: Observations, tested: Observations) -> Answer
     return method.answer(method.learn(labelled, 0), tested)
 
 
-@cache
-def with_other_labels() -> Observations:
-    """Return the tested questions with answers that nobody gave as the right ones."""
-    rows = [question.model_copy(update={"gold_answer": "-12345"}) for question in TESTED.questions]
+def with_other_labels(observations: Observations) -> Observations:
+    """Return the questions with answers that nobody gave as the right ones."""
+    rows = [question.model_copy(update={"gold_answer": "-12345"}) for question in observations.questions]
     return Observations.from_questions(rows, "numeric")
 
 
-@cache
-def with_answers_renamed() -> Observations:
-    """Give other answers other names, so that what comes first in string order comes last."""
-
-    def other(answer: str | None) -> str | None:
-        return None if answer is None else str(10**9 - int(float(answer)))
-
-    def renamed(question: Question) -> Question:
-        reports = (report.model_copy(update={"answer": other(report.answer)}) for report in question.observations)
-        return question.model_copy(update={"observations": tuple(reports), "gold_answer": other(question.gold_answer)})
-
-    return Observations.from_questions([renamed(question) for question in EVERYTHING.questions], "numeric")
+def reversed_name(answer: str | None) -> str | None:
+    """Give an answer another name, so that what comes first in string order comes last."""
+    return None if answer is None else str(10**9 - int(float(answer)))
 
 
 def of_contributing() -> Method:
@@ -66,56 +76,65 @@ FITTED = Method(lambda *_: made(), direag.after_calibration)
 EVERY = {**SIMPLE_METHODS, "direag": FITTED, "CONTRIBUTING": of_contributing()}
 
 
-@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize(
+    ("method", "questions"),
+    [(method, TWO_LABELS if method.needs_two_labels else EVERYTHING) for method in EVERY.values()],
+    ids=EVERY,
+)
 class TestEveryMethod:
-    def test_it_answers_with_a_probability_of_a_distribution_over_the_states_there_are(self, method: Method) -> None:
-        answers = said(method, LABELLED, TESTED)
+    def test_it_answers_with_a_probability_of_a_distribution_over_the_states_there_are(
+        self, method: Method, questions: Observations
+    ) -> None:
+        labelled, tested = questions.select(slice(0, 60)), questions.select(slice(60, 160))
+        answers = said(method, labelled, tested)
         answered = answers.candidate >= 0
-        assert (answers.candidate < TESTED.n_candidates).all()
+        assert (answers.candidate < tested.n_candidates).all()
         assert ((answers.confidence[answered] >= 0) & (answers.confidence[answered] <= 1)).all()
         assert np.isnan(answers.confidence[~answered]).all()
         assert answered.mean() > 0.8
         if answers.distribution is None:
-            assert np.isnan(answers.state_probability(TESTED)).all()
+            assert np.isnan(answers.state_probability(tested)).all()
             return
-        assert answers.distribution.shape == (100, TESTED.n_levels + 1)
+        assert answers.distribution.shape == (100, tested.n_levels + 1)
         np.testing.assert_allclose(answers.distribution.sum(axis=1), 1)
-        absent = np.arange(TESTED.n_levels) >= TESTED.n_candidates[:, None]
+        absent = np.arange(tested.n_levels) >= tested.n_candidates[:, None]
         assert (answers.distribution[:, :-1][absent] == 0).all()
-        rows = zip(answers.distribution, TESTED.correct_candidate, strict=True)
+        rows = zip(answers.distribution, tested.correct_candidate, strict=True)
         expected = np.array([row[:-1][is_right].sum() if is_right.any() else row[-1] for row, is_right in rows])
-        np.testing.assert_allclose(answers.state_probability(TESTED)[TESTED.answered], expected[TESTED.answered])
+        np.testing.assert_allclose(answers.state_probability(tested)[tested.answered], expected[tested.answered])
 
-    def test_what_must_not_matter(self, method: Method) -> None:
+    def test_what_must_not_matter(self, method: Method, questions: Observations) -> None:
         """Neighbours, labels of what is answered, the order of the labelled questions, and what answers are called."""
-        expected = said(method, LABELLED, TESTED)
+        labelled, tested = questions.select(slice(0, 60)), questions.select(slice(60, 160))
+        expected = said(method, labelled, tested)
         few = np.array([7, 3, 50])
-        part = said(method, LABELLED, TESTED.select(few))
+        part = said(method, labelled, tested.select(few))
         np.testing.assert_array_equal(part.candidate, expected.candidate[few])
         np.testing.assert_allclose(part.confidence, expected.confidence[few])
-        changed = with_other_labels()
-        blind = said(method, LABELLED, changed)
+        changed = with_other_labels(tested)
+        blind = said(method, labelled, changed)
         np.testing.assert_array_equal(blind.confidence, expected.confidence)
         assert not blind.is_right(changed).any()
-        shuffled = said(method, LABELLED.select(np.random.default_rng(0).permutation(60)), TESTED)
+        shuffled = said(method, labelled.select(np.random.default_rng(0).permutation(60)), tested)
         np.testing.assert_array_equal(shuffled.candidate, expected.candidate)
         np.testing.assert_allclose(shuffled.confidence, expected.confidence, atol=1e-5)
-        renamed = with_answers_renamed()
+        renamed = with_answers(questions, reversed_name)
         other = said(method, renamed.select(slice(0, 60)), renamed.select(slice(60, 160)))
         np.testing.assert_allclose(other.confidence, expected.confidence, atol=1e-5)
 
-    def test_nobody_right_everybody_right_and_no_report_at_all(self, method: Method) -> None:
-        silent = TESTED.questions[0].model_copy(update={"problem_id": "silent", "observations": ()})
-        tested = Observations.from_questions([*TESTED.questions[:3], silent], "numeric").align(LABELLED.level_names)
-        right = LABELLED.select(LABELLED.correct.all(axis=1))
-        for labelled in (right, LABELLED.select(~LABELLED.gold_generated)):
-            assert len(labelled)
-            answers = said(method, labelled, tested)
+    def test_nobody_right_everybody_right_and_no_report_at_all(self, method: Method, questions: Observations) -> None:
+        labelled, tested = questions.select(slice(0, 60)), questions.select(slice(60, 160))
+        silent = tested.questions[0].model_copy(update={"problem_id": "silent", "observations": ()})
+        few = Observations.from_questions([*tested.questions[:3], silent], "numeric").align(labelled.level_names)
+        right = labelled.select(labelled.correct.all(axis=1))
+        for part in (right, labelled.select(~labelled.gold_generated)):
+            assert len(part)
+            answers = said(method, part, few)
             assert answers.candidate[3] == -1
             assert np.isnan(answers.confidence[3])
             answered = answers.candidate >= 0
             assert np.isfinite(answers.confidence[answered]).all()
-            assert np.isnan(answers.state_probability(tested)[3])
+            assert np.isnan(answers.state_probability(few)[3])
 
 
 @pytest.mark.parametrize("way", ["map", "nuts"])
