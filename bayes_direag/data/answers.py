@@ -163,11 +163,18 @@ def refusal_of_gold(text: str, kind: AnswerKind) -> tuple[str, str]:
     return f"cannot be read as {kind}", remedy
 
 
-def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequence[int | None] = ()) -> AnswerKind:
+def infer_kind(
+    golds: Iterable[str],
+    path: str | Path | None = None,
+    lines: Sequence[int | None] = (),
+    said: Sequence[Iterable[str]] = (),
+) -> AnswerKind:
     """Infer the kind of answers from the gold answers: that which all can be read as; text if there is no other.
 
-    A kind of more than half is that of all, and the others are errors. Raises ObservationError, with ``path`` and, if
-    the ``lines`` of the gold answers are given, the line, for the first of these, or if there are no gold answers.
+    A kind of more than half is that of all, and the others are errors. Letters with texts are options if one stands
+    alone, or if they begin at A, but then a letter must have one text among the answers ``said`` to a question; others,
+    as of ``S. aureus``, are texts. Raises ObservationError, with ``path`` and, if the ``lines`` of the gold answers are
+    given, the line, for the first odd answer, for a letter with two texts, or if there are no gold answers.
     """
     golds = tuple(golds)
     stated = [number for number, gold in enumerate(golds) if not is_missing(gold)]
@@ -182,9 +189,24 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
         )
     kinds: tuple[AnswerKind, ...] = ("numeric", "choice", "choices")
     unread = {kind: [number for number in stated if canonical(golds[number], kind) is None] for kind in kinds}
+    texts_of: dict[tuple[int, str], dict[str | None, str]] = {}
+    if 2 * len(unread["choice"]) < len(stated):
+        texts_of = _texts_of_letters([[golds[number], *(said[number] if said else ())] for number in stated])
+    if texts_of and not _begin_at_a({letter for _, letter in texts_of}):
+        kinds = ("numeric",)
     if whole := next((kind for kind in kinds if not unread[kind]), None):
+        several = next(([*texts.values()] for texts in texts_of.values() if len(texts) > 1), [])
+        if whole == "choice" and several:
+            raise ObservationError(
+                f"right answers may be letters of options or texts: {several[0]!r} and {several[1]!r} have one letter",
+                path=path,
+                field="gold_answer",
+                expected="a declared kind",
+                remedy="Declare it: answers='choice', then they are one answer, or 'text', then they are two "
+                "(on the command line --answers choice, or text).",
+            )
         return whole
-    for kind, odd in unread.items():
+    for kind, odd in ((kind, unread[kind]) for kind in kinds):
         commas = [number for number in odd if kind == "numeric" and _DECIMAL_COMMA.fullmatch(golds[number])]
         if 2 * (len(odd) - len(commas)) < len(stated):
             first = (commas or odd)[0]
@@ -199,6 +221,24 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None, lines: Sequ
                 "--answers text): then all answers are compared as texts.",
             )
     return "text"
+
+
+def _texts_of_letters(answers: Iterable[Iterable[str]]) -> dict[tuple[int, str], dict[str | None, str]]:
+    """Return the answers with each letter of each question, by their other text; nothing if a letter stands alone."""
+    texts_of: dict[tuple[int, str], dict[str | None, str]] = {}
+    for question, texts in enumerate(answers):
+        for text in texts:
+            match = _OPTION.fullmatch(_bare(text))
+            if match and not match["text"]:
+                return {}
+            if match:
+                texts_of.setdefault((question, match["letter"].upper()), {})[canonical(match["text"], "text")] = text
+    return texts_of
+
+
+def _begin_at_a(letters: set[str]) -> bool:
+    """Tell whether most of the first letters of an alphabet are there, as of options."""
+    return min(letters) > "Z" or ("A" in letters and max(map(ord, letters)) - ord("A") < 2 * len(letters))
 
 
 def _bare(text: str) -> str:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind, is_list, refusal_of_gold
 from bayes_direag.data.equality import Same
-from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.long_table import FEWEST_OF_SCALE, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.data.source_table import DictionaryColumn
 from bayes_direag.errors import ObservationError
@@ -109,7 +109,7 @@ def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
     for signal, of_level, percents in [*((signal, "", percents) for signal, percents in signals), *of_levels]:
         stated = percents[~np.isnan(percents)]
         n, largest = len(stated), float(stated.max(initial=0))
-        if n >= 5 and 0 < largest <= 1:
+        if n >= FEWEST_OF_SCALE and 0 < largest <= 1:
             looks, scale = "at most 1, so they look like fractions", "fraction"
         elif not of_level and n >= 20 and 1 < largest <= 10 and not (stated % 1).any():
             looks = f"whole and at most {largest:g}, so they look like ratings"
@@ -134,7 +134,9 @@ def kind_of(table: LongTable) -> AnswerKind:
     if not golds.given.any() and table.texts("correct").given.any():
         return "text"
     texts = [text for text in golds.objects().tolist() if text is not None]
-    return infer_kind(texts, table.path, table.line[table.start[golds.given]].tolist())
+    answers = np.split(table.texts("answer").objects(), table.start[1:])
+    said = [[text for text in answers[number] if text is not None] for number in np.flatnonzero(golds.given)]
+    return infer_kind(texts, table.path, table.line[table.start[golds.given]].tolist(), said)
 
 
 def question_arrays(

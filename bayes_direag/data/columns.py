@@ -13,6 +13,13 @@ from bayes_direag.data.records import COLUMNS, NUMBER, NUMBERS, OF_OBSERVATION, 
 from bayes_direag.data.runs import group_of, is_word_for_runs
 from bayes_direag.errors import DirEAGError, ObservationError, abridged, did_you_mean
 
+
+class Ours(str):
+    """A name of a column that was not given, but is ours."""
+
+    __slots__ = ()
+
+
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 #: In the name of a column, what stands for the level's.
 LEVEL = "{level}"
@@ -20,6 +27,8 @@ LEVEL = "{level}"
 SIGNAL = "signal."
 #: Under this name a layout has the column that tells the runs of one level apart.
 RUN = "run"
+#: In the place of this column, runs are numbered as their rows stand.
+IN_ORDER = "in the order of rows"
 _NEEDED = ("answer", "confidence")
 _REQUIRED = ("question", "level", *_NEEDED)
 
@@ -40,6 +49,8 @@ class Columns:
         two columns, whose level is, for example, ``small/bold``. Reports with a group need no level: they are the
         first, second ... of their group in the question. Without stated confidences, ``confidence`` is None. With a row
         for each question, ``answer``, ``confidence`` and ``correct`` hold ``{level}`` in place of a level's name.
+    run : str
+        The column that tells the runs of one level apart, if they are several; by default one called so, or seed.
     signals : dict of str, optional
         The columns of further :mod:`signals <bayes_direag.data.records>` by name, as ``{"tokens": "token_p"}``; one in
         ``confidence_tokens`` need not be named. A table that a fit reads may lack them.
@@ -48,7 +59,8 @@ class Columns:
         where ``{n}`` is a number. A group that a report states counts instead. With ``none`` every level is one of its
         own. By default, levels whose names or column say that they are runs are a group.
     levels : sequence of str, optional
-        The names of the levels in order; by default in order of appearance.
+        The names of the levels in order; by default in order of appearance. With a row for each question, other columns
+        are no levels.
     numbers : sequence of str
         The columns with numbers of the questions, for models of one's own. Those called ``numbers.NAME`` need no word.
     scale : {"percent", "fraction", "1-5", "0-10"}, optional
@@ -61,15 +73,16 @@ class Columns:
         Whether ``groups`` was found, not given.
     """
 
-    question: str = "problem_id"
-    level: str = "level"
-    answer: str = "answer"
-    confidence: str | None = "confidence"
-    gold: str = "gold_answer"
-    correct: str = "correct"
-    cluster: str = "cluster"
-    weight: str = "weight"
-    group: str = "group"
+    question: str = Ours("problem_id")
+    level: str = Ours("level")
+    answer: str = Ours("answer")
+    confidence: str | None = Ours("confidence")
+    gold: str = Ours("gold_answer")
+    correct: str = Ours("correct")
+    cluster: str = Ours("cluster")
+    weight: str = Ours("weight")
+    group: str = Ours("group")
+    run: str = Ours("run")
     signals: Mapping[str, str] = field(default_factory=dict)
     groups: str | None = None
     levels: Sequence[str] | None = None
@@ -96,30 +109,33 @@ class Columns:
     def named(cls, pairs: Iterable[str], **about: Any) -> "Columns":
         """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else.
 
-        A pair without a name, ``confidence=``, says that there is none; ``signal.tokens=token_p`` names a signal, and
-        each ``number=NAME`` another number. ``about``: the attributes from ``groups`` on.
+        A pair without a name, ``confidence=``, says that there is none; ``signal.tokens=token_p`` names a signal,
+        ``levels=A,B`` levels, and each ``number=NAME`` another number. ``about``: the attributes from ``groups`` on.
         """
-        names, signals, numbers = dict[str, str | None](), dict[str, str](), dict[str, None]()
+        names, signals, numbers = dict[str, Any](), dict[str, str](), dict[str, None]()
         for pair in pairs:
             field, _, name = pair.partition("=")
             if name and field.startswith(SIGNAL):
                 signals[field.removeprefix(SIGNAL)] = name
             elif name and field == "number":
                 numbers[name] = None
+            elif name and field == "levels":
+                names[field] = tuple(name.split(","))
             elif field in NAMED and (name or pair == "confidence="):
                 names[field] = name or None
             else:
                 raise DirEAGError(
-                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)}, {SIGNAL}NAME or "
-                    "number, and the name that of a column, such as level=model."
+                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(NAMED)}, {SIGNAL}NAME, "
+                    "levels or number, and the name that of a column, such as level=model."
                 )
-        return cls(**names, signals=signals, numbers=tuple(numbers), **about)  # type: ignore[arg-type]
+        return cls(**names, signals=signals, numbers=tuple(numbers), **about)
 
     @property
     def pairs(self) -> list[str]:
-        """The names that are not ours, as pairs that :meth:`named` reads."""
-        names, default = vars(self), vars(Columns())
-        pairs = [f"{field}={names[field] or ''}" for field in NAMED if names[field] != default[field]]
+        """The names that were given, as pairs that :meth:`named` reads."""
+        names = vars(self)
+        pairs = [f"{field}={names[field] or ''}" for field in NAMED if not isinstance(names[field], Ours)]
+        pairs += [f"levels={','.join(self.levels)}"] if self.levels and LEVEL in self.answer else []
         pairs += [f"{SIGNAL}{signal}={name}" for signal, name in self.signals.items()]
         return [*pairs, *(f"number={name}" for name in self.numbers)]
 
@@ -159,11 +175,17 @@ class Columns:
         return self._wide(header, path) if LEVEL in self.answer else self._long(header, path)
 
     def _long(self, header: Sequence[str], path: Path | None) -> Layout:
-        runs = [name for name in header if is_word_for_runs(name)] if self.group not in header else []
+        runs = (
+            [self.run]
+            if self.run in header
+            else [*filter(is_word_for_runs, header)]
+            if self.group not in header
+            else []
+        )
         default = Columns().spelling
         required = {our for our, name in self.spelling.items() if name != default.get(our)} | {"problem_id", "answer"}
         required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})
-        required -= set() if self.needs_labels else {"gold_answer", "correct", "weight", *self._of_signals}
+        required -= set() if self.needs_labels else {"gold_answer", "correct", "weight", RUN, *self._of_signals}
         of_level = (self.level,) if self.level in header else tuple(map(str.strip, self.level.split(",")))
         wanted = [self.spelling[our] for our in self.spelling if our in required and our != "level"]
         wanted[1:1] = of_level if "level" in required else ()
@@ -172,16 +194,28 @@ class Columns:
         of_run = {RUN: (runs[0],)} if len(runs) == 1 and runs[0] not in of_level else {}
         return {None: columns | ({"level": of_level} | of_run if {*of_level} <= {*header} else {})}
 
+    def side_by_side(self, header: Sequence[str]) -> dict[str, str]:
+        """Return the columns of answers by level, of a table with a row for each question."""
+        known = self.known(header).items()
+        others = {name for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
+        forms = {form for our, form in self._of_levels.items() if form != self.answer}
+        others |= {form.replace(LEVEL, name) for form in forms for name in header}
+        before, _, after = self.answer.partition(LEVEL)
+        matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
+        levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
+        return {level: self.answer.replace(LEVEL, level) for level in levels}
+
+    @property
+    def _of_levels(self) -> dict[str, str]:
+        return {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
+
     def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
         known = self.known(header).items()
         of_question = {our: (name,) for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
-        before, _, after = self.answer.partition(LEVEL)
-        patterns = {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
-        others = {name for (name,) in of_question.values()}
-        others |= {form.replace(LEVEL, name) for form in patterns.values() if form != self.answer for name in header}
-        matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
-        levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
-        named = {level: {our: name.replace(LEVEL, level) for our, name in patterns.items()} for level in levels}
+        named = {
+            level: {our: form.replace(LEVEL, level) for our, form in self._of_levels.items()}
+            for level in self.side_by_side(header)
+        }
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer]), *self.numbers], path)
         return {
@@ -234,7 +268,7 @@ def _our_name(field: str) -> str:
 
 
 #: The attributes of :class:`Columns` that name a column.
-NAMED = tuple(name for name in Columns.__dataclass_fields__ if _our_name(name) in COLUMNS)
+NAMED = tuple(name for name in Columns.__dataclass_fields__ if _our_name(name) in (*COLUMNS, RUN))
 #: Those with a column for each level where a row is a question, and the form of its name.
 WIDE: dict[str, Any] = {
     name: f"{name}_{LEVEL}" for name in NAMED if name in OF_OBSERVATION and name not in ("level", "group")

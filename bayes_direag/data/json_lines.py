@@ -3,6 +3,9 @@
 A file of reports is a table in long form.
 """
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
@@ -29,6 +32,7 @@ from bayes_direag.errors import ObservationError
 
 # The fields of replies, samples and guesses in files of the paper's released implementation, and of their answers.
 _RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
+_END_OF_FIELD = re.compile(r'"\s*:')
 # A record with one of these fields is a question, one without is a row.
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
 
@@ -52,8 +56,36 @@ def json_lines(lines: Sequence[str], path: Path) -> Iterator[tuple[int, object]]
             raise ObservationError(
                 problem, path=path, line=number, seen=seen, expected="one complete JSON object a line", remedy=remedy
             ) from error
+        if (field := field_twice(line, value)) is not None:
+            raise ObservationError(
+                "a field is there twice in one object",
+                path=path,
+                line=number,
+                field=field,
+                expected="each field once",
+                remedy="Remove the wrong one.",
+            )
         n_before += 1
         yield number, value
+
+
+def field_twice(text: str, value: object) -> str | None:
+    """Return a field that an object of a JSON text has twice, given its value; None if there is none."""
+    if len(_END_OF_FIELD.findall(text)) == _n_fields(value):
+        return None  # as many as are left, which is quick to see
+    twice: list[str] = []
+
+    def looked_at(pairs: list[tuple[str, object]]) -> None:
+        twice.extend(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+
+    json.loads(text, object_pairs_hook=looked_at)
+    return twice[0] if twice else None
+
+
+def _n_fields(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_n_fields, value.values()))
+    return sum(map(_n_fields, value)) if isinstance(value, list) else 0
 
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None) -> SourceTable:

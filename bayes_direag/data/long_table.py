@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.columns import LEVEL, RUN, WIDE, Columns
+from bayes_direag.data.columns import IN_ORDER, LEVEL, RUN, WIDE, Columns, Ours
 from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, percentage, plain
-from bayes_direag.data.recognition import recognised
+from bayes_direag.data.recognition import WHOLE, recognised
 from bayes_direag.data.records import (
     NUMBER,
     NUMBERS,
@@ -45,10 +45,12 @@ from bayes_direag.data.source_table import (
     number_of,
     whole,
 )
-from bayes_direag.errors import ColumnsWarning, ObservationError
+from bayes_direag.errors import ColumnsWarning, ObservationError, abridged
 
 #: What is known of a question, which is not looked at where questions are only predicted.
 _LABELS = ("gold_answer", "correct", "weight", "dataset", "model", "question")
+#: So many confidences of a level tell its scale.
+FEWEST_OF_SCALE = 5
 #: A number whose comma is no comma between thousands.
 _DECIMAL_COMMA = re.compile(r"[^\d.,]*(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)[^\d.,]*")
 
@@ -76,6 +78,8 @@ class LongTable:
         The records of the questions, if they were records already.
     joins : sequence of dict, optional
         For each question, which answer stands for each canonical one, where a function of the user joins them.
+    is_between : (row,) array, optional
+        Whether a stated confidence is a number between 0 and 1 among percentages, and so missing.
     """
 
     columns: Mapping[str, DictionaryColumn]
@@ -87,6 +91,7 @@ class LongTable:
     is_long: bool
     file_records: Sequence[FileRecord] | None = None
     joins: Sequence[Mapping[str, str]] | None = None
+    is_between: Bool[np.ndarray, " row"] | None = None
 
     @classmethod
     def of(cls, source: SourceTable, names: Columns | None = None, *, with_labels: bool = True) -> "LongTable":
@@ -98,40 +103,40 @@ class LongTable:
         """
         hidden = () if with_labels else _LABELS
         if isinstance(source, QuestionTable):
-            return cls._of_questions(source, names and names.of_nested, hidden)
-        return cls._of_rows(source, names or Columns(), hidden)
+            return cls._of_questions(source, names and names.of_nested, hidden)._with_fractions_missing()
+        return cls._of_rows(source, names or Columns(), hidden)._with_fractions_missing()
 
     @classmethod
     def _of_rows(cls, rows: RowTable, asked: Columns, hidden: Sequence[str]) -> "LongTable":
         names = recognised(rows, asked)
-        layout, n = names.layout(rows.header, rows.path), len(rows.line)
-        columns_of = {
-            level: _of_reports(rows, {our: theirs for our, theirs in named.items() if our not in hidden}, level)
-            for level, named in layout.items()
-        }
-        ours = {
-            our: _alternating([columns.get(our, DictionaryColumn.missing(n)) for columns in columns_of.values()])
-            for our in dict.fromkeys(("level", *chain.from_iterable(columns_of.values())))
-        }
-        ours["level"], line = ours["level"].changed(whole), np.repeat(rows.line, len(layout))
-        names = _scaled(names, ours)
-        _tell(asked, names, rows.path)
-        name, _ = _checked("problem_id", ours["problem_id"])
-        question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
-        if (run := ours.pop(RUN, None)) is not None:
-            ours |= _runs_told(ours, run, question)
-        reports = [column.given for name, column in ours.items() if name in OF_OBSERVATION or SIGNALS.holds(name)]
+        columns, line = _of_layout(rows, names, hidden), np.repeat(rows.line, len(names.layout(rows.header, rows.path)))
+        names = _scaled(names, columns)
+        question = _numbers_of_questions(columns["problem_id"])
+        columns, names = _with_runs(columns, question, names)
+        _tell(asked, names, rows, columns["level"])
+        return cls._in_order(columns, question, line, rows.path, names)._converted().valid()
+
+    @classmethod
+    def _in_order(
+        cls,
+        columns: Mapping[str, DictionaryColumn],
+        question: Int[np.ndarray, " row"],
+        line: Int[np.ndarray, " row"],
+        path: Path | None,
+        names: Columns,
+    ) -> "LongTable":
+        """Put the rows of each question together, in the order of the numbers of questions."""
         order = np.argsort(question, kind="stable")
-        table = cls(
-            columns={name: column.take(order) for name, column in ours.items()},
+        reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or SIGNALS.holds(name)]
+        return cls(
+            columns={name: column.take(order) for name, column in columns.items()},
             start=np.flatnonzero(np.diff(question[order], prepend=-1)),
             is_report=np.logical_or.reduce(reports)[order],
-            path=rows.path,
+            path=path,
             line=line[order],
             names=names,
             is_long=True,
         )
-        return table._converted().valid()
 
     @classmethod
     def _of_questions(cls, questions: QuestionTable, names: Columns | None, hidden: Sequence[str]) -> "LongTable":
@@ -214,6 +219,8 @@ class LongTable:
         """The stated confidence, ``number``, and the further signals by name, in percent; NaN if missing."""
         signals = {SIGNALS.name(name): self.numbers(name) for name in sorted(self.columns) if SIGNALS.holds(name)}
         confidence = self.numbers("confidence")
+        if self.is_between is not None:
+            confidence = np.where(self.is_between, np.nan, confidence)
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
 
     def _converted(self) -> "LongTable":
@@ -251,6 +258,25 @@ class LongTable:
                     raise refusal(name, code, problem, f"a number from {low} to {high}", remedy)
             columns[name] = DictionaryColumn.without_missing(percents, columns[name].code)
         return replace(self, columns=columns)
+
+    def _with_fractions_missing(self) -> "LongTable":
+        """Mark numbers between 0 and 1 among the whole percentages of a level, unless the scale is said.
+
+        They are neither fractions nor percentages. The few of a level without percentages are among those of others.
+        """
+        if "confidence" not in self.columns or (self.names is not None and self.names.scale is not None):
+            return self
+        confidence, level = self.numbers("confidence"), self.numbers("level")
+        raw = self.columns["confidence"]
+        is_number = ~np.array([*map(is_percentage, raw.values), False], bool)[raw.code]
+        is_between = is_number & (confidence > 0) & (confidence < 1)
+        for number in np.unique(level[is_between]):
+            of_level = level == number
+            others = confidence[(confidence > 1) & of_level]
+            few = not len(others) and np.count_nonzero(of_level & ~np.isnan(confidence)) < FEWEST_OF_SCALE
+            others = confidence[confidence > 1] if few else others
+            is_between &= ~of_level | (len(others) > 0 and np.mean(others % 1 == 0) >= WHOLE)
+        return replace(self, is_between=is_between) if is_between.any() else self
 
     def _numbered_in_groups(self) -> DictionaryColumn:
         """Return the levels; a report with a group alone is called by it and its number in the question."""
@@ -397,6 +423,7 @@ class LongTable:
             line=self.line[rows],
             file_records=self.file_records and [self.file_records[question] for question in questions],
             joins=self.joins and [self.joins[question] for question in questions],
+            is_between=None if self.is_between is None else self.is_between[rows],
         )
 
 
@@ -430,6 +457,26 @@ def _merged(report: Fields, converted: Fields) -> Fields:
     if isinstance(signals, dict) and isinstance(changed, dict):
         signals = signals | changed
     return report | converted | ({"confidences": signals} if "confidences" in report else {})
+
+
+def _of_layout(rows: RowTable, names: Columns, hidden: Sequence[str]) -> dict[str, DictionaryColumn]:
+    """Return the columns of a table under our names, with a row for each report."""
+    columns_of = {
+        level: _of_reports(rows, {our: theirs for our, theirs in named.items() if our not in hidden}, level)
+        for level, named in names.layout(rows.header, rows.path).items()
+    }
+    missing = DictionaryColumn.missing(len(rows.line))
+    columns = {
+        our: _alternating([of_level.get(our, missing) for of_level in columns_of.values()])
+        for our in dict.fromkeys(("level", *chain.from_iterable(columns_of.values())))
+    }
+    return columns | {"level": columns["level"].changed(whole)}
+
+
+def _numbers_of_questions(column: DictionaryColumn) -> Int[np.ndarray, " row"]:
+    """Return the number of each row's question; a row without a name is one of its own."""
+    name, _ = _checked("problem_id", column)
+    return np.where(name.given, name.code, len(name.values) + np.arange(len(name.code)))
 
 
 def _of_reports(rows: RowTable, named: Mapping[str, Sequence[str]], level: str | None) -> dict[str, DictionaryColumn]:
@@ -478,38 +525,67 @@ def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
     return replace(names, scale="fraction") if are_fractions and any(0 < number < 1 for number in numbers) else names
 
 
-def _tell(asked: Columns, names: Columns, path: Path | None) -> None:
+def _tell(asked: Columns, names: Columns, rows: RowTable, levels: DictionaryColumn) -> None:
     """Warn of what was told by the content of a table, and how to change it."""
     told, options = dict[str, str](), list[str]()
-    for field in ("question", "level", "answer", "confidence", "gold"):
+    for field in ("question", "level", "run", "answer", "confidence", "gold"):
         if (name := vars(names)[field]) not in (vars(asked)[field], getattr(Columns, field), WIDE.get(field)):
             told[field] = name or "none"
     if told:
         field = "level" if "level" in told else [*told][-1]
         options.append(f"--column {field}=NAME (in Python {field}='NAME')")
+    options += ["--groups none"] if "run" in told else []
+    options += ["--column confidence=NAME"] if told.get("confidence") == "none" and field != "confidence" else []
+    shown = abridged(", ".join(map(str, levels.values)), 200)
+    if LEVEL in names.answer and (told or names.levels != asked.levels):
+        others = [
+            level for level in replace(names, levels=None).side_by_side(rows.header) if level not in levels.values
+        ]
+        told["levels"] = shown + (f" (not {abridged(', '.join(others), 200)})" if others else "")
+        options += ["--column levels=NAME,NAME"] if others else []
+    elif "level" in told:
+        told["level"] += f" ({shown})"
     if names.scale != asked.scale:
         told["scale"] = "fraction, since all confidences without % lie in 0 to 1"
         options.append("--scale percent (scale='percent')")
     if told:
         taken = ", ".join(f"{field} {name}" for field, name in told.items())
-        remark = f"{path or 'the table'}, by what is in it: {taken}.\nTo change it: {', '.join(options)}."
+        remark = f"{rows.path or 'the table'}, by what is in it: {taken}.\nTo change it: {', '.join(options)}."
         warnings.warn(remark, ColumnsWarning, stacklevel=2)
 
 
-def _runs_told(
-    columns: Mapping[str, DictionaryColumn], run: DictionaryColumn, question: Int[np.ndarray, " row"]
-) -> dict[str, DictionaryColumn]:
-    """Return the levels and groups of reports whose runs have a column, if that alone tells some of them apart."""
-    level, group = columns["level"], columns.get("group", DictionaryColumn.missing(len(question)))
+def _with_runs(
+    columns: Mapping[str, DictionaryColumn], question: Int[np.ndarray, " row"], names: Columns
+) -> tuple[dict[str, DictionaryColumn], Columns]:
+    """Return reports with a level for each run, and its group, where a column of runs alone tells some of them apart.
+
+    Without such a column, most levels that report several times, and not in copies, have runs in the order of the rows.
+    """
+    columns = {**columns}
+    level, run = columns["level"], columns.pop(RUN, None)
+    group = columns.get("group", DictionaryColumn.missing(len(question)))
+    if group.given.any():
+        return columns, names
+    pairs = np.column_stack([question, level.code])
+    is_free = names.run == IN_ORDER or (names.needs_labels and isinstance(names.run, Ours))
+    if run is None and is_free and len({*map(type, level.values)}) == 1:
+        given, cells = level.given, [columns[name].code for name in columns if name in OF_OBSERVATION]
+        _, number, n_reports = np.unique(pairs[given], axis=0, return_inverse=True, return_counts=True)
+        n_distinct = len(np.unique(np.column_stack([pairs, *cells])[given], axis=0))
+        if 2 * np.count_nonzero(n_reports > 1) >= len(n_reports) < n_distinct:
+            order, code = np.argsort(number, kind="stable"), np.full(len(given), -1)
+            code[np.flatnonzero(given)[order]] = np.arange(len(order)) - np.searchsorted(number[order], number[order])
+            run, names = DictionaryColumn(range(1, int(n_reports.max()) + 1), code), replace(names, run=IN_ORDER)
+    if run is None:
+        return columns, names
     rows = np.flatnonzero(level.given & run.given)
-    pairs = np.column_stack([question, level.code, run.code])[rows]
-    is_told = len(np.unique(pairs[:, :2], axis=0)) < len(rows) == len(np.unique(pairs, axis=0))
-    if not is_told or group.given.any():
-        return {}
+    numbered = np.column_stack([pairs, run.code])[rows]
+    if not len(np.unique(pairs[rows], axis=0)) < len(rows) == len(np.unique(numbered, axis=0)):
+        return columns, names
     parts = zip(level.objects(), run.objects(), strict=True)
-    names = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
+    called = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
     codes = np.where(run.given, level.code, -1)
-    return {"level": DictionaryColumn.of(names), "group": DictionaryColumn(level.values, codes)}
+    return columns | {"level": DictionaryColumn.of(called), "group": DictionaryColumn(level.values, codes)}, names
 
 
 def _alternating(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:

@@ -223,7 +223,7 @@ class Observations:
         groups = groups_of(table, levels)
         table = joined(table, kind, same)
         arrays = question_arrays(table, dict(zip(levels, groups or levels.values(), strict=True)), kind, voting)
-        if table.names is None or table.names.scale is None:
+        if voting is None and (table.names is None or table.names.scale is None):
             check_percentages(table, levels)
         cluster = tuple(table.texts_of_questions("cluster").objects())
         return cls(
@@ -311,9 +311,7 @@ class Observations:
         """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
-            groups = None if self.table.names is None else self.table.names.groups
-            names = Columns(self.question_column, scale="percent", groups=groups)
-            return self.of_table(replace(self.table.take(self.row), names=names), self.kind, voting, self.same)
+            return self.of_table(self.table.take(self.row), self.kind, voting, self.same)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed

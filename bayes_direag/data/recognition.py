@@ -1,26 +1,30 @@
 """The columns of a table, told by what is in them where nothing names them.
 
-With a row a report, a question repeats, and a level occurs once a question, so that most questions have most levels.
-Right answers are one a question, and some answers equal them. Confidences are numbers from 0 to 100, nearly all whole,
-or from 0 to 1. With a row a question, columns whose names differ in one part are a field of several levels. Where two
-columns would do, it is an error that names both.
+With a row a report, a question repeats, and a level occurs once a question, so that most questions have most levels;
+whole numbers that tell repeated reports of a level apart are runs. Right answers are one a question, and some answers
+equal them; what says the same in all reports of every question is no answer. Confidences are numbers from 0 to 100,
+nearly all whole, or from 0 to 1, whose column is called so, or which are larger where answers are right. With a row a
+question, columns whose names differ in one part are a field of several levels, but keys and what never agrees with any
+other. Where two columns would do, it is an error that names both.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import combinations, product
 from typing import Literal, get_args
 
 import numpy as np
+from jaxtyping import Bool
 
-from bayes_direag.data.answers import AnswerKind, same_answer
-from bayes_direag.data.columns import LEVEL, WIDE, Columns
-from bayes_direag.data.plain import is_percentage, percentage
+from bayes_direag.data.answers import AnswerKind, canonical, same_answer
+from bayes_direag.data.columns import LEVEL, WIDE, Columns, Ours
+from bayes_direag.data.plain import flag, is_percentage, percentage
 from bayes_direag.data.records import NUMBERS, SIGNALS
 from bayes_direag.data.runs import is_word_for_runs
-from bayes_direag.data.source_table import RowTable, number_of
+from bayes_direag.data.source_table import RowTable, number_of, whole
 from bayes_direag.errors import ObservationError
 
 Field = Literal["question", "level", "answer", "confidence", "gold"]
@@ -33,9 +37,27 @@ _PAIRS, _LEVELS, _REPORTS = 0.5, 100, 1.5
 #: must be this much worse.
 _ROWS, _COMPARED, _EQUAL, _WORSE = 500, 5, 0.05, 0.8
 #: The share of confidences that must be whole, unless all are fractions.
-_WHOLE = 0.9
+WHOLE = 0.9
+#: By so many standard errors, and standard deviations, confidences without a name are larger where answers are right.
+_CLEARLY, _LARGER = 3.0, 0.3
+#: So many rows are looked at for keys and verdicts.
+_LOOKED_AT = 5000
+#: The fewest questions of which one says what a column means.
+_FEWEST = 3
 #: The most columns among which those of levels are looked for.
 _MOST_COLUMNS = 200
+#: Words in the names of confidences; of keys among levels side by side; of columns that hold no answers; and of numbers
+#: that are no runs.
+_CONFIDENCES = re.compile(r"conf|confidences?|certain(ty)?|sure(ness)?|prob(a|ability)?|p")
+_KEYS = re.compile(r"ref(erence)?|expected|gold(en)?|target|key|truth|correct|labels?|solution")
+_NO_ANSWERS = re.compile(
+    r"tokens?|costs?|price|times?|latency|duration|sec(ond)?s?|ms|ids?|date|len(gth)?|count|n|chars|words|prompt|scores?"
+    r"|reasoning|rationale|explanation"
+)
+_CONDITIONS = re.compile(
+    r"prompts?|template|temp(erature)?|variant|version|model|level|size|layer|checkpoint|steps?|shots?|k|depth|persona"
+    r"|language|round|turn"
+)
 
 
 def recognised(rows: RowTable, names: Columns) -> Columns:
@@ -48,19 +70,24 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
         return names
     if not names.needs_labels and names.answer not in header and {ours.question, ours.answer} <= header:
         return replace(ours, needs_labels=False, groups=names.groups)  # a fit to another's table, and one of ours
-    is_free = names.answer == ours.answer and not {ours.answer, names.level, names.group} & header
+    is_free = isinstance(names.answer, Ours) and not {ours.answer, names.level, names.group} & header
     if is_free and names.question in header and any(name.startswith("answer_") for name in header):
-        return replace(names, **WIDE | {"confidence": names.confidence and WIDE["confidence"]})
+        names = replace(names, **WIDE | {"confidence": names.confidence and WIDE["confidence"]})
+    else:
+        names = _named(rows, names)
+    return _with_levels(rows, names) if LEVEL in names.answer else _with_verdicts(rows, names)
+
+
+def _named(rows: RowTable, names: Columns) -> Columns:
+    header, ours = {*rows.header}, Columns()
     named: dict[Field, str] = {field: vars(names)[field] or "" for field in get_args(Field)}
-    fixed = {field: name for field, name in named.items() if name != vars(ours)[field] or name in header}
+    fixed = {field: name for field, name in named.items() if not isinstance(name, Ours) or name in header}
     verdicts = {*header} & {names.correct} if _may_be_verdicts(rows, names.correct) else set()
     is_labelled = names.needs_labels and not verdicts
     needed = {*named} - ({"level"} if names.group in header else set()) - (set() if is_labelled else {"gold"})
-    if needed <= fixed.keys() or LEVEL in fixed.get("answer", "") or not len(rows.line):
-        return names
     taken = {part.strip() for name in fixed.values() for part in name.split(",")}
-    taken |= verdicts | {names.cluster, names.weight, names.group, *names.signals.values(), *names.numbers}
-    ends = [form.split(LEVEL) for form in names.signals.values() if LEVEL in form]
+    taken |= verdicts | {names.cluster, names.weight, names.group, names.run, *names.signals.values(), *names.numbers}
+    ends = [form.split(LEVEL) for form in (*names.signals.values(), *fixed.values()) if LEVEL in form]
     taken |= {name for name in header for before, after in ends if name.startswith(before) and name.endswith(after)}
     beside_answers = {name.replace("answer", "confidence", 1) for name in header if name.startswith("answer_")}
     left = [
@@ -68,64 +95,129 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
         for name in rows.header
         if name not in taken and not NUMBERS.holds(name) and (name in beside_answers or not SIGNALS.holds(name))
     ]
-    told = _Table(rows, fixed, left, is_labelled=is_labelled).columns()
-    if is_labelled and fixed.get("answer") == ours.answer and not {"level", "gold"} & (fixed.keys() | told.keys()):
-        others: dict[Field, str] = {field: name for field, name in fixed.items() if field != "answer"}
-        with suppress(ObservationError):  # `answer` may be the right one, beside levels side by side
-            beside = _Table(rows, others, [*left, ours.answer], is_labelled=True).columns()
-            if LEVEL in beside.get("answer", ""):
-                fixed, told = others, beside
-    return replace(names, **{field: name or None for field, name in told.items() if field not in fixed})  # type: ignore[arg-type]
+    told: dict[str, str] = {}
+    if not len(rows.line):
+        return names
+    table = _Table(rows, fixed, left, is_labelled=is_labelled, verdict=(*verdicts, "")[0])
+    if not needed <= fixed.keys():
+        told = table.columns()
+        if is_labelled and fixed.get("answer") == ours.answer and not {"level", "gold"} & (fixed.keys() | told.keys()):
+            others: dict[Field, str] = {field: name for field, name in fixed.items() if field != "answer"}
+            with suppress(ObservationError):  # `answer` may be the right one, beside levels side by side
+                beside = _Table(rows, others, [*left, ours.answer], is_labelled=True).columns()
+                if LEVEL in beside.get("answer", ""):
+                    fixed, told = others, beside
+    known = {**told, **fixed}
+    if names.needs_labels and left and isinstance(known.get("answer"), Ours) and {"question", "level"} <= known.keys():
+        if (answer := table.elsewhere(known)) and "gold" in needed:
+            known.setdefault("gold", str(known["answer"]))
+        known |= {"answer": answer} if answer else {}
+    changed = {field: name for field, name in known.items() if name != fixed.get(field, vars(names)[field])}
+    return replace(names, **{field: name or None for field, name in changed.items()})
 
 
 class _Table:
-    """A table of which some columns are named (``fixed``), and others are ``left``."""
+    """A table of which some columns are named (``fixed``) and others ``left``; a ``verdict`` says what is right."""
 
-    def __init__(self, rows: RowTable, fixed: Mapping[Field, str], left: Sequence[str], *, is_labelled: bool) -> None:
-        self.rows, self.fixed, self.left, self.is_labelled = rows, fixed, left, is_labelled
+    def __init__(
+        self, rows: RowTable, fixed: Mapping[Field, str], left: Sequence[str], *, is_labelled: bool, verdict: str = ""
+    ) -> None:
+        self.rows, self.fixed, self.left = rows, fixed, left
+        self.is_labelled, self.verdict = is_labelled, verdict
         self._counts: dict[tuple[str, ...], int] = {}
         self._columns: dict[str, set[str]] = {}  # of each form of levels side by side
 
-    def columns(self) -> dict[Field, str]:
+    def columns(self) -> dict[str, str]:
         """Return the columns that can be told; a confidence is "" if there is none."""
         pair = self.question_and_level()
-        is_once = pair is None or self.n(pair[0]) == len(self.rows.line)
+        is_once = pair is None or self.n(pair["question"]) == len(self.rows.line)
         side_by_side = self.side_by_side() if is_once and "level" not in self.fixed else {}
         if side_by_side or pair is None:
             return side_by_side
-        question, level = pair
-        left = [name for name in self.left if name not in (question, *level.split(","))]
-        one_each = [name for name in left if self.n(question, name) == self.n(question, beside=name)]
+        question, *others = {part for name in pair.values() for part in name.split(",")}
+        left = [name for name in self.left if name not in (question, *others) and not is_word_for_runs(name)]
+        one_each = [name for name in left if self.is_about(pair["question"], name)]
         varying = left if is_once else [name for name in left if name not in one_each]
         forms = {name: {"": name} for name in [*varying, *filter(None, [self.fixed.get("answer")])]}
-        told: dict[Field, str] = {"question": question, "level": level}
-        return told | self.of_reports(forms, one_each)
+        return pair | self.of_reports(forms, one_each)
 
-    def question_and_level(self) -> tuple[str, str] | None:
-        """Return the columns of question and level of a table with a row a report; None if it is none."""
-        n, whole = len(self.rows.line), [name for name in self.left if self.rows.column(name).given.all()]
-        questions = [self.fixed["question"]] if "question" in self.fixed else whole
-        levels: list[tuple[str, ...]] = [(name,) for name in whole if 1 < self.n(name) <= _LEVELS]
+    def is_about(self, question: str, name: str) -> bool:
+        """Tell whether a column says the same in all rows of every question."""
+        return self.n(question, name) == self.n(question, beside=name)
+
+    def question_and_level(self) -> dict[str, str] | None:
+        """Return the columns of question, level and perhaps run of a table with a row a report; None if it is none."""
+        n, whole_columns = len(self.rows.line), [name for name in self.left if self.rows.column(name).given.all()]
+        questions = [self.fixed["question"]] if "question" in self.fixed else whole_columns
+        levels: list[tuple[str, ...]] = [(name,) for name in whole_columns if 1 < self.n(name) <= _LEVELS]
         pairs_of_levels = [one + other for one, other in combinations(levels, 2)]
         if is_named := "level" in self.fixed:
             levels, pairs_of_levels = [tuple(map(str.strip, self.fixed["level"].split(",")))], []
         runs = [name for name in self.rows.header if is_word_for_runs(name)][:1]
-        for of_level, run in ((levels, []), (levels, runs), (pairs_of_levels, [])):
+        runs += [name for name in whole_columns if name not in runs and self.numbers_runs(name)]
+        for of_level, run in ((levels, ""), *((levels, run) for run in runs), (pairs_of_levels, "")):
             pairs = [
                 (question, level)
                 for question, level in product(questions, of_level)
                 if question not in level
+                and not {run} & {question, *level}
                 and (is_named or self.n(*level) <= self.n(question))
-                and n > _PAIRS * self.n(question) * self.n(*level)
+                and (not run or self.n(run) < self.n(question))
+                and n > _PAIRS * self.n(question) * self.n(*level, *filter(None, [run]))
                 and (is_named or n > _REPORTS * self.n(question))
-                and self.n(question, *level, *run) == n
+                and self.n(question, *level, *filter(None, [run])) == n
             ]
             if pairs:
-                question, level = (dict.fromkeys(names) for names in zip(*pairs, strict=True))
-                return self.one_of("question", question), self.one_of("level", map(",".join, level))
-        return None
+                return self.pair(pairs) | ({"run": run} if run else {})
+        pairs = [
+            (question, level)
+            for question, level in product(questions, levels)
+            if question not in level
+            and self.n(*level) <= self.n(question)
+            and self.n(question, *level) == self.n(question) * self.n(*level)
+            and n % self.n(question, *level) == 0
+            and n // self.n(question, *level) < self.n(question)
+        ]
+        return self.pair(pairs) if pairs else None
 
-    def side_by_side(self) -> dict[Field, str]:
+    def pair(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, str]:
+        """Return the question and the level of the only pair; raise ObservationError if there are others."""
+        question, level = (dict.fromkeys(names) for names in zip(*pairs, strict=True))
+        return {"question": self.one_of("question", question), "level": self.one_of("level", map(",".join, level))}
+
+    def numbers_runs(self, name: str) -> bool:
+        """Tell whether a column holds whole numbers that may be those of runs."""
+        values = [whole(number_of(value)) for value in self.rows.column(name).values[: _LEVELS + 1]]
+        are_whole = all(type(value) is int for value in values)
+        return are_whole and 1 < len(values) <= _LEVELS and not (_says(name, _CONDITIONS) or _says(name, _CONFIDENCES))
+
+    def elsewhere(self, known: Mapping[str, str]) -> str:
+        """Return the column of answers, if that of our name says the same in all reports of every question; else "".
+
+        Raises ObservationError if only texts of several words differ between reports.
+        """
+        about, question = known["answer"], known["question"]
+        rows = self.rows.column(question).code[self.rows.column(about).given]
+        if np.count_nonzero(np.bincount(rows[rows >= 0]) > 1) < _FEWEST or not self.is_about(question, about):
+            return ""
+        parts = {question, *known["level"].split(",")}
+        varying = [name for name in self.left if name not in parts and not self.is_about(question, name)]
+        rights = [about, *(known["gold"] for _ in range(bool(known.get("gold"))))]
+        answer = _Table(self.rows, {}, varying, is_labelled=True).best(
+            "answer", {name: max(self.equal([name], right) for right in rights) for name in varying}
+        )
+        texts = [name for name in varying if _is_prose(self.rows.column(name).values)]
+        if answer or not texts:
+            return answer
+        raise ObservationError(
+            f"{about} says the same in all reports of every question, as right answers do, and {texts[0]} does not",
+            path=self.rows.path,
+            expected="answers in a column of their own",
+            remedy=f"If it has the answers: --column answer={about} (in Python answer={about!r}). If it has the right "
+            f"ones, name that of the answers: --column gold={about} --column answer={texts[0]}.",
+        )
+
+    def side_by_side(self) -> dict[str, str]:
         """Return the columns of a table with a row a question, and levels side by side; empty if it is none."""
         names, forms = self.left[:_MOST_COLUMNS], dict[str, dict[str, str]]()
         for form in {_form(*pair) for pair in combinations(names, 2)} - {LEVEL}:
@@ -134,7 +226,8 @@ class _Table:
             forms[form] = {name[len(before) : len(name) - len(after)]: name for name in of_form}
         columns = self._columns = {form: {*of_level.values()} for form, of_level in forms.items()}
         apart = [name for name in names if not any(name in others for others in columns.values())]
-        told = self.of_reports(dict(sorted(forms.items())), apart, are_levels=True)
+        keys = [name for name in names if name not in apart and _says(name, _KEYS)]
+        told = self.of_reports(dict(sorted(forms.items())), apart or keys, are_levels=True)
         if "answer" not in told:
             return {}
         used = {told.get("gold")}.union(*(columns.get(told[field], ()) for field in ("answer", "confidence")))
@@ -143,12 +236,12 @@ class _Table:
 
     def of_reports(
         self, forms: Mapping[str, Mapping[str, str]], golds: Sequence[str], *, are_levels: bool = False
-    ) -> dict[Field, str]:
+    ) -> dict[str, str]:
         """Return which forms, of columns by level, hold answers and confidences, and which column right answers."""
         golds = [self.fixed["gold"]] if "gold" in self.fixed else golds if self.is_labelled else []
         stated = [form for form, names in forms.items() if all(map(self.holds_confidences, names.values()))]
         equal = {
-            form: {gold: self.equal([*names.values()], gold) for gold in golds if gold not in names.values()}
+            form: {gold: self.equal([*names.values()], gold) for gold in golds if [*names.values()] != [gold]}
             for form, names in forms.items()
             if form == self.fixed.get("answer", form)
         }
@@ -158,13 +251,55 @@ class _Table:
             if form not in stated and (not are_levels or any(forms[form].keys() == forms[s].keys() for s in stated))
         ]
         answer = self.best("answer", {form: max(shares.values(), default=0.0) for form, shares in equal.items()})
-        answer = answer or self.only("answer", texts)
+        repeated = [
+            form
+            for form in texts
+            if are_levels or (self.n(form) < len(self.rows.line) and not _says(form, _NO_ANSWERS))
+        ]
+        answer = answer or self.only("answer", repeated or texts)
         gold = self.best("gold", equal.get(answer, {}))
         levels = forms[answer].keys() if answer in forms else None
         others = [form for form in stated if not levels or forms[form].keys() <= levels or form == WIDE["confidence"]]
-        confidence = self.only("confidence", [form for form in others if form not in (answer, gold)])
-        told: dict[Field, str] = {"answer": answer, "confidence": confidence, "gold": gold}
+        others = [form for form in others if form not in (answer, gold)]
+        named = [form for form in others if _says(form.replace(LEVEL, ""), _CONFIDENCES)]
+        larger = [f for f in others if not named and answer in forms and self.is_larger(forms[f], forms[answer], gold)]
+        told = {"answer": answer, "confidence": self.only("confidence", named or larger), "gold": gold}
         return {field: name for field, name in told.items() if name or field == "confidence"}
+
+    def is_larger(self, stated: Mapping[str, str], answers: Mapping[str, str], gold: str) -> bool:
+        """Tell whether numbers are clearly larger where answers are right, within levels."""
+        parts = []
+        for level in stated.keys() & answers.keys():
+            column = self.rows.column(stated[level])
+            numbers = np.array([*(number_of(percentage(value)) for value in column.values), np.nan], float)[column.code]
+            right, known = self.right(answers[level], gold)
+            known = known & ~np.isnan(numbers)
+            parts.append((numbers[known] - numbers[known].mean(), right[known]) if known.any() else ([], []))
+        numbers, right = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else ([], [])
+        n_right = np.count_nonzero(right)
+        if min(n_right, len(right) - n_right) < _FEWEST or not (spread := np.std(numbers)):
+            return False
+        difference = (numbers[right == 1].mean() - numbers[right == 0].mean()) / spread
+        return bool(difference > max(_LARGER, _CLEARLY * np.sqrt(1 / n_right + 1 / (len(right) - n_right))))
+
+    def right(self, answers: str, gold: str) -> tuple[Bool[np.ndarray, " row"], Bool[np.ndarray, " row"]]:
+        """Return which answers are right, by the right ones or else by the verdicts, and of which this is known."""
+        said, judged = (
+            self.rows.column(answers),
+            self.rows.column(gold or self.verdict) if gold or self.verdict else None,
+        )
+        nothing = np.zeros(len(self.rows.line), bool)
+        if judged is None:
+            return nothing, nothing
+        if not gold:
+            flags = np.array([*(flag(str(value)) is True for value in judged.values), False])
+            return flags[judged.code], judged.given & said.given
+        equal = cache(lambda a, g: any(same_answer(str(said.values[a]), str(judged.values[g]), k) for k in _KINDS))
+        known = said.given & judged.given
+        known &= np.cumsum(known) <= _ROWS
+        for row in np.flatnonzero(known).tolist():
+            nothing[row] = equal(int(said.code[row]), int(judged.code[row]))
+        return nothing, known
 
     def n(self, *names: str, beside: str | None = None) -> int:
         """Return the number of different values of columns together, where all of them, and ``beside``, have one."""
@@ -179,16 +314,11 @@ class _Table:
 
     def equal(self, answers: Sequence[str], gold: str) -> float:
         """Return the share of answers that equal the right one, as texts, numbers or letters."""
-        right, n_equal, n = self.rows.column(gold), 0, 0
+        answers = [name for name in answers if name != gold]
         # from the first to the last, as confidences may stand behind the answers under names of one form
-        for number in np.linspace(0, len(answers) - 1, min(_COMPARED, len(answers)), dtype=int):
-            said = self.rows.column(answers[number])
-            rows = np.flatnonzero(said.given & right.given)[:_ROWS]
-            pairs, counts = np.unique(np.column_stack([said.code[rows], right.code[rows]]), axis=0, return_counts=True)
-            for (a, g), count in zip(pairs.tolist(), counts.tolist(), strict=True):
-                n_equal += count * any(same_answer(str(said.values[a]), str(right.values[g]), kind) for kind in _KINDS)
-                n += count
-        return n_equal / max(n, 1)
+        numbers = np.linspace(0, len(answers) - 1, min(_COMPARED, len(answers)), dtype=int).tolist()
+        shares = [self.right(answers[number], gold) for number in numbers]
+        return sum(right.sum() for right, _ in shares) / max(sum(known.sum() for _, known in shares), 1)
 
     def holds_confidences(self, name: str) -> bool:
         """Tell whether a column holds two or more numbers from 0 to 1, with % to 100, or nearly whole ones to 100."""
@@ -200,7 +330,7 @@ class _Table:
             return False
         stated = np.array(numbers, float)[column.code[column.given]]
         unsigned = stated[~np.array([*map(is_percentage, column.values)])[column.code[column.given]]]
-        are_shares = unsigned.max(initial=0) <= 1 or np.mean(unsigned % 1 == 0) >= _WHOLE
+        are_shares = unsigned.max(initial=0) <= 1 or np.mean(unsigned % 1 == 0) >= WHOLE
         return bool(stated.min() >= 0 and stated.max() <= 100 and are_shares)
 
     def best(self, field: Field, share: Mapping[str, float]) -> str:
@@ -234,6 +364,88 @@ class _Table:
                     ),
                 )
         return first
+
+
+def _with_levels(rows: RowTable, names: Columns) -> Columns:
+    """Return the names with the levels that stand side by side, where further columns are named like theirs.
+
+    Keys are named so, or right in every row, and what holds no answers is named so, or never agrees with another level.
+    """
+    if names.levels is not None:
+        return names
+    columns = names.side_by_side(rows.header)
+    left_out = {level for level in columns if _says(level, _KEYS) or _says(level, _NO_ANSWERS)}
+    if names.needs_labels:
+        said = {level: _answers(rows, name) for level, name in columns.items() if level not in left_out}
+        gold = _answers(rows, names.gold) if names.gold in rows.header else [None] * len(rows.line[:_LOOKED_AT])
+        n_right = {level: sum(map(_agree, texts, gold)) for level, texts in said.items()}
+        n_known = sum(text is not None for text in gold)
+        if _FEWEST < n_known > min(n_right.values(), default=0):
+            left_out |= {level for level, n in n_right.items() if n == n_known}
+        pairs = [pair for pair in combinations(said, 2) if any(map(_agree, *(said[level] for level in pair)))]
+        alike = {level for pair in pairs for level in pair} | {level for level, n in n_right.items() if n}
+        left_out |= {*said} - alike if len(rows.line) > _FEWEST and alike else set()
+    kept = tuple(level for level in columns if level not in left_out)
+    return replace(names, levels=kept) if 0 < len(kept) < len(columns) else names
+
+
+def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
+    """Return the names with right answers in the place of verdicts that are the same for different answers.
+
+    Raises ObservationError if these may be either, or if most answers have both verdicts in one question.
+    """
+    used = {names.question, names.answer, names.correct}
+    is_asked = names.needs_labels and isinstance(names.correct, Ours) and _may_be_verdicts(rows, names.correct)
+    if not is_asked or not used <= {*rows.header}:
+        return names
+    question, verdict = rows.column(names.question), rows.column(names.correct)
+    said, judged = _answers(rows, names.answer), dict[int, dict[object, set[int]]]()
+    for q, answer, v in zip(question.code[: len(said)].tolist(), said, verdict.code[: len(said)].tolist(), strict=True):
+        if min(q, v) >= 0 and answer is not None:
+            judged.setdefault(q, {}).setdefault(answer, set()).add(v)
+    differing = [set().union(*flags.values()) for flags in judged.values() if len(flags) > 1]
+    several = [flags for of_answer in judged.values() for flags in of_answer.values()]
+    table = _Table(rows, {}, [], is_labelled=True)
+    if differing and all(len(flags) == 1 for flags in differing) and table.is_about(names.question, names.correct):
+        if table.equal([names.answer], names.correct) >= _EQUAL:
+            return replace(names, gold=str(names.correct))
+        problem = "says the same in all reports of every question, though their answers differ"
+        is_wrong = len(differing) >= _FEWEST and len(set().union(*differing)) > 1
+    else:
+        problem = "says of most answers both, right and wrong, in one question"
+        is_wrong = len(several) >= _FEWEST and 2 * sum(len(flags) > 1 for flags in several) > len(several)
+    if is_wrong:
+        raise ObservationError(
+            f"{names.correct} {problem}",
+            path=rows.path,
+            field=names.correct,
+            expected="one verdict for one answer to a question",
+            remedy=f"If it judges each answer: --column correct={names.correct} (in Python "
+            f"correct={str(names.correct)!r}). If it has the right answers: --column gold={names.correct}. If neither, "
+            "rename it.",
+        )
+    return names
+
+
+def _answers(rows: RowTable, name: str) -> Sequence[tuple[str | None, ...] | None]:
+    """Return the answers in a column, each in the form of every kind; None where there is none."""
+    column = rows.column(name)
+    forms = [tuple(canonical(str(value), kind) for kind in _KINDS) for value in column.values[:_LOOKED_AT]]
+    return [forms[code] if code >= 0 and any(forms[code]) else None for code in column.code[:_LOOKED_AT].tolist()]
+
+
+def _agree(one: tuple[str | None, ...] | None, other: tuple[str | None, ...] | None) -> bool:
+    return bool(one and other) and any(a is not None and a == b for a, b in zip(one, other, strict=True))  # type: ignore[arg-type]
+
+
+def _says(name: str, words: re.Pattern[str]) -> bool:
+    """Tell whether a word of a name is one of these."""
+    parts = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())
+    return any(map(words.fullmatch, parts))
+
+
+def _is_prose(values: Sequence[object]) -> bool:
+    return bool(len(values)) and np.mean([len(str(value).split()) for value in values]) >= 3
 
 
 def _may_be_verdicts(rows: RowTable, name: str) -> bool:

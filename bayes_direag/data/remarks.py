@@ -9,6 +9,7 @@ import numpy as np
 
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.arrays import spellings
+from bayes_direag.data.long_table import names_of_levels
 from bayes_direag.data.observations import Observations
 
 #: The fewest reports of which a share is remarked on, and the shares that make a copy and a constant confidence.
@@ -52,7 +53,12 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
         same = (observations.candidate[:, a] == observations.candidate[:, b]) & (stated[:, a] == stated[:, b])
         if both.sum() >= _FEWEST and same[both].mean() >= _COPIED:
             copies.setdefault(b, f"{names[a]} and {names[b]} ({same[both].mean():.0%})")
+    table = observations.table.take(observations.row)
+    is_between = np.zeros(len(table.line), bool) if table.is_between is None else table.is_between
+    between = Counter(names_of_levels(table.columns).objects()[is_between])
     sentences = {
+        "Missing, as numbers between 0 and 1 among percentages may be either (if all confidences are fractions, or "
+        "all percentages, say so: --scale): {}.": [f"{name} ({n})" for name, n in between.items()],
         "These levels are nearly copies, with one answer and confidence: {}. Keep one of them, or make runs of one "
         "model a group (--column group=COLUMN, --groups).": copies.values(),
         "Most reports of these levels state the same confidence, which tells little: {}.": constant,

@@ -9,7 +9,7 @@ from bayes_direag.errors import DirEAGError
 #: In place of a form of groups: every level is one of its own.
 NO_GROUPS = "none"
 # Words that say of the number after them that it is that of a run.
-_WORDS = "(?:run|sample|trial|repeat|seed|draw|try)s?"
+_WORDS = "(?:run|sample|trial|repeat|repetition|replicate|rollout|attempt|epoch|seed|draw|try)s?"
 _RUN = re.compile(rf"(.*?)([\W_]*(?<![^\W\d_]){_WORDS}[\W_]*)\d+([\W_]*)", re.IGNORECASE)
 
 

@@ -238,7 +238,7 @@ def test_columns_may_be_named_by_numbers_and_levels_are_names_that_are_numbered_
         ({"p": "high"}, {"scale": "fraction"}, r"line 1, field p: this value cannot be used.*saw 'high'"),
         ({"model": [0, *["gpt"] * 34, "qwen"]}, {"scale": "fraction"}, r"field model: .*saw 'gpt'"),
         ({"truth": range(36)}, {"scale": "fraction"}, r"field truth: question 0 has 0 in an earlier row; saw 1"),
-        ({"model": "gpt"}, {"scale": "fraction"}, r"field model: this level occurs twice.*; saw 'gpt'.*level='"),
+        ({"model": ["gpt", "gpt", *theirs()["model"][2:]]}, {"scale": "fraction"}, "this level occurs twice.*'gpt'"),
         ({}, {"level": "model,qid", "question": "qid"}, "2 fields are in the column 'qid' .*: expected a column"),
         ({}, {"scale": "percentage"}, "scale.*percentage"),
         ({}, {"scale": "fraction", "answers": "number"}, "answers.*number"),

@@ -76,7 +76,10 @@ def test_recognition_reads_a_row_a_report_as_if_its_columns_were_named(tmp_path:
     table.to_parquet(tmp_path / "mine.parquet", index=False)
     table.to_json(tmp_path / "mine.jsonl", orient="records", lines=True)
     for name in ("mine.csv", "mine.parquet", "mine.jsonl"):
-        with pytest.warns(ColumnsWarning, match="question ticket, level llm, answer said, confidence sure, gold truth"):
+        with pytest.warns(
+            ColumnsWarning,
+            match=r"question ticket, level llm \(gemma, gpt, .*\), answer said, confidence sure, gold truth\.",
+        ):
             assert Observations.read(tmp_path / name).fingerprint == expected.fingerprint
 
 
@@ -148,10 +151,13 @@ def test_confidences_side_by_side_under_our_names_are_no_signals() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sum": tickets()["tokens"] % 100}, "may hold the confidence: sure and sum; .*--column confidence=sure"),
+        ({"p": tickets()["tokens"] % 100}, "may hold the confidence: sure and p; .*--column confidence=sure"),
         ({"guess": TRUTH.where(TRUTH % 9 > 0, 5)}, "may hold the right answer: truth and guess; .*gold='truth'"),
         ({"other": tickets()["said"].where(TRUTH % 9 > 0, "?")}, "two columns may hold the answer: said and other"),
-        ({"truth": range(5 * N)}, "two columns may hold the answer: row and said"),
+        (
+            {"truth": range(5 * N), "other": tickets()["said"].where(TRUTH % 9 > 0, "?")},
+            "two columns may hold the answer: said and other",
+        ),
         ({"ticket": 1, "wording": 2, "truth": 3}, "the table has no column problem_id for the question"),
     ],
 )
@@ -221,6 +227,124 @@ def test_levels_with_columns_called_by_their_names_alone_can_be_named() -> None:
         Observations.from_frame(table.drop(columns="wording"))
 
 
+WRONG = np.array(tickets()["said"] != tickets()["truth"].astype(str) + " pieces")
+
+
+def test_recognition_takes_no_constant_answer_for_the_models_own() -> None:
+    """As question sets have the right answers in `answer`, and the models' beside it."""
+    table = tickets().rename(columns=NAMED | {name: field for field, name in NAMED.items()})
+    ours = {"question": "problem_id", "level": "level", "confidence": "confidence", "gold": "answer", "answer": "reply"}
+    table = table.rename(columns=ours)
+    expected = Observations.from_frame(tickets(), **NAMED).fingerprint
+    with pytest.warns(ColumnsWarning, match=r"answer reply, gold answer\."):
+        assert Observations.from_frame(table).fingerprint == expected
+    judged = told(table.assign(correct=~WRONG))
+    assert (judged.correct.sum(), judged.labelled.all()) == (np.count_nonzero(~WRONG), True)
+    prose = table.assign(reply="I think that there are " + table["reply"])
+    with pytest.raises(
+        ObservationError, match=r"answer says the same .* and reply does not; .*answer='answer'.*=reply"
+    ):
+        Observations.from_frame(prose)
+    assert Observations.from_frame(prose, answer="answer", answers="numeric").candidates[0] == (str(TRUTH.iloc[0]),)
+
+
+@pytest.mark.parametrize("further", [{}, {"note": 1}])
+def test_recognition_takes_numbers_for_confidences_if_they_are_called_so_or_larger_where_answers_are_right(
+    further: dict[str, object],
+) -> None:
+    table = tickets().drop(columns="sure").assign(**further)
+    with pytest.warns(ColumnsWarning, match=r"confidence none, .*\n.*--column confidence=NAME"):
+        assert Observations.from_frame(table).table.names.confidence is None
+    rng = np.random.default_rng(0)
+    informative = table.assign(grade=np.where(WRONG, rng.integers(20, 80, 5 * N), rng.integers(40, 100, 5 * N)))
+    assert told(informative).table.names.confidence == "grade"
+    flags = informative.assign(correct=~WRONG).drop(columns="truth")
+    assert told(flags, answers="numeric").table.names.confidence == "grade"
+    assert told(informative.assign(grade=100 - informative["grade"])).table.names.confidence is None
+
+
+@pytest.mark.parametrize(("name", "seeds"), [("attempt", (1, 2, 3)), ("seed", (11, 23, 42)), ("no", (0, 7, 9))])
+def test_numbers_that_tell_reports_of_a_level_apart_are_runs(name: str, seeds: tuple[int, ...]) -> None:
+    table = pd.concat([tickets().drop(columns=["row", "seconds"]).assign(**{name: seed}) for seed in seeds])
+    table["said"] = [f"{text} more" if n % 7 == 0 else text for n, text in enumerate(table["said"])]
+    observations = told(table)
+    assert sorted({*observations.groups}) == sorted(MODELS)
+    assert observations.level_names[0].split("/")[1] in map(str, seeds)
+    assert observations.table.names.confidence == "sure"
+    assert told(table, groups="none").groups is None
+    conditions = told(table.rename(columns={name: "prompt"}))
+    assert (conditions.groups, conditions.n_levels) == (None, 15)
+
+
+def test_repeated_rows_without_a_column_of_runs_are_runs_in_their_order(tmp_path: Path) -> None:
+    table = tickets().sort_values("row", kind="stable")
+    table = pd.concat([table, table.assign(said=table["said"].shift(1), sure=50)]).drop(columns=["row", "seconds"])
+    with pytest.warns(ColumnsWarning, match=r"run in the order of rows.*\n.*--groups none"):
+        observations = Observations.from_frame(table)
+    assert (observations.n_levels, {*observations.groups}) == (10, {*MODELS})
+    assert observations.level_names[:2] == ("gpt/1", "llama/1")
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.warns(ColumnsWarning):
+        assert Observations.read(tmp_path / "runs.csv").fingerprint == observations.fingerprint
+    copies = pd.concat([tickets(), tickets()])
+    with pytest.raises(ObservationError, match="this level occurs twice"):
+        Observations.from_frame(copies, **NAMED)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("correct_said", "truth"),
+        ("tokens_said", np.arange(N) + 100),
+        ("final_said", "truth"),
+        ("note_said", [f"see page {n}" for n in range(N)]),
+    ],
+)
+def test_keys_and_what_holds_no_answers_are_no_levels_unless_they_are_named(key: str, values: object) -> None:
+    table = side_by_side("{level}_{field}").drop(columns=[f"{name}_sure" for name in MODELS])
+    table[key] = table[values] if isinstance(values, str) else values
+    with pytest.warns(ColumnsWarning, match=rf"levels .*\(not {key.split('_')[0]}\)\.\nTo change it: .*levels=NAME"):
+        observations = Observations.from_frame(table)
+    assert observations.level_names == tuple(sorted(MODELS))
+    assert observations.table.names.gold == "truth"
+    again = Columns.named(observations.table.names.pairs)
+    assert (
+        Observations.from_frame(
+            table, **{f: vars(again)[f] for f in ("question", "answer", "gold", "levels")}, confidence=None
+        ).fingerprint
+        == observations.fingerprint
+    )
+    every = {"question": "ticket", "answer": "{level}_said", "confidence": None, "gold": "truth"}
+    named = Observations.from_wide(table, **every, levels=[*MODELS, key.split("_")[0]])
+    assert named.n_levels == len(MODELS) + 1
+    ours = table.rename(columns=lambda name: f"answer_{name.removesuffix('_said')}" if name.endswith("_said") else name)
+    ours = ours.rename(columns={"ticket": "problem_id", "truth": "gold_answer"})
+    with pytest.warns(ColumnsWarning, match=r"in it: levels .*\(not "):
+        assert Observations.from_frame(ours, confidence=None).n_levels == len(MODELS)
+
+
+@pytest.mark.parametrize("flags", [("True", "False"), ("yes", "no"), ("1", "0")])
+def test_flags_that_are_the_same_for_different_answers_are_right_answers_or_asked_for(flags: tuple[str, str]) -> None:
+    rng = np.random.default_rng(1)
+    truth, shape = rng.random(N) < 0.5, (N, 5)
+    said = np.where(rng.random(shape) < 0.7, truth[:, None], ~truth[:, None])
+    rows = [(f"q{q}", m, flags[1 - said[q, k]], flags[1 - truth[q]]) for q in range(N) for k, m in enumerate(MODELS)]
+    table = pd.DataFrame(rows, columns=["problem_id", "level", "answer", "correct"])
+    observations = told(table, confidence=None)
+    np.testing.assert_array_equal(observations.correct, said == truth[:, None])
+    texts = table.assign(answer=[f"{text} {n % 3}" for n, text in enumerate(table["answer"])])
+    texts["correct"] = texts["correct"] == flags[0]
+    if flags[0] != "yes":
+        with pytest.raises(
+            ObservationError, match=r"correct says the same .*answers differ; .*correct='correct'.*gold="
+        ):
+            Observations.from_frame(texts, confidence=None)
+        assert Observations.from_frame(texts, confidence=None, correct="correct").labelled.all()
+        both = texts.assign(answer="x", correct=np.arange(5 * N) % 2 == 0)
+        with pytest.raises(ObservationError, match="correct says of most answers both, right and wrong"):
+            Observations.from_frame(both, confidence=None)
+
+
 def test_recognition_without_right_answers_says_how_to_name_them() -> None:
     with pytest.raises(ObservationError, match=r"name it: --column gold=NAME, or correct=NAME"), pytest.warns():
         Observations.from_frame(tickets()[["ticket", "llm", "said", "sure"]])
@@ -231,8 +355,9 @@ def test_commands_say_it_in_two_lines_and_a_fit_keeps_it(tmp_path: Path) -> None
     done = run("fit", tmp_path / "mine.csv", "--out", tmp_path / "fit.nc")
     assert done.exit_code == 0, done.output
     first, second, *_ = done.stderr.splitlines()
-    assert "question ticket, level llm, answer said, confidence sure, gold truth, scale fraction, since" in one_line(
-        first
+    assert (
+        "question ticket, level llm (gemma, gpt, phi, qwen, llama), answer said, confidence sure, gold truth, scale"
+        in one_line(first)
     )
     assert second.startswith("To change it: --column level=NAME")
     unnamed = ("predict", tmp_path / "fit.nc", tmp_path / "mine.csv", "--out", tmp_path / "p.csv")
