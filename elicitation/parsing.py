@@ -181,15 +181,15 @@ def _is_last(said: str, answers: Sequence[Answer], readings: Sequence[Reading], 
 def _read(answer: Answer, kind: AnswerKind) -> Reading:
     """Read an answer, and its confidence in the same field or in others."""
     field, stated = answer
-    text: str | None = _bare(field.text)
+    text: str | None = (bare := _bare(field.text))
     values = [read_confidence(other.text, other.scale) for other in stated]
-    if (copied := _COPIED.fullmatch(text)) and (
-        kind != "text"
-        or (field.label and (_WORDS.fullmatch(text) or (stated and _COPIED.fullmatch(_bare(stated[0].text)))))
-    ):
+    is_copied = kind != "text" or (
+        field.label and (_WORDS.fullmatch(bare) or any(_COPIED.match(_bare(one.text)) for one in stated))
+    )
+    if is_copied and (copied := _COPIED.fullmatch(bare)):
         text = _bare(copied[1] or copied[2])
     if not values and (field.what == "both" or field.rank is not None):
-        text, *values = _split(_bare(field.text), field.scale, kind)
+        text, *values = _split(bare, field.scale, kind)
     values = list(dict.fromkeys(value for value in values if value[0] is not None)) or values[:1]
     nothing = ParseStatus.AMBIGUOUS if values else ParseStatus.NO_CONFIDENCE
     confidence, defect = values[0] if len(values) == 1 else (None, nothing)

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from bayes_direag import Observations
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import read_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
@@ -180,6 +183,32 @@ def test_importing_without_inspect_names_the_command_that_installs_it(monkeypatc
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(DirEAGError, match=r'pip install "\.\[inspect\]"'):
         import_logs("inspect", [LOGS / "inspect" / "pens.eval"])
+
+
+def test_exports_of_tracing_tools_are_read_as_their_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables are made by hand, with the columns that the tools write."""
+    page = (Path(__file__).parents[3] / "docs" / "import-logs.md").read_text("utf-8")
+    (tmp_path / "logs").symlink_to(LOGS)
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for command in re.findall(r"^\$ direag fit (.*)$", page, re.MULTILINE):
+        file, *options = shlex.split(command)
+        given = [*zip(options[::2], options[1::2], strict=True)]
+        names = dict(value.split("=", 1) for name, value in given if name == "--column")
+        scale = dict(given).get("--scale")
+        columns = Columns(**{field: name or None for field, name in names.items()}, scale=scale)  # type: ignore[arg-type]
+        found[Path(file).stem] = Observations.read(file, columns=columns)
+    assert {*found} == {"langsmith", "weave", "promptfoo"}
+    first = found["langsmith"]
+    assert (len(first), first.kind, first.level_names) == (12, "numeric", ("small", "large"))
+    assert [found["promptfoo"].level_names, found["weave"].level_names] == [
+        ("openai:small", "openai:large"),
+        ("small", "large"),
+    ]
+    for table in found.values():
+        assert (table.correct == first.correct).all()
+    assert (found["weave"].confidence == first.confidence).all()
+    assert (found["promptfoo"].confidence != found["promptfoo"].confidence).all()
 
 
 FIVE, SEVEN = ["5", 90], ["7", 80]
