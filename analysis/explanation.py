@@ -3,7 +3,7 @@
 So a model of one's own is explained as any other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Terms
-from analysis.display.style import RIGHT, figure_style, forest, headed_figure, row_labels
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, headed_figure, row_labels
 from analysis.display.text import probability, shortened
 from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
@@ -35,7 +36,10 @@ REASONS = {
     Status.NO_CONFIDENCE: "no stated confidence",
 }
 NULL = "no candidate is right"
-_PICTURE_NOTE = "Dots: the support of each state. Lines, of a fit by NUTS: intervals over the posterior draws."
+_PICTURE_NOTE = (
+    "The support of the selected answer: the grey line with all reports, a dot without one of them. Bars: what that "
+    "report adds (blue) or takes (orange), the most first."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +58,10 @@ class Explanation:
         Its row of :meth:`~bayes_direag.fits.fit.Fit.predict`.
     reports : DataFrame
         A row for each usable report: ``level``, ``answer``, ``stated`` confidence (``stated_words`` and so on for
-        further signals); ``alone``, the support of its answer if there were no other report, with ends of its interval;
-        ``answer_without`` and ``probability_without``, the prediction without this report; the ``agreement`` of its
-        level with the others and ``chance_agreement`` (NaN unless the fit looks at it).
+        further signals); ``alone``, how probably its answer would be right if there were no other report;
+        ``answer_without`` and ``probability_without``, the prediction without this report; ``support_without``, that of
+        the selected answer then, and what the report ``adds`` to it, with ends of its interval; the ``agreement`` of
+        its level with the others and ``chance_agreement`` (NaN unless the fit looks at it).
     unusable : DataFrame
         A row for each level without a usable report: ``level``, ``reason``.
     states : DataFrame
@@ -119,14 +124,21 @@ class Explanation:
         yield Terms("", tuple(self._terms()))
 
     def figure(self) -> "Figure":
-        """Draw the support of every state."""
+        """Draw the support of the selected answer with all reports and without each, sorted by what each adds."""
+        rows = self.reports.sort_values("adds", ascending=False, kind="stable")
+        whole, without = self.prediction["support"], rows["support_without"].to_numpy()
         with figure_style():
-            height = 0.9 + 0.42 * len(self.states)
+            height = 0.9 + 0.3 * max(len(rows), 2)
             figure = headed_figure(self._headline(), f"{self.conclusion} {_PICTURE_NOTE}", height, width=7.4)
-            axes = figure.subplots()
-            forest(axes, self.states[["support", "support_low", "support_high"]], colour=RIGHT)
-            row_labels(axes, [_answer_or_null(answer, 22) for answer in self.states["answer"]])
-            axes.set(xlim=(0, 1), xlabel="support")
+            axes, place = figure.subplots(), np.arange(len(rows))[::-1]
+            colour = np.where(without < whole, RIGHT, WRONG)
+            axes.axvline(whole, color=REFERENCE, linewidth=1.5)
+            axes.barh(place, without - whole, left=whole, height=0.5, color=colour, alpha=0.45)
+            axes.scatter(without, place, s=36, color=colour, zorder=3)
+            row_labels(axes, [*map(_report_label, rows["level"], rows["answer"])])
+            axes.set(
+                xlim=(0, 1), ylim=(-0.6, len(rows) - 0.4), xlabel="support of the selected answer without the report"
+            )
         return figure
 
     def _headline(self) -> str:
@@ -149,13 +161,14 @@ class Explanation:
                 Column("answer", holds="name"): lambda row: shortened(row["answer"], 16),
                 **{Column(_says(name)): partial(_percent, name) for name in stated},
                 Column("alone"): lambda row: probability(row["alone"]),
+                Column("adds"): lambda row: f"{row['adds']:+.3f}",
                 Column("without\nit"): lambda row: Cell(
                     probability(row["probability_without"]),
                     "" if row["answer_without"] == self.answer else _answer_or_null(row["answer_without"], 10),
                 ),
             },
-            "alone: the support of its answer if no other level had answered. without it: the probability without this "
-            "report, and the answer if it is another.",
+            "alone: the probability of its answer if there were no other report. adds: to the support of the selected "
+            "answer. without it: the probability without this report, and the answer if it is another.",
         )
 
     def _state_table(self) -> Table:
@@ -208,13 +221,19 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
             f"one of the {len(observations)} there, such as {', '.join(map(repr, near))}."
         )
     question = fit.aligned(observations.select(np.array(rows)))
-    predicted = fit.predict(with_and_without_each(question), interval_level=interval_level, warn=False)
+    less = with_and_without_each(question)
+    predicted, lone = (
+        fit.predict(each, interval_level=interval_level, warn=False) for each in (less, with_each_alone(question))
+    )
     question, selected = question.of_signals(fit.fitted.signal_names), predicted.iloc[0]
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
     null, candidate = len(candidates), question.candidate[0, level]
-    support = supports(fit.evaluation(question))[:, 0, [*range(null), -1]]
+    of_all = supports(fit.evaluation(less))
+    support = of_all[:, 0, [*range(null), -1]]
+    of_selected = np.stack(
+        [_support_of(selected["answer"], *each) for each in zip(less.candidates, of_all.swapaxes(0, 1), strict=True)]
+    )
     order = [*sorted(range(null), key=lambda k: (candidates[k] != selected["answer"], -support[:, k].mean())), null]
-    alone = supports(fit.evaluation(with_each_alone(question)))[:, :, 0]
     right, agreement = question.correct_candidate[0, :null], fit.fitted.agreement
     slots = np.array(question.slots or range(question.n_levels))[level]
     names, known = np.array(question.level_names, object), bool(question.labelled[0])
@@ -223,9 +242,11 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         "answer": pd.Series([candidates[k] for k in candidate], dtype="str"),
         "stated": question.confidence[0, level],
         **{f"stated_{name}": question.signals[name][0, level] for name in question.signal_names[1:]},
-        **draw_columns(alone, interval_level, "alone", "alone_low", "alone_high"),
+        "alone": lone["probability"].to_numpy(),
         "answer_without": predicted["answer"].to_numpy()[1:],
         "probability_without": predicted["probability"].to_numpy()[1:],
+        "support_without": of_selected[1:].mean(axis=1),
+        **draw_columns((of_selected[0] - of_selected[1:]).T, interval_level, "adds", "adds_low", "adds_high"),
         "agreement": np.nan if agreement is None else agreement.share[slots],
         "chance_agreement": np.nan if agreement is None else agreement.by_chance[slots],
     }
@@ -246,6 +267,13 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         unusable=pd.DataFrame({"level": names[~question.usable[0]], "reason": reasons}),
         states=pd.DataFrame(states).iloc[order].reset_index(drop=True),
     )
+
+
+def _support_of(
+    answer: str | float | None, candidates: Sequence[str], support: Float[np.ndarray, "sample state"]
+) -> Float[np.ndarray, " sample"]:
+    """Return the support of an answer; 0 where no report gives it."""
+    return support[:, candidates.index(answer)] if answer in candidates else np.zeros(len(support))
 
 
 def with_and_without_each(question: Observations) -> Observations:
@@ -284,6 +312,10 @@ def _percent(name: str, row: Record) -> str:
 def _quoted(answer: str) -> str:
     short = shortened(answer, 24)
     return f'"{short}"' if " " in short else short
+
+
+def _report_label(level: str, answer: str) -> str:
+    return f"{shortened(level, 20)}: {shortened(answer, 12)}"
 
 
 def _answer_or_null(answer: str | float | None, width: int) -> str:

@@ -17,7 +17,7 @@ from analysis.display.style import RIGHT, diagonal, figure_style, headed_figure
 from analysis.display.text import percent, told_apart
 from analysis.parameters import compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.scoring import draw_columns
-from bayes_direag.commands.quality import fewer_runs_note, voting_note
+from bayes_direag.data.remarks import voting_remark
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
@@ -225,13 +225,13 @@ def fit_terms(fit: Fit, title: str) -> Terms:
         rows["weights"] = f"the questions count as {fit.fitted.weight.sum():.4g} together"
     if fit.partial:
         rows["partial fit"] = "each question whole, and in copies with some of its reports"
-    if not fit.preset.is_own and (note := fewer_runs_note(fit)):
+    if not fit.preset.is_own and (note := fit.fewer_runs_remark):
         rows["fewer runs"] = note
     if fit.preset.is_weighted:
         rows["NOTE"] = "questions are weighted unequally: the posterior is not that of a probability model"
     if len(fit.fitted.signals) > 1:
         rows["signals"] = ", ".join(fit.fitted.signal_names)
-    if note := voting_note(fit.fitted):
+    if note := voting_remark(fit.fitted):
         rows["votes"] = note
     rows |= {
         "seed": str(attributes["seed"]),

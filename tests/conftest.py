@@ -96,14 +96,6 @@ def real_cases() -> Path:
 # What is imported in fixtures cannot be imported above, as the type checks are not yet in place there.
 
 
-@pytest.fixture(scope="session", autouse=True)
-def trusted_files():
-    """Have the process that tries a file before a fit is read do nothing, but in the tests of such files."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayes_direag.fits.stored._READ_ALL", "")
-        yield
-
-
 @pytest.fixture(scope="session")
 def simulated():
     """240 simulated questions."""

@@ -25,8 +25,8 @@ def explain_command(
 ) -> None:
     """Say why one question got its answer and its probability.
 
-    What each report counted for, what went to the null, how that adds up, which reports decide, and how support becomes
-    the final probability. The question's right answer is shown if OBS has it, and not used.
+    Each report's answer, how probable it would be alone, what it adds to the support of the selected answer, and the
+    answer and probability without it. The question's right answer is shown if OBS has it, and not used.
 
     Example: direag explain fit.nc observations.jsonl svamp-00017
     """

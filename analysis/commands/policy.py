@@ -36,6 +36,7 @@ def policy_command(
         float | None, typer.Option(help="The price of a person's answer, in the unit of the prices.")
     ] = None,
     column: options.ColumnOption = None,
+    preset: options.ProgramOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Decide question by question which level to ask next, and when to stop, at a budget.
@@ -59,7 +60,7 @@ def policy_command(
             )
         from bayes_direag.data.observations import Observations
 
-        made = Policy.load(source)
+        made = Policy.load(source, None if preset is None else options.chosen_preset(preset))
         known = made.fit
         columns = options.chosen_columns(column, None, None, known.columns)
         forecast = made.replay(Observations.read(labelled, known.answers, columns))
@@ -67,9 +68,7 @@ def policy_command(
     else:
         target = target or options.beside(source, "-policy.nc")
         options.check_file(target, source, *filter(None, [prices]))
-        from bayes_direag.fits.fit import Fit
-
-        learned, price = Fit.load(source), None if prices is None else _read_prices(prices)
+        learned, price = options.load_fit(source, preset), None if prices is None else _read_prices(prices)
         with options.progress() as step:
             step(f"replaying {learned.n_questions} questions")
             made = policy(learned, prices=price, budget=0.3 if budget is None else budget, person=person)

@@ -2,13 +2,17 @@
 
 import json
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.quality import fewer_runs_note, show_quality, show_remarks
+from bayes_direag.commands.quality import show_quality, show_remarks
+from bayes_direag.model import presets
+from bayes_direag.model.settings import FitSettings, SamplingSettings
 
 if TYPE_CHECKING:
     from bayes_direag.fits.fit import Fit
@@ -66,28 +70,21 @@ def fit_command(
     with options.progress() as step:
         step(f"reading {observations}")
         labelled = Observations.read(observations, answers, columns, labels, equal)
-        further = unlabelled and Observations.read(unlabelled, labelled.kind, columns, same=equal)
+        further = None if unlabelled is None else Observations.read(unlabelled, labelled.kind, columns, same=equal)
     show_quality(labelled, observations, inferred=answers is None)
     show_remarks(labelled)
-    settings: dict[str, Any] = {
-        "preset": options.chosen_preset(preset),
-        "unlabelled": further,
-        "partial": partial,
-        "seed": seed,
-    }
-    if method == "map":
-        with options.progress() as step:
-            step(f"fitting {preset} to {labelled.labelled.sum():,} questions")
-            from bayes_direag.fits.making import fit_map
-
-            fitted = fit_map(labelled, **settings)
-    else:
+    sampling = None
+    if method == "nuts":
         options.device_for_each_chain(chains)
-        from bayes_direag.fits.making import fit_nuts
+        words = {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
+        sampling = SamplingSettings.of(**words, target_accept_prob=target_accept)
+    settings = FitSettings(presets.preset(options.chosen_preset(preset)), method, sampling, partial, seed)
+    shown: AbstractContextManager[Callable[[str], object]] = nullcontext(str)  # NUTS has bars of its own
+    with options.progress() if method == "map" else shown as step:
+        step(f"fitting {preset} to {labelled.labelled.sum():,} questions")
+        from bayes_direag.fits.making import fit_by
 
-        settings |= {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
-        terminal = options.err.is_terminal
-        fitted = fit_nuts(labelled, **settings, target_accept_prob=target_accept, progress=terminal)
+        fitted = fit_by(settings, labelled, further, progress=options.err.is_terminal)
     fitted.save(target)
     from bayes_direag.fits.convergence import convergence_verdict
 
@@ -95,8 +92,8 @@ def fit_command(
     options.out.print(f"{target}: {fitted}\n{verdict}", soft_wrap=True)
     if severity == "failure":
         raise typer.Exit(1)
-    if note := fewer_runs_note(fitted):
-        options.out.print(note)
+    if remark := fitted.fewer_runs_remark:
+        options.out.print(remark)
     options.out.print(f"What it has learned: direag show {target}", soft_wrap=True)
 
 

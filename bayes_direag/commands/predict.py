@@ -1,13 +1,19 @@
 """The command ``direag predict``: a table of predictions from a fit and a file of observations."""
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError, FewReportsWarning
+
+if TYPE_CHECKING:
+    from bayes_direag.decisions.abstention import Abstention
+    from bayes_direag.fits.fit import Fit
+    from bayes_direag.fits.streaming import Predicted
 
 
 def predict_command(
@@ -104,87 +110,91 @@ def predict_command(
     from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.decisions.abstention import abstention
-    from bayes_direag.decisions.estimate import estimate
-    from bayes_direag.fits.new_levels import joined_text
     from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
     equal = options.chosen_same(same)
-    learned = options.load_fit(fit, preset, equal)
+    learned, decided = options.load_fit(fit, preset, equal), None
     columns = options.chosen_columns(column, scale, groups, learned.columns)
+
+    def read(path: Path) -> Observations:
+        return Observations.read(path, learned.answers, columns, same=equal)
+
     with options.progress() as step:
-        decided = None
         if new_levels:
-            learned = learned.with_levels(Observations.read(observations, learned.answers, columns, same=equal))
+            learned = learned.with_levels(read(observations))
         if target_accuracy is None and not candidates:
             predicted = predict_file(
                 learned, observations, target, columns, interval_level=interval_level, on_step=step
             )
         else:
-            questions = Observations.read(observations, learned.answers, columns, same=equal)
-            also = "" if target_accuracy is None else ", and finding the threshold"
-            step(f"predicting {len(questions)} questions{also}")
-            if target_accuracy is not None:
-                known = None if labelled is None else Observations.read(labelled, questions.kind, columns, same=equal)
-                with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
-                    decided = abstention(
-                        learned,
-                        questions,
-                        known,
-                        target_accuracy=target_accuracy,
-                        assurance=assurance,
-                        interval_level=interval_level,
-                    )
-                table = decided.table
-            else:
-                table = learned.predict_candidates(questions, interval_level=interval_level)
-            write_table(table, target)
+            questions = read(observations)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
-        try:
-            made = estimate(learned, predicted.sample, interval_level=interval_level)
-            estimated, recorded = made.text(), {"estimate": made.record()}
-        except DirEAGError as error:  # predictions need no estimate
-            estimated, recorded = f"How many are right cannot be estimated: {error}", {}
+            step(f"predicting {len(questions)} questions")
+            if target_accuracy is None:
+                table = learned.predict_candidates(questions, interval_level=interval_level)
+            else:
+                known, shares = (
+                    labelled and read(labelled),
+                    {"target_accuracy": target_accuracy, "assurance": assurance},
+                )
+                with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
+                    decided = abstention(learned, questions, known, **shares, interval_level=interval_level)
+                table = decided.table
+            write_table(table, target)
+        said = [*_said(learned, target, predicted, decided, interval_level)]
+    if as_json:
+        options.out.print_json(data={name: value for _, facts in said for name, value in facts.items()})
+    else:
+        (first, _), *others = said
+        options.out.print(first, soft_wrap=True)
+        options.out.print(*(sentence for sentence, _ in others), sep="\n")
+
+
+def _said(
+    fit: "Fit", target: Path, predicted: "Predicted", decided: "Abstention | None", interval_level: float
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield what there is to say of predictions: each sentence with its facts."""
+    from bayes_direag.decisions.estimate import estimate
+    from bayes_direag.fits.new_levels import joined_text
+
     n_reports, sample = predicted
     n, unanswered = len(n_reports), int((n_reports == 0).sum())
-    summary = {"out": str(target), "n": n, "unanswered": unanswered}
-    text = f"{target}: {n} questions, {unanswered} of them unanswered."
-    if learned.n_samples > 1:
-        summary |= {"draws": learned.n_samples, "interval_level": interval_level}
-        text += f" Intervals have probability {interval_level:g}, over {learned.n_samples} draws."
-    if new_levels:
-        summary |= {"new_levels": learned.new_levels.to_dict("records")}
-        text += f"\n{joined_text(learned.tree)}"
+    first = f"{target}: {n} questions, {unanswered} of them unanswered."
+    facts: dict[str, object] = {"out": str(target), "n": n, "unanswered": unanswered}
+    if fit.n_samples > 1:
+        first += f" Intervals have probability {interval_level:g}, over {fit.n_samples} draws."
+        facts |= {"draws": fit.n_samples, "interval_level": interval_level}
+    yield first, facts
+    if not fit.new_levels.empty:
+        yield joined_text(fit.tree), {"new_levels": fit.new_levels.to_dict("records")}
     if decided is not None:
-        summary |= {"abstention": decided.record()}
-        text += f"\n{decided.text()}"
-        if new_levels and labelled is None:
-            text += " It does not cover the new levels, which no labelled question has."
-    if remarks := learned.remarks(learned.aligned(sample), n_reports):
-        summary |= {"remarks": remarks}
-        text += "".join(f"\n{remark}" for remark in remarks)
-    summary |= recorded
-    text += f"\nFrom {len(sample):,} of them, drawn at random: " if n > len(sample) else "\n"
-    text += estimated
-    if as_json:
-        options.out.print_json(data=summary)
+        uncovered = " It does not cover the new levels, which no labelled question has."
+        is_covered = not decided.is_approximate or fit.new_levels.empty
+        yield decided.text() + ("" if is_covered else uncovered), {"abstention": decided.record()}
+    if remarks := fit.remarks(fit.aligned(sample), n_reports):
+        yield "\n".join(remarks), {"remarks": remarks}
+    try:
+        estimated = estimate(fit, sample, interval_level=interval_level)
+    except DirEAGError as error:  # predictions need no estimate
+        yield f"How many are right cannot be estimated: {error}", {}
     else:
-        first, *others = text.split("\n")
-        options.out.print(first, soft_wrap=True)
-        options.out.print(*others, sep="\n")
+        drawn = f"From {len(sample):,} of them, drawn at random: " if n > len(sample) else ""
+        yield f"{drawn}{estimated.text()}", {"estimate": estimated.record()}
 
 
 def _predict_on_ray(fit: Path, source: Path, target: Path, interval_level: float) -> None:
     from functools import partial
 
-    from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.streaming import predict_on_ray
 
     if target.exists():
         raise DirEAGError(f"--out {target}: saw something there; expected the name of a new folder.")
     with options.progress() as step:
         step(f"predicting {source} on Ray")
-        predict_on_ray(partial(Fit.load(fit).predict_batch, interval_level=interval_level), source, target)
+        predict_on_ray(
+            partial(options.load_fit(fit, None).predict_batch, interval_level=interval_level), source, target
+        )
     options.out.print(f"{target}: written by Ray.", soft_wrap=True)
 
 

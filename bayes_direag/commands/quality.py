@@ -1,7 +1,6 @@
 """What commands say of observations: how many are usable, and what stands out."""
 
 import textwrap
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from bayes_direag.data.records import Status
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.fit import Fit
 
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
@@ -66,48 +64,7 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool, by
 
 def show_remarks(observations: "Observations") -> None:
     """Print what stands out in observations."""
-    from bayes_direag.data.remarks import answer_remark, level_remark
+    from bayes_direag.data.remarks import REMARKS
 
-    notes = [of(observations) for of in (runs_note, voting_note, level_remark, answer_remark)]
-    if len(observations.signals) > 1:
-        names = observations.signal_names
-        notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
-    for note in filter(None, notes):
-        out.print(f"{note}\n")
-
-
-def runs_note(observations: "Observations") -> str:
-    """Say which levels are taken for runs because of their names, and how they become levels of their own."""
-    names, groups = observations.table.names, observations.groups
-    if names is None or not names.are_runs or groups is None:
-        return ""
-    runs = ", ".join(f"{group} ({n})" for group, n in Counter(groups).items() if n > 1)
-    return (
-        f"These are taken for runs, each group as one level: {runs}. With --groups none (groups='none') every run is a "
-        "level of its own."
-    )
-
-
-def voting_note(observations: "Observations") -> str:
-    """Say how reports of levels that only vote count; empty if there are none."""
-    if not observations.voting:
-        return ""
-    if len(observations.voting) == len(observations.learned_levels):
-        return "No report states a confidence, so each counts by its level alone."
-    return f"These levels state no confidence, so their reports count by level alone: {', '.join(observations.voting)}."
-
-
-def fewer_runs_note(fit: "Fit") -> str:
-    """Say what fewer runs do to a fit of the runs of one group alone; empty for others, partial ones, or if little."""
-    if fit.partial or fit.fitted.groups is None or len(fit.level_names) > 1:
-        return ""
-    import numpy as np
-
-    enough = fit.enough_reports
-    if not enough.few(np.array([1])):
-        return ""
-    return (
-        "All reports are runs of one group. If new questions may have fewer runs, fit with --partial: with one in "
-        f"place of {len(enough.excess) + 1}, probabilities of this fit are too high by about "
-        f"{100 * enough.excess[0]:.0f} points."
-    )
+    for remark in filter(None, (of(observations) for of in REMARKS)):
+        out.print(f"{remark}\n")

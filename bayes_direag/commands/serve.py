@@ -35,6 +35,7 @@ def serve_command(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    preset: options.ProgramOption = None,
 ) -> None:
     """Answer questions over HTTP, each from its reports, until Ctrl-C.
 
@@ -48,11 +49,10 @@ def serve_command(
     try:
         import uvicorn
 
-        from bayes_direag.fits.fit import Fit
-
-        learned = Fit.load(fit)
-        learned.answer([])  # compiles the program
-        app = service(learned)
+        learned = options.load_fit(fit, preset)
+        with options.progress() as step:
+            step("compiling")
+            app = service(learned)
     except ModuleNotFoundError as error:
         raise DirEAGError(
             f"serve: there is no module {error.name!r}; expected FastAPI and uvicorn. Install them: "
@@ -67,14 +67,16 @@ def serve_command(
 def service(fit: "Fit", largest_body: int = LARGEST_BODY) -> "FastAPI":
     """Return an ASGI application that answers by a fit: ``POST /answer``, ``GET /health``, and a form at ``/``.
 
-    A body that is larger than ``largest_body`` bytes is refused with status 413 before it is read whole, and reports
-    that the fit refuses with status 422 and its message as ``detail``.
+    The program is compiled here, so that the first answer is as fast as others. A body that is larger than
+    ``largest_body`` bytes is refused with status 413 before it is read whole, and reports that the fit refuses with
+    status 422 and its message as ``detail``.
     """
     from fastapi import Body, FastAPI, HTTPException
     from fastapi.responses import HTMLResponse
 
     app = FastAPI(title="bayes-direag", docs_url=None, redoc_url=None)  # their pages load scripts from elsewhere
     page, policy = _page(fit)
+    fit.prepare()
 
     @app.post("/answer")
     async def answer(reports: Annotated[Any, Body()]) -> dict[str, Any]:

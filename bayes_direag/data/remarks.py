@@ -1,4 +1,4 @@
-"""What stands out in levels (copies, one confidence, ratings) and in answers (unreadable, never right, never given)."""
+"""What stands out in signals, in levels (runs, votes, copies, ratings) and in answers (unreadable, never right)."""
 
 import re
 from collections import Counter
@@ -20,6 +20,35 @@ _NEVER_RIGHT = 0.1
 _SHOWN = 5
 #: The largest rating.
 _LARGEST_RATING = 0.1
+
+
+def signals_remark(observations: Observations) -> str:
+    """Name the signals of reports; empty if they have one."""
+    names = observations.signal_names
+    if len(names) < 2:
+        return ""
+    return f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone."
+
+
+def runs_remark(observations: Observations) -> str:
+    """Say which levels are taken for runs because of their names, and how they become levels of their own."""
+    names, groups = observations.table.names, observations.groups
+    if names is None or not names.are_runs or groups is None:
+        return ""
+    runs = ", ".join(f"{group} ({n})" for group, n in Counter(groups).items() if n > 1)
+    return (
+        f"These are taken for runs, each group as one level: {runs}. With --groups none (groups='none') every run is a "
+        "level of its own."
+    )
+
+
+def voting_remark(observations: Observations) -> str:
+    """Say how reports of levels that only vote count; empty if there are none."""
+    if not observations.voting:
+        return ""
+    if len(observations.voting) == len(observations.learned_levels):
+        return "No report states a confidence, so each counts by its level alone."
+    return f"These levels state no confidence, so their reports count by level alone: {', '.join(observations.voting)}."
 
 
 def level_remark(observations: Observations, among: Collection[str] | None = None) -> str:
@@ -122,3 +151,7 @@ def _never_right(observations: Observations) -> str:
 
 def _most(texts: Counter[str]) -> str:
     return ", ".join(f"{text[:60]!r} ({n})" for text, n in texts.most_common(_SHOWN))
+
+
+#: All of them, in the order in which they are said.
+REMARKS = (signals_remark, runs_remark, voting_remark, level_remark, answer_remark)

@@ -45,6 +45,7 @@ from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.logits import logit_signals
 from bayes_direag.model.patterns import first_mentions
+from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, select
 from bayes_direag.model.states import States
 
@@ -222,7 +223,7 @@ class Policy:
         ObservationError as :meth:`Fit.answer` does.
         """
         question = self.fit.question(reports)
-        known, levels = self.fit.evaluation(question).data.unlabelled, self.fit.level_names
+        known, levels = self.fit.asked(question).data.unlabelled, self.fit.level_names
         asked = np.array(question.slots or range(len(levels)))[question.status[0] != Status.ABSENT]
         is_open = np.bincount(asked, minlength=len(self.most)) < self.most
         leader, _, stated = self.asking.leading(known)
@@ -319,9 +320,12 @@ class Policy:
         write_tree(tree, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Policy":
-        """Read a policy; raise FitFileError if there is none, or it is not one that this version can read."""
-        fit = Fit.load(path)
+    def load(cls, path: str | Path, preset: PresetLike | None = None) -> "Policy":
+        """Read a policy; raise FitFileError if there is none, or it is not one that this version can read.
+
+        ``preset`` is the function of a model of your own, as for :meth:`Fit.load <bayes_direag.fits.fit.Fit.load>`.
+        """
+        fit = Fit.load(path, preset)
         if "policy" not in fit.tree.children:
             raise FitFileError(f"{path}: saw a fit; expected a policy, as `direag policy` writes it. Make one.")
         stored = cast(xr.DataTree, fit.tree["policy"])

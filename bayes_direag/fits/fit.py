@@ -47,6 +47,7 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
 from bayes_direag.model.selection import Recalibration, distribution, predict, state_intervals
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset
+from bayes_direag.model.states import supports
 
 if TYPE_CHECKING:
     import pyarrow
@@ -196,6 +197,19 @@ class Fit:
         return EnoughReports.of(self.evaluation(self.fitted), self.recalibration)
 
     @property
+    def fewer_runs_remark(self) -> str:
+        """What fewer runs do to a fit of the runs of one group alone; empty for others, partial ones, or if little."""
+        if self.partial or self.fitted.groups is None or len(self.level_names) > 1:
+            return ""
+        if not (enough := self.enough_reports).few(np.array([1])):
+            return ""
+        return (
+            "All reports are runs of one group. If new questions may have fewer runs, fit with --partial: with one in "
+            f"place of {len(enough.excess) + 1}, probabilities of this fit are too high by about "
+            f"{100 * enough.excess[0]:.0f} points."
+        )
+
+    @property
     def likelihood_data(self) -> LikelihoodData:
         """The argument of the NumPyro model in this fit; any copies follow the questions."""
         if self.partial:
@@ -216,6 +230,17 @@ class Fit:
         questions = aligned.of_signals(signal_names(self.tree))
         data = self._questions.of_new(questions, preset=self.preset, labels=label_names(self.tree))
         return Forward(model_of(self.preset), self._draws, data)
+
+    def asked(self, aligned: Observations) -> Forward:
+        """Return the same with the columns of the fitted questions, so that one compiled program serves any runs."""
+        evaluation = self.evaluation(aligned)
+        return replace(evaluation, data=evaluation.data.with_slots(self._questions.slots))
+
+    def prepare(self) -> None:
+        """Compile what answers a question, so that the first answer is as fast as others."""
+        supports(self.asked(self.fitted.select(slice(1))))
+        if not self.partial:
+            _ = self.enough_reports
 
     @cached_property
     def _draws(self) -> dict[str, Float[np.ndarray, "sample ..."]]:
@@ -258,7 +283,7 @@ class Fit:
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
         aligned = self.aligned(observations)
-        columns = predict(self.evaluation(aligned), self.recalibration, interval_level)
+        columns = predict(self.asked(aligned), self.recalibration, interval_level)
         table = selected_table(aligned, columns)
         for remark in self.remarks(aligned, table["n_used"].to_numpy()) if warn else ():
             warnings.warn(remark, FewReportsWarning, stacklevel=2)
@@ -337,7 +362,7 @@ class Fit:
             As :meth:`predict` does.
         """
         aligned = self.aligned(observations)
-        asked = self.evaluation(aligned)
+        asked = self.asked(aligned)
         figures = {"probability": distribution(asked, self.recalibration)}
         if self.n_samples > 1:
             low, high = state_intervals(asked, self.recalibration, interval_level)

@@ -1,8 +1,11 @@
 """Write and read the file of a fit. What is read may come from anyone."""
 
 import errno
+import inspect
+import math
 import subprocess
 import sys
+import threading
 from hashlib import sha256
 from pathlib import Path
 from typing import get_args
@@ -16,17 +19,28 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.fits.container import FORMAT
 from bayes_direag.model.settings import FitMethod
 
-#: What a digest begins with, and how many seconds reading may take.
+#: What a digest begins with, and how many seconds reading another program's file may take.
 _SIGN, _LIMIT = b"direag ", 20
-#: Reads all of a file, unless it claims to be far larger: only log-likelihoods are compressed, to a quarter.
-_READ_ALL = """
-import math, sys, netCDF4
-content = sys.stdin.buffer.read()
-with netCDF4.Dataset("fit.nc", memory=content) as stored:
+#: The NetCDF library takes one thread at a time.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _check_claims(stored: netCDF4.Dataset, size: int) -> None:
+    """Raise ValueError if a file claims to be far larger: only log-likelihoods are compressed, to a quarter."""
     variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
     claimed = sum(8 * math.prod(variable.shape) for variable in variables)
-    if claimed > 100 * len(content):
-        sys.exit(f"it claims to hold {claimed / 2**20:,.0f} MiB in {len(content) / 2**10:,.0f} KiB")
+    if claimed > 100 * size:
+        raise ValueError(f"it claims to hold {claimed / 2**20:,.0f} MiB in {size / 2**10:,.0f} KiB")
+
+
+#: Reads all of a file, unless its claims are refused.
+_READ_ALL = f"""
+import math, sys, netCDF4
+{inspect.getsource(_check_claims)}
+content = sys.stdin.buffer.read()
+with netCDF4.Dataset("fit.nc", memory=content) as stored:
+    _check_claims(stored, len(content))
+    variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
     for each in (stored, *stored.groups.values(), *variables):
         [each.getncattr(name) for name in each.ncattrs()]
     for variable in variables:
@@ -46,7 +60,8 @@ def write_tree(tree: xr.DataTree, path: str | Path) -> None:
         encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}
     with atomic_path(path) as partial_path:
         try:
-            tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
+            with _ONE_AT_A_TIME:
+                tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
         except RuntimeError as error:  # the NetCDF library does not say why it cannot write
             raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
         content = partial_path.read_bytes()
@@ -57,23 +72,19 @@ def write_tree(tree: xr.DataTree, path: str | Path) -> None:
 def stored_tree(path: str | Path) -> xr.DataTree:
     """Read a NetCDF file; raise ValueError if it is damaged, claims to hold much more, or is no such fit.
 
-    A file of :func:`write_tree` ends with its digest; another program leaves none. On a damaged or forged file the
-    NetCDF library may crash or never return, so a child process reads it first.
+    A file of :func:`write_tree` ends with its digest, and is read as it was written. Another program leaves none; on a
+    damaged or forged file the NetCDF library may crash or never return, so a child process reads such a file first.
     """
     content = Path(path).read_bytes()
     if not content.startswith(b"\x89HDF"):
         raise ValueError("this is no NetCDF file")
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    if digest.startswith(_SIGN) and digest != _digest(body):
+    if not digest.startswith(_SIGN):
+        _try_apart(content)
+    elif digest != _digest(body):
         raise ValueError("its content is not what was written: it is damaged, or of an earlier version")
-    command = [sys.executable, "-P", "-c", _READ_ALL]
-    try:
-        child = subprocess.run(command, input=content, capture_output=True, timeout=_LIMIT)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"it is damaged: reading it did not end in {_LIMIT} seconds") from None
-    if child.returncode:
-        raise ValueError((child.stderr.decode().splitlines() or ["it is damaged"])[-1])
-    with netCDF4.Dataset("fit.nc", memory=content) as stored:
+    with _ONE_AT_A_TIME, netCDF4.Dataset("fit.nc", memory=content) as stored:
+        _check_claims(stored, len(content))
         groups = {
             name: xr.open_dataset(NetCDF4DataStore(group)).load()  # type: ignore[no-untyped-call]
             for name, group in stored.groups.items()
@@ -86,6 +97,18 @@ def stored_tree(path: str | Path) -> xr.DataTree:
         if tree.attrs[attribute] not in words:
             raise ValueError(f"saw {attribute} {tree.attrs[attribute]!r}; expected {', '.join(words)}")
     return tree
+
+
+def _try_apart(content: bytes) -> None:
+    """Have a child process read all of a file; raise ValueError if it cannot."""
+    command = [sys.executable, "-P", "-c", _READ_ALL]
+    try:
+        child = subprocess.run(command, input=content, capture_output=True, timeout=_LIMIT)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"it is damaged: reading it did not end in {_LIMIT} seconds") from None
+    if child.returncode:
+        (*_, last) = child.stderr.decode().splitlines() or ["it is damaged"]
+        raise ValueError(last.removeprefix("ValueError: "))
 
 
 def _digest(content: bytes) -> bytes:

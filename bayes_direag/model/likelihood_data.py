@@ -159,6 +159,22 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         new = self.weighted(observations, weight, preset=preset, labels=labels, are_stated=are_stated)
         return replace(new, agreement=self.agreement)
 
+    def with_slots(self, slots: tuple[int, ...] | None) -> "LikelihoodData":
+        """Put the reports of groups into these columns, so that what is compiled for them serves; more follow them."""
+        if slots is None or self.slots is None:
+            return self
+        own = {level: [k for k, of_level in enumerate(self.slots) if of_level == level] for level in {*self.slots}}
+        order = [own[level].pop(0) if own.get(level) else -1 for level in slots]
+        further = [column for columns in own.values() for column in columns]
+
+        def placed(array: Any, absent: float) -> Any:
+            wide = np.pad(array, [*[(0, 0)] * (array.ndim - 2), (0, 1), (0, 0)], constant_values=absent)
+            return wide[..., [*order, *further], :]
+
+        arrays = {name: placed(getattr(self, name), -1) for name in ("candidate", "merged", "label")}
+        arrays |= {"logit": placed(self.logit, 0), "first": first_mentions(arrays["candidate"])}
+        return replace(self, slots=(*slots, *(self.slots[column] for column in further)), **arrays)
+
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
         arrays = *(getattr(self, name) for name in _ARRAYS), dict(self.numbers)

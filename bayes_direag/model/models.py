@@ -30,6 +30,7 @@ the mode of the very density that NUTS samples.
 """
 
 import math
+import os
 from collections.abc import Callable
 from functools import cache, partial, wraps
 
@@ -157,16 +158,24 @@ def model_of(preset: Preset) -> Model:
     Raises
     ------
     DirEAGError
-        For a program of one's own that a file does not hold.
+        For a program of one's own that a file does not hold, and in a process that was forked after JAX had run.
     """
+    if _first_process() != os.getpid():
+        raise DirEAGError(
+            "this process was forked from one in which JAX has run, so that it would never end; expected one that is "
+            'started anew. Use multiprocessing.get_context("spawn") or threads.'
+        )
     if preset.program is None and (preset.is_own or preset.name not in _PROGRAMS):
         raise DirEAGError(
             f"the fit is of a model of its own, {preset.name}, whose function a file does not hold; expected the "
-            f"function. Load it with Fit.load(FILE, preset={preset.name}), which makes policies and exports for "
-            f"`direag serve` too; predict, evaluate, compare and explain take --preset FILE.py:{preset.name}."
+            f"function. Load it with Fit.load(FILE, preset={preset.name}); predict, evaluate, compare, explain, policy "
+            f"and serve take --preset FILE.py:{preset.name}."
         )
     own = preset.program
     return _model_of(_PROGRAMS[preset.name] if own is None else _own_model(own, Surroundings.of(own)), preset.variant)
+
+
+_first_process = cache(os.getpid)
 
 
 @cache

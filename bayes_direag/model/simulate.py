@@ -2,9 +2,10 @@
 
 Answers and confidences come from a simple picture of steered prompts: a question's ease decides how often its common
 answer is given, and each level states confidences around its own mean. The state of each question is then drawn with
-the probabilities of a program with known parameters, ``world``.
+the probabilities of a program with known parameters, by default that of ``paper``.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.presets import preset
+from bayes_direag.model import presets
+from bayes_direag.model.presets import PresetLike
 
-#: The true parameters by name, as the paper's model has them, but with a slope for each level and signal.
+#: The true parameters by name; that of each signal, where there are several, along one axis.
 type Truth = Mapping[str, Float[np.ndarray, "..."]]
 
 LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
@@ -28,11 +30,11 @@ _MISSING = 0.02
 
 
 def default_parameters(n_signals: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
-    """Return the parameters from which observations are simulated by default."""
+    """Return the parameters of ``paper`` from which observations are simulated by default."""
     return {
         "weight": np.array([0.5, 0.8, 1.4, 0.9, 0.6]),
         "bias": np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
-        "slope": np.full((5, n_signals), 1.6 / n_signals),
+        "slope": np.array(1.6) if n_signals == 1 else np.full(n_signals, 1.6 / n_signals),
         "prior_strength": np.array(0.1),
         "null_base": np.array(0.02),
         "null_gain": np.array(0.15),
@@ -40,7 +42,12 @@ def default_parameters(n_signals: int = 1) -> dict[str, Float[np.ndarray, "..."]
 
 
 def simulate_observations(
-    n: int, *, seed: int, parameters: Truth | None = None, signals: Sequence[str] = ()
+    n: int,
+    *,
+    seed: int,
+    parameters: Truth | None = None,
+    signals: Sequence[str] = (),
+    preset: PresetLike = "paper",
 ) -> Observations:
     """Draw ``n`` labelled questions with five levels each.
 
@@ -51,10 +58,13 @@ def simulate_observations(
     seed
         Equal seeds give equal observations.
     parameters
-        The true parameters; by default, :func:`default_parameters`.
+        The true parameters by name; by default, :func:`default_parameters`. What a program draws beside them has a
+        value from its prior.
     signals
         Names of further signals, of which one in ten values is missing. The true slopes are then those of the stated
         confidence and of the signals, in order of their names.
+    preset
+        The model that says how probable each state is: the name of a preset, or a NumPyro function of your own.
 
     Examples
     --------
@@ -84,7 +94,7 @@ def simulate_observations(
         }
         for number in range(n)
     ]
-    golds = _golds(Observations.from_records(records, "numeric"), names, truth, rng)
+    golds = _golds(Observations.from_records(records, "numeric"), names, preset, truth, rng)
     labelled = [record | {"gold_answer": gold} for record, gold in zip(records, golds, strict=True)]
     return Observations.from_records(labelled, "numeric")
 
@@ -114,11 +124,12 @@ def _confidences(
 def _golds(
     observations: Observations,
     names: Int[np.ndarray, "problem answer"],
+    preset: PresetLike,
     truth: Truth,
     rng: np.random.Generator,
 ) -> list[str]:
     """Draw the state of each question; under the null the right answer is one that no level gave."""
-    cumulative = np.cumsum(_probabilities(observations, truth), axis=1)
+    cumulative = np.cumsum(_probabilities(observations, preset, truth), axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [
@@ -127,30 +138,18 @@ def _golds(
     ]
 
 
-def _probabilities(observations: Observations, truth: Truth) -> Float[np.ndarray, "problem state"]:
+def _probabilities(observations: Observations, preset: PresetLike, truth: Truth) -> Float[np.ndarray, "problem state"]:
+    """Run the program as its author wrote it, with the true parameters."""
     import jax
-    import jax.numpy as jnp
 
-    from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
     from bayes_direag.model.forward import by_candidate
     from bayes_direag.model.likelihood_data import LikelihoodData
+    from bayes_direag.model.models import model_of
     from bayes_direag.model.unconstrained import state_of, traced
 
-    def world(data: LikelihoodData) -> None:
-        """Add evidence as the paper does, with a slope for each level and signal."""
-        logit = data.logit.reshape(-1, *data.candidate.shape)
-        score = data.by_report(jnp.asarray(truth["bias"])) + jnp.einsum(
-            "srp,rs->rp", logit, jnp.asarray(truth["slope"])
-        )
-        belief, doubt = belief_and_doubt(score, data)
-        share = truth["prior_strength"] / data.n_states
-        answers = share[None] + sums_by_answer(data.by_report(jnp.asarray(truth["weight"])) * belief, data.candidate)
-        null = share + truth["null_base"] + truth["null_gain"] * (truth["weight"] @ doubt)
-        draw_states(data, jnp.log(answers), jnp.log(null))
-
-    data = LikelihoodData.weighted(
-        observations, np.ones(len(observations)), preset=preset("paper"), labels=()
-    ).unlabelled
+    settings, weight = presets.preset(preset), np.ones(len(observations))
+    data = LikelihoodData.weighted(observations, weight, preset=settings, labels=()).unlabelled
     with jax.enable_x64(True):
-        probability = np.asarray(state_of(traced(world, data)).probabilities)
+        sites = traced(inspect.unwrap(model_of(settings)), data, truth)
+        probability = np.asarray(state_of(sites).probabilities)
     return by_candidate(probability, np.asarray(data.candidate), np.asarray(data.first)).T

@@ -74,22 +74,31 @@ def test_explanation_figures_are_those_of_the_printed_equations_and_add_up(expla
     assert explanation.reports[["level", "answer", "stated"]].to_numpy().tolist() == [
         [LEVEL_NAMES[level], answer, stated] for level, answer, stated in reports
     ]
-    for report, alone in zip(reports, explanation.reports["alone"], strict=True):
-        each = [brute_force.support(brute_force.scores([report], draw, eps))[report[1]] for draw in draws]
-        assert alone == pytest.approx(np.mean(each), rel=1e-12)
+    answer = explanation.answer
+    for number, row in explanation.reports.iterrows():
+        rest = [report for k, report in enumerate(reports) if k != number]
+        each = [brute_force.support(brute_force.scores(rest, draw, eps)).get(answer, 0.0) for draw in draws]
+        assert row["support_without"] == pytest.approx(np.mean(each), rel=1e-12)
+        assert row["adds"] == pytest.approx(expected[answer] - np.mean(each), abs=1e-12)
 
 
-def test_explanation_is_the_prediction_and_without_a_report_that_of_a_file_without_it(explanation: Explanation) -> None:
+def test_explanation_is_the_prediction_and_that_of_files_without_a_report_or_with_it_alone(
+    explanation: Explanation,
+) -> None:
     row = place_of(explanation)
     question, fit = OBSERVATIONS.questions[row], explanation.fit
     expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
     pd.testing.assert_series_equal(explanation.prediction, expected, check_names=False, rtol=1e-12)
     for own in explanation.reports.itertuples():
-        rest = tuple(one for one in question.observations if one.level_name != own.level)
-        alone = Observations.from_questions([question.model_copy(update={"observations": rest})], answers="numeric")
-        without = fit.predict(alone, warn=False).iloc[0]
-        assert str(own.answer_without) == str(without["answer"])
-        np.testing.assert_allclose(own.probability_without, without["probability"], rtol=1e-12)
+        parts = [
+            tuple(one for one in question.observations if (one.level_name == own.level) == is_it) for is_it in (0, 1)
+        ]
+        files = [
+            question.model_copy(update={"observations": part, "problem_id": str(n)}) for n, part in enumerate(parts)
+        ]
+        predicted = fit.predict(Observations.from_questions(files, answers="numeric"), warn=False)
+        assert [own.answer_without, own.answer] == predicted["answer"].tolist()
+        np.testing.assert_allclose([own.probability_without, own.alone], predicted["probability"], rtol=1e-12)
 
 
 def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(explanation: Explanation) -> None:
@@ -100,7 +109,10 @@ def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(expl
     assert one_line(explanation.conclusion) in one_line(text)
     assert repr(explanation).startswith(f"Explanation({explanation.prediction['problem_id']}: ")
     axes = explanation.figure().axes[0]
-    assert len(axes.get_yticklabels()) == len(explanation.states)
+    rows = explanation.reports.sort_values("adds", ascending=False, kind="stable")
+    assert [label.get_text().partition(":")[0] for label in axes.get_yticklabels()] == rows["level"].tolist()
+    for bar, row in zip(axes.patches, rows.itertuples(), strict=True):
+        assert bar.get_width() == pytest.approx(-row.adds, abs=1e-12)
 
 
 def test_explanation_lists_what_cannot_be_used_and_does_not_depend_on_the_label(fits: dict[str, Fit]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 
@@ -16,6 +18,8 @@ from bayes_direag.decisions.policy import Asking, Policy
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.making import fit_map
+from bayes_direag.model.evidence import draw_states, sums_by_answer
+from bayes_direag.model.likelihood_data import LikelihoodData
 from elicitation.adaptive import tell_spending
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Key
@@ -181,6 +185,26 @@ def test_adaptive_asks_a_group_sample_by_sample(tmp_path: Path) -> None:
     fewer = replace(protocol, n_samples=3)
     with pytest.raises(DirEAGError, match="asks up to 4 reports of 'runs', and 3 of runs; expected as many"):
         elicit(runs.questions(60), fewer, runs.canned(), tmp_path / "fewer", runs.ONCE, policy=policy)
+
+
+def odds(data: LikelihoodData) -> None:
+    """Multiply the odds of an answer by what each level's report says: no preset."""
+    with data.levels():
+        rate = numpyro.sample("rate", dist.Normal(0.5, 0.3))
+    draw_states(data, sums_by_answer(data.by_report(rate) * data.usable * (1 + data.logit), data.candidate), 0.0)
+
+
+def test_adaptive_asks_by_a_model_of_ones_own(policy: Policy, full: Path, tmp_path: Path) -> None:
+    fit = fit_map(Observations.read(full / "observations.jsonl"), preset=odds, partial=True)
+    own = replace(policy, fit=fit, asking=Asking.of(fit), stopped=fit.recalibration)
+    own.save(tmp_path / "policy.nc")
+    ask(tmp_path / "run", Policy.load(tmp_path / "policy.nc", preset=odds))
+    for record in runs.records(tmp_path / "run"):
+        step = own.next(record["observations"])
+        assert (step.ask, step.answer, step.probability) == (
+            None,
+            *[record["decision"][name] for name in ("answer", "probability")],
+        )
 
 
 def test_policy_asks_a_cheap_and_a_dear_model(policy: Policy, tmp_path: Path) -> None:

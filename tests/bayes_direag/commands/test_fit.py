@@ -6,12 +6,15 @@ import os
 import pytest
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits import making
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.making import fit_map
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import FitSettings, SamplingSettings
 from tests.command_line import direag, labels_of, one_line, refuse, succeed
 
 SHORT = ("--method", "nuts", "--chains", 2, "--warmup", 20, "--draws", 25)
-SAMPLING = {"num_chains": 2, "num_warmup": 20, "num_samples": 25, "target_accept_prob": 0.9}
+SAMPLING = SamplingSettings(num_chains=2, num_warmup=20, num_samples=25, target_accept_prob=0.9)
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 
 
@@ -88,17 +91,19 @@ def test_labels_that_cannot_be_used(tmp_path, observations, questions):
 
 
 @pytest.mark.parametrize(
-    ("made", "options", "settings", "says"),
+    ("made", "options", "name", "sampling", "says"),
     [
-        ("point", ("--preset", "paper"), {"preset": "paper"}, "Converged: gradient "),
-        ("nuts", (*SHORT, "--target-accept", 0.9), {"preset": "bayes", **SAMPLING, "progress": False}, "R-hat at most"),
+        ("point", ("--preset", "paper"), "paper", None, "Converged: gradient "),
+        ("nuts", (*SHORT, "--target-accept", 0.9), "bayes", SAMPLING, "R-hat at most"),
     ],
 )
-def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, made, options, settings, says):
-    fit, asked = request.getfixturevalue(made), {}
-    monkeypatch.setattr(f"bayes_direag.fits.making.fit_{fit.method}", lambda _, **given: asked.update(given) or fit)
+def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, made, options, name, sampling, says):
+    fit, asked = request.getfixturevalue(made), []
+    monkeypatch.setattr(making, "fit_by", lambda *given, **_: asked.append(given) or fit)
     result = direag("fit", observations, "--out", tmp_path / "fit.nc", *options, "--seed", 5)
-    assert asked == settings | {"unlabelled": None, "partial": False, "seed": 5}
+    ((settings, labelled, unlabelled),) = asked
+    assert settings == FitSettings(PRESETS[name], fit.method, sampling, partial=False, seed=5)
+    assert (len(labelled), unlabelled) == (80, None)
     assert says in result.stdout
     assert result.exit_code == ("NOT converged" in result.stdout)
 

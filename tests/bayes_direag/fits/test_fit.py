@@ -154,17 +154,7 @@ CHANGES: dict[str, Callable[[xr.DataTree], Any]] = {
 }  # fmt: skip
 
 
-#: What a process of its own does with a file before it is read, as it is outside of these tests.
-READ_ALL = stored._READ_ALL
-
-
-@pytest.fixture
-def tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_READ_ALL", READ_ALL)
-
-
 class TestFile:
-    @pytest.mark.usefixtures("tried_first")
     def test_it_loses_nothing(self, point: Fit, simulated: Observations, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
         again = Fit.load(tmp_path / "fit.nc")
@@ -179,7 +169,6 @@ class TestFile:
             point.save(tmp_path / "fit.nc")
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.usefixtures("tried_first")
     def test_what_is_not_a_fit_is_said(self, tmp_path: Path) -> None:
         (tmp_path / "text.nc").write_text("not NetCDF")
         arviz_base.from_dict({"posterior": {"mu": np.zeros((1, 1))}}).to_netcdf(tmp_path / "other.nc", engine="netcdf4")
@@ -201,7 +190,6 @@ class TestFile:
         with pytest.raises(FitFileError, match=r"tampered\.nc: not a fit that this version can read"):
             Fit.load(tmp_path / "tampered.nc")
 
-    @pytest.mark.usefixtures("tried_first")
     def test_one_that_claims_to_be_larger_than_its_file_is_not_loaded(self, point: Fit, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
         with netCDF4.Dataset(tmp_path / "fit.nc", "a") as written:
@@ -210,7 +198,6 @@ class TestFile:
         with pytest.raises(FitFileError, match=r"it claims to hold 22,8.. MiB in .* KiB"):
             Fit.load(tmp_path / "fit.nc")
 
-    @pytest.mark.usefixtures("tried_first")
     def test_one_of_which_a_single_bit_is_damaged_is_not_loaded(self, point: Fit, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
         content, other = (tmp_path / "fit.nc").read_bytes(), "its content is not what was written"
@@ -221,7 +208,6 @@ class TestFile:
             with pytest.raises(FitFileError, match=says):
                 Fit.load(tmp_path / "damaged.nc")
 
-    @pytest.mark.usefixtures("tried_first")
     def test_one_that_xarray_has_written_again_is_loaded(self, point: Fit, tmp_path: Path) -> None:
         point.save(tmp_path / "fit.nc")
         xr.open_datatree(tmp_path / "fit.nc").load().to_netcdf(tmp_path / "again.nc")
@@ -230,8 +216,8 @@ class TestFile:
         assert again.tree.attrs == point.tree.attrs
 
     def test_one_that_does_not_return_or_crashes_is_one_error(self, point: Fit, tmp_path: Path, monkeypatch) -> None:
-        """Its digest is right, as anyone can renew it."""
-        point.save(tmp_path / "fit.nc")
+        """Whatever another program has written, which leaves no digest, is read by a process of its own first."""
+        point.tree.to_netcdf(tmp_path / "fit.nc", engine="netcdf4")
         for child, says in (("while True: pass", "did not end in 1 sec"), ("import os; os.abort()", "is damaged\\)")):
             monkeypatch.setattr(stored, "_LIMIT", 1)
             monkeypatch.setattr(stored, "_READ_ALL", child)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import arviz_base
 import arviz_stats
@@ -14,6 +15,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
+from fastapi.testclient import TestClient
 from numpyro.infer import MCMC, NUTS, Predictive, log_likelihood
 from scipy.special import logsumexp
 
@@ -21,7 +23,19 @@ from analysis import compare, evaluate
 from analysis.explanation import explain
 from analysis.learned import calibration_curves
 from analysis.parameters import compared_parameters, parameter_tables
-from bayes_direag import Fit, LikelihoodData, Observations, cross_fit, fit_draws, fit_map, fit_nuts, policy
+from bayes_direag import (
+    Fit,
+    LikelihoodData,
+    Observations,
+    Policy,
+    cross_fit,
+    fit_draws,
+    fit_map,
+    fit_nuts,
+    policy,
+    simulate_observations,
+)
+from bayes_direag.commands.serve import service
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.evidence import belief_and_doubt, draw_states, sums_by_answer
@@ -183,9 +197,56 @@ def test_own_model_of_any_term_is_explained(simulated: Observations) -> None:
     assert calibration_curves(fit)["calibrated"].between(0, 1).all()
 
 
-def test_own_model_has_a_policy(simulated: Observations) -> None:
+def test_own_model_has_a_policy(simulated: Observations, tmp_path: Path) -> None:
     asking = policy(fit_map(simulated.select(slice(0, 60)), preset=squared, partial=True), budget=0.5)
-    assert asking.next([]).ask in simulated.level_names
+    asking.save(tmp_path / "policy.nc")
+    again, report = Policy.load(tmp_path / "policy.nc", preset=squared), {"level": "vanilla", "answer": "3"}
+    assert again.next([]).ask in simulated.level_names
+    reports = [report | {"confidence": 90}]
+    assert again.next(reports).probability in (
+        asking.fit.answer(reports)["probability"],
+        asking.next(reports).probability,
+    )
+    with pytest.raises(DirEAGError, match=r"own, squared, whose function a file does not hold"):
+        Policy.load(tmp_path / "policy.nc")
+
+
+def test_own_model_serves_explains_and_has_curves_by_its_own_program(fit: Fit, simulated: Observations) -> None:
+    """Each level has a slope of its own, which no preset says."""
+    new = simulated.select(np.array([150]))
+    reports = [report.model_dump(exclude_none=True) for report in new.questions[0].observations]
+    expected = fit.predict(new).iloc[0]
+    served = TestClient(service(fit)).post("/answer", json=reports).json()
+    assert (served["answer"], served["probability"]) == (expected["answer"], pytest.approx(expected["probability"]))
+    explained, curves = (
+        explain(fit, new, new.problem_id[0]).reports,
+        calibration_curves(fit).set_index(["level", "stated"]),
+    )
+    assert len(explained) == len(reports)
+    for number, own in explained.iterrows():
+        without, alone = (fit.answer(part) for part in (reports[:number] + reports[number + 1 :], [reports[number]]))
+        assert (own["answer_without"], own["probability_without"]) == (
+            without["answer"],
+            pytest.approx(without["probability"]),
+        )
+        assert own["alone"] == pytest.approx(alone["probability"])
+        curve = curves.loc[own["level"], "calibrated"]
+        assert np.interp(own["stated"], curve.index, curve) == pytest.approx(alone["support"], abs=1e-9)
+
+
+def test_simulated_questions_are_of_any_program() -> None:
+    """Where votes count ten thousandfold, the commonest answer is right, whatever the confidences."""
+
+    def by_votes(data: LikelihoodData) -> None:
+        strength = numpyro.sample("strength", dist.Normal(0, 1))
+        draw_states(data, strength * sums_by_answer(data.usable, data.candidate), 0.0)
+
+    drawn = simulate_observations(200, seed=2, preset=by_votes, parameters={"strength": np.array(1e4)})
+    votes = np.stack(
+        [(drawn.candidate == state).sum(axis=1) for state in range(drawn.correct_candidate.shape[1])], axis=1
+    )
+    right = drawn.correct_candidate & (votes == votes.max(axis=1, keepdims=True))
+    assert right.any(axis=1)[drawn.answered].all()
 
 
 def test_own_model_answers_one_question(simulated: Observations) -> None:

@@ -20,7 +20,7 @@ IN_SAMPLE = presets.preset(BAYES, recalibration={"method": "none", "out_of_fold"
 
 
 def simulated_signals() -> Observations:
-    truth = default_parameters() | {"slope": np.tile([0.9, 0.1, 1.5], (5, 1))}
+    truth = default_parameters() | {"slope": np.array([0.9, 0.1, 1.5])}
     return simulate_observations(n=120, seed=5, parameters=truth, signals=("words", "logprob"))
 
 
@@ -158,7 +158,7 @@ def test_signals_side_by_side_have_columns_of_a_form() -> None:
 def test_known_slopes_are_recovered() -> None:
     slope = np.array([1.4, 0.1, 0.7])
     truth = default_parameters() | {  # a world of the model: one bias, and doubt counts as much as belief
-        "slope": np.tile(slope, (5, 1)),
+        "slope": slope,
         "bias": np.full(5, -1.0),
         "null_gain": np.array(1.0),
     }
