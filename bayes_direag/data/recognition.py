@@ -107,13 +107,13 @@ def _named(rows: RowTable, names: Columns) -> Columns:
                 beside = _Table(rows, others, [*left, ours.answer], is_labelled=True).columns()
                 if LEVEL in beside.get("answer", ""):
                     fixed, told = others, beside
-    known = {**told, **fixed}
+    known: dict[str, str] = {**told, **{str(field): name for field, name in fixed.items()}}
     if names.needs_labels and left and isinstance(known.get("answer"), Ours) and {"question", "level"} <= known.keys():
         if (answer := table.elsewhere(known)) and "gold" in needed:
             known.setdefault("gold", str(known["answer"]))
         known |= {"answer": answer} if answer else {}
-    changed = {field: name for field, name in known.items() if name != fixed.get(field, vars(names)[field])}
-    return replace(names, **{field: name or None for field, name in changed.items()})
+    changed = {field: name or None for field, name in known.items() if name != (vars(names)[field] or "")}
+    return replace(names, **changed)  # type: ignore[arg-type]
 
 
 class _Table:
@@ -268,19 +268,20 @@ class _Table:
 
     def is_larger(self, stated: Mapping[str, str], answers: Mapping[str, str], gold: str) -> bool:
         """Tell whether numbers are clearly larger where answers are right, within levels."""
-        parts = []
+        numbers, are_right = [np.zeros(0)], [np.zeros(0, bool)]
         for level in stated.keys() & answers.keys():
             column = self.rows.column(stated[level])
-            numbers = np.array([*(number_of(percentage(value)) for value in column.values), np.nan], float)[column.code]
+            values = np.array([*(number_of(percentage(value)) for value in column.values), np.nan], float)[column.code]
             right, known = self.right(answers[level], gold)
-            known = known & ~np.isnan(numbers)
-            parts.append((numbers[known] - numbers[known].mean(), right[known]) if known.any() else ([], []))
-        numbers, right = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else ([], [])
-        n_right = np.count_nonzero(right)
-        if min(n_right, len(right) - n_right) < _FEWEST or not (spread := np.std(numbers)):
+            known = known & ~np.isnan(values)
+            numbers.append(values[known] - (values[known].mean() if known.any() else 0))
+            are_right.append(right[known])
+        number, is_right = np.concatenate(numbers), np.concatenate(are_right)
+        n_right, n_wrong = np.count_nonzero(is_right), np.count_nonzero(~is_right)
+        if min(n_right, n_wrong) < _FEWEST or not number.any():
             return False
-        difference = (numbers[right == 1].mean() - numbers[right == 0].mean()) / spread
-        return bool(difference > max(_LARGER, _CLEARLY * np.sqrt(1 / n_right + 1 / (len(right) - n_right))))
+        difference = (number[is_right].mean() - number[~is_right].mean()) / number.std()
+        return bool(difference > max(_LARGER, _CLEARLY * np.sqrt(1 / n_right + 1 / n_wrong)))
 
     def right(self, answers: str, gold: str) -> tuple[Bool[np.ndarray, " row"], Bool[np.ndarray, " row"]]:
         """Return which answers are right, by the right ones or else by the verdicts, and of which this is known."""
@@ -318,7 +319,8 @@ class _Table:
         # from the first to the last, as confidences may stand behind the answers under names of one form
         numbers = np.linspace(0, len(answers) - 1, min(_COMPARED, len(answers)), dtype=int).tolist()
         shares = [self.right(answers[number], gold) for number in numbers]
-        return sum(right.sum() for right, _ in shares) / max(sum(known.sum() for _, known in shares), 1)
+        n_equal, n_known = (sum(np.count_nonzero(pair[k]) for pair in shares) for k in range(2))
+        return n_equal / max(n_known, 1)
 
     def holds_confidences(self, name: str) -> bool:
         """Tell whether a column holds two or more numbers from 0 to 1, with % to 100, or nearly whole ones to 100."""
@@ -445,7 +447,7 @@ def _says(name: str, words: re.Pattern[str]) -> bool:
 
 
 def _is_prose(values: Sequence[object]) -> bool:
-    return bool(len(values)) and np.mean([len(str(value).split()) for value in values]) >= 3
+    return len(values) > 0 and sum(len(str(value).split()) for value in values) >= 3 * len(values)
 
 
 def _may_be_verdicts(rows: RowTable, name: str) -> bool:
