@@ -11,6 +11,9 @@ from pydantic import AliasChoices, BaseModel, Field, JsonValue
 from elicitation.generation import text_of
 from elicitation.importing.replies import Log, Reply, read_records
 
+_TEXTS = ("message", "content", "generation", "outputText", "text")
+_REASONS = ("finish_reason", "finishReason", "stop_reason", "stopReason", "completionReason")
+
 
 class BatchLine(BaseModel):
     """One line of the file: a response, a message of another service, or an error."""
@@ -24,19 +27,14 @@ class BatchLine(BaseModel):
     @property
     def body(self) -> object:
         """The body of a request that has succeeded, None if it has failed."""
-        match self.response:
-            case {"status_code": status, **response}:
-                return _decoded(response.get("body") or {}) if str(status) == "200" else None
+        body = self.response or self.output or (None if self.error else {})
         if isinstance(self.result, dict):
             return self.result.get("message") if self.result.get("type") == "succeeded" else None
-        return _decoded(self.response or self.output or (None if self.error else {}))
-
-
-def _decoded(body: JsonValue) -> JsonValue:
-    """Return a body, or the JSON in its text."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(body) if isinstance(body, str) else body
-    return body
+        if isinstance(body, dict) and "status_code" in body:
+            body = (body.get("body") or {}) if str(body["status_code"]) == "200" else None
+        with suppress(ValueError, RecursionError):  # JSON as a text
+            return json.loads(body) if isinstance(body, str) else body
+        return body
 
 
 def replies(log: Log) -> Iterator[Reply]:
@@ -81,31 +79,19 @@ def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
             return []
         case {"error": error} if error:  # a failed request, whatever its status
             return []
-        case {"choices": [*choices]} if choices:
-            replied = [
-                _one(one.get("message", one), one.get("finish_reason")) for one in choices if isinstance(one, dict)
-            ]
+        case {"choices": [*ones]} | {"results": [*ones]} | {"outputs": [*ones]} | {"candidates": [*ones]} if ones:
+            replied = [one for one in ones if isinstance(one, dict)]
         case {"output": [*output]}:
             details = body.get("incomplete_details")
             messages = [one for one in output if isinstance(one, dict) and one.get("type") != "reasoning"]
-            replied = [_one(messages, details.get("reason") if isinstance(details, dict) else details)]
-            replied = replied if messages or details else []
+            reason = details.get("reason") if isinstance(details, dict) else details
+            replied = [{"content": messages, "finish_reason": reason}] if messages or details else []
         case {"output": {"message": message}}:
-            replied = [_one(message, body.get("stopReason"))]
-        case {"generation": str(text)}:
-            replied = [_one(text, body.get("stop_reason"))]
-        case {"results": [*results]} | {"outputs": [*results]}:
-            replied = [
-                _one(one.get("outputText", one.get("text")), one.get("completionReason", one.get("stop_reason")))
-                for one in results
-                if isinstance(one, dict)
-            ]
-        case {"candidates": [*candidates]}:
-            replied = [_one(one.get("content"), one.get("finishReason")) for one in candidates if isinstance(one, dict)]
+            replied = [body | {"message": message}]
         case {"promptFeedback": {"blockReason": reason}}:
-            replied = [_one("", reason)]
-        case {"content": [*parts]}:
-            replied = [_one(parts, body.get("stop_reason"))]
+            replied = [{"finish_reason": reason}]
+        case {"generation": str()} | {"content": [*_]}:
+            replied = [body]
         case _:
             replied = []
     if not replied:
@@ -116,8 +102,6 @@ def _said(log: Log, line: int, body: Any) -> list[tuple[str, str | None]]:
             expected="choices, output, results, candidates or content, as batch services write them",
             remedy="Check that the file is the output of a batch.",
         )
-    return replied
-
-
-def _one(message: object, finish_reason: object) -> tuple[str, str | None]:
-    return text_of(message), None if finish_reason is None else str(finish_reason)
+    texts = [next((one[name] for name in _TEXTS if name in one), one) for one in replied]
+    reasons = [next((one[name] for name in _REASONS if one.get(name) is not None), None) for one in replied]
+    return [(text_of(text), reason and str(reason)) for text, reason in zip(texts, reasons, strict=True)]

@@ -69,27 +69,29 @@ def replies(log: Log) -> Iterator[Reply]:
         for line, sample in used
         for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else "", metric)
     ]
-    compared = _compared(read)
-    if others and metric is None and log.metric is None and not any(compared):
+    same, said = _compared(read), [reply.given.get("correct") for reply in read]
+    if others and metric is None and log.metric is None and not any(same):
         raise log.error(
             "no metric is known to judge the answers, and no answer is its target",
             seen=", ".join(others),
             expected="a metric such as exact_match, acc or pass@1",
             remedy="Name one that does with --metric NAME, or compare with the targets: --metric target.",
         )
-    verdicts = [reply.given.get("correct") for reply in read]
-    odd = [
-        n
-        for n, (same, verdict) in enumerate(zip(compared, verdicts, strict=True))
-        if None not in (same, verdict) and same != verdict
-    ]
-    is_target = any(compared) and log.metric is None
-    has_golds = not is_graded and (is_target or not any(verdicts[n] for n in odd))
-    shown = "; ".join(f"question {read[n].problem_id} ({read[n].gold_answer!r})" for n in odd[:3])
-    told = f"{log.path.name}: {metric} contradicts the target on {len(odd)} of {len(read)} answers, as on {shown}."
+    odd = [n for n, both in enumerate(zip(same, said, strict=True)) if None not in both and both[0] != both[1]]
+    is_target = any(same) and log.metric is None
+    has_golds = not is_graded and (is_target or not any(said[n] for n in odd))
+    shown = ", ".join(f"{read[n].problem_id} ({read[n].gold_answer!r})" for n in odd[:3])
+    told = f"{metric} contradicts the target on {len(odd)} of {len(read)} answers, as on question {shown}"
+    if (unused := ", ".join(sorted(_OF_OTHER_CHOICE & {*others}))) and metric is None:
+        told = f"{unused} judges another choice than the likeliest"
+    is_told, counts = (
+        (odd and any(same)) or (unused and metric is None),
+        "metric" if metric and not is_target else "target",
+    )
+    remark = f"{log.path.name}: {told}. The {counts} counts." if is_told else None
     if is_target:
         for n in odd:
-            read[n] = replace(read[n], given={**read[n].given, "correct": compared[n]})
+            read[n] = replace(read[n], given={**read[n].given, "correct": same[n]})
     repeated = {reply.group for reply in read}
     for reply in read:
         is_first = reply.group is None and reply.level in repeated  # one reply, where other questions have several
@@ -101,7 +103,7 @@ def replies(log: Log) -> Iterator[Reply]:
             task=task,
             identity=hashes[reply.line or 0],
             gold_answer=reply.gold_answer if has_golds else None,
-            remark=f"{told} The {'target' if is_target else 'metric'} counts." if odd and any(compared) else None,
+            remark=remark,
         )
 
 
@@ -113,9 +115,7 @@ def _metric(log: Log, samples: list[_Sample]) -> tuple[str | None, list[str], bo
     usable = [name for name in flags if name not in _OF_OTHER_CHOICE]
     if log.metric not in (None, "target", *usable):
         raise log.error(
-            "this metric judges another choice than the likeliest"
-            if log.metric in flags
-            else "no such metric of 0 and 1",
+            f"this metric {'judges another choice than the likeliest' if log.metric in flags else 'is not of 0 and 1'}",
             seen=log.metric,
             expected=f"one of {', '.join(usable) or 'none'}",
             remedy="Name another with --metric, or compare with the targets: --metric target.",
