@@ -34,7 +34,7 @@ group                        content
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -53,6 +53,7 @@ from bayes_direag.data.records import SIGNALS, Question, Status
 from bayes_direag.inference.loo import LeaveOneOut
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import IDENTITY, Recalibration
@@ -163,7 +164,7 @@ def predictive(tree: xr.DataTree, model: Model, data: LikelihoodData) -> xr.Data
     return _datasets(groups, fitted_observations(tree), label_names(tree), sites)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _predicted(
     keys: Key[Array, "2"], unconstrained: UnconstrainedDraws, data: LikelihoodData, *, model: Model
 ) -> tuple[dict[str, Array], Int[Array, "chain draw problem"]]:
@@ -194,7 +195,7 @@ def evaluated_draws(model: Model, unconstrained: UnconstrainedDraws, data: Likel
     return whole._replace(log_likelihood=whole.log_likelihood[..., :n])
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _evaluated_draws(unconstrained: UnconstrainedDraws, data: LikelihoodData, *, model: Model) -> Evaluated:
     def of_draw(unconstrained: Unconstrained) -> Evaluated:
         of_draw = evaluated(model, unconstrained, data)

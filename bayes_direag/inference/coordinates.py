@@ -30,7 +30,6 @@ the stated logits, and :math:`\delta = -C_{yk} / (\kappa C_{kk})` (k: the log sh
 Other models are sampled as they are.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -39,6 +38,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import WEIGHT_SPREAD, bayes
 from bayes_direag.model.unconstrained import Model, Unconstrained
@@ -162,12 +162,12 @@ def straightened(
     return *moved(), references
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _logits(data: LikelihoodData, *, model: Model) -> tuple[Float[Array, " signal"], Float[Array, " signal"]]:
     return Coordinates(model, data).logits()
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _moved(
     parameters: Unconstrained, data: LikelihoodData, references: References, *, model: Model
 ) -> tuple[Unconstrained, Float[Array, "parameter parameter"]]:

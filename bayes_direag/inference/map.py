@@ -20,6 +20,7 @@ from numpyro.infer.autoguide import AutoDelta
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, dense_size, each_in_turn
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.contract import require_program
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
@@ -147,7 +148,7 @@ def require_converged(
     )
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _map_estimates(
     model: Model,
     data: LikelihoodData,

@@ -17,7 +17,6 @@ is in single precision, which is twice as fast: it changes the log density by le
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -37,6 +36,7 @@ from rich.progress import Progress
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.coordinates import Coordinates, straightened
 from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import (
@@ -185,7 +185,7 @@ def nuts_draws(
     return Draws(unconstrained, statistics_of(fields, (n_chains, sampling.num_samples)))
 
 
-@partial(jax.jit, static_argnames="run")
+@compiled("run")
 def _started(
     points: _Points,
     matrices: Float[Array | np.ndarray, "chain parameter parameter"],
@@ -206,7 +206,7 @@ def _started(
     return _for_each_chain(start)((keys, points, matrices))
 
 
-@partial(jax.jit, static_argnames="run")
+@compiled("run", runs_long=True)
 def _advanced(
     states: HMCState, data: LikelihoodData, references: Any, seed: ArrayLike, step: ArrayLike, *, run: _Run
 ) -> tuple[HMCState, tuple[Unconstrained, dict[str, Any]]]:
@@ -274,7 +274,7 @@ def adapted_matrix(
     return np.asarray(outer @ outer.T)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _unconstrained_of(
     points: Any, data: LikelihoodData, references: Any, *, model: Model
 ) -> tuple[UnconstrainedDraws, Float[Array, "chain draw"]]:
@@ -320,7 +320,7 @@ def _laplace(
     return jax.tree.map(lambda *values: np.stack(values), *points), np.stack(matrices), references
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _mode(
     data: LikelihoodData, number: int | Int[Array, ""], *, model: Model
 ) -> tuple[Unconstrained, Float[Array, "parameter parameter"]]:

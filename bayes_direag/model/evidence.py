@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from bayes_direag.model.likelihood_data import LikelihoodData
 
 
-#: Sums over at most so many reports are compiled as one expression.
-_UNROLLED = 40
+#: Sums over at most so many reports, of so many questions or more, are compiled as one expression: it runs twice as
+#: fast as a loop where they fill no cache, and slower where they do.
+_UNROLLED, _MANY = 40, 1 << 16
 
 
 class State(dist.Distribution):  # type: ignore[misc]
@@ -113,9 +114,10 @@ def _sums_by_answer(
         return sums + jnp.where(candidate == other[None], value[None], 0.0)
 
     rows, sums = (jnp.asarray(candidate), jnp.asarray(values)), jnp.zeros_like(values)
-    if len(candidate) <= _UNROLLED:
+    n_reports, n = candidate.shape
+    if n_reports <= _UNROLLED and n >= _MANY:
         sums = reduce(added, zip(*rows, strict=True), sums)
-    else:  # so many are slow to compile one by one
+    else:  # a tenth of it to compile
         sums, _ = jax.lax.scan(lambda sums, row: (added(sums, row), None), sums, rows)
     return jnp.where(candidate >= 0, sums, 0.0)
 

@@ -6,7 +6,6 @@ questions without reports fill a piece up to one of a few sizes, for which the p
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.errors import DirEAGError
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.states import States, in_threads
 from bayes_direag.model.unconstrained import Model, state_of, traced
@@ -79,7 +79,7 @@ class Forward:
         return States(piece, np.asarray(data.n_candidates), (candidate >= 0).sum(axis=0), support)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled("model")
 def _probabilities(
     model: Model, draws: Mapping[str, Float[Array, "sample ..."]], data: LikelihoodData
 ) -> Float[Array, "state problem sample"]:
