@@ -10,12 +10,13 @@ import arviz_stats
 import numpy as np
 import pytest
 
-from bayes_direag import LikelihoodData
+from bayes_direag import LikelihoodData, bayes, simulate_observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import nuts
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
+from tests.benchmarks.posterior import largest_difference, numpyro_draws
 
 
 class TestStatistics:
@@ -140,3 +141,14 @@ def test_adapted_matrix_is_the_covariance_of_normal_draws_and_balances_those_of_
     of_draws, of_gradients = (np.cov(values.reshape(-1, 3), rowvar=False) for values in (draws, gradients))
     shrunk = 200 * of_gradients + 3 * np.linalg.inv(matrix)
     np.testing.assert_allclose(adapted @ shrunk @ adapted, 200 * of_draws + 3 * matrix, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
+def test_draws_are_those_of_numpyro_s_own_nuts_on_the_program_as_it_stands() -> None:
+    """Means and quantiles of all parameters, within four Monte Carlo standard errors of their difference."""
+    data = LikelihoodData.of(simulate_observations(60, seed=3))
+    draws = nuts.nuts_draws(bayes, data.counted(), sampling=SamplingSettings(), seed=1).unconstrained
+    own = numpyro_draws(bayes, data, num_warmup=500, num_samples=1000)
+    assert largest_difference(draws, own) < 4
+    assert largest_difference({name: values + 0.3 * values.std() for name, values in draws.items()}, own) > 4
