@@ -270,7 +270,8 @@ def minimise_in_box(
         if not is_dense:
             return tried(state, evaluate(0, state))
         found, rows = evaluated(state)
-        return lax.cond(state.learns, lambda: learned(state, rows), lambda: tried(state, found))
+        progress: _Progress = lax.cond(state.learns, lambda: learned(state, rows), lambda: tried(state, found))
+        return progress
 
     def active_at(current: Minimum) -> Bool[Array, " parameter"]:
         return _active(current.point, current.gradient, current.projected_gradient, low, high)

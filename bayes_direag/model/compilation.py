@@ -56,7 +56,7 @@ class Compiled[**Arguments, Result]:
 
         is_short = n_numbers <= _FEW_NUMBERS and not self._runs_long
         options = {"xla_backend_optimization_level": 1} if is_short else {}
-        if jax.config.jax_disable_most_optimizations:  # type: ignore[attr-defined]
+        if jax.config.read("jax_disable_most_optimizations"):  # type: ignore[no-untyped-call]
             options = {}
         return jax.jit(update_wrapper(function, self._function), static_argnames=self._static, compiler_options=options)
 
