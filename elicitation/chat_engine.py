@@ -107,8 +107,8 @@ class ChatEngine(Engine):
             version = await self._version()
             self._stack = stack.pop_all()
         endpoints = [*map(_redacted, self._addresses)]
-        about = {"kind": "openai", "endpoints": endpoints, "server_version": version, "context": contexts[0]}
-        return about | ({"remarks": self.remarks} if self.remarks else {})
+        remarks = {"remarks": self.remarks} if self.remarks else {}
+        return {"kind": "openai", "endpoints": endpoints, "server_version": version, "context": contexts[0], **remarks}
 
     async def __aexit__(self, *error: Any) -> None:
         await self._stack.aclose()

@@ -93,19 +93,20 @@ _LABEL = re.compile(  # a heading, a bold line, and "[[ ## answer ## ]]" of DSPy
 _LINES = re.compile(rf"((?:{_D}\n){{0,12}})(.*)\n?(.*)")  # behind a label: blank ones, its content, and the next
 # The mark of a list, or a dash, before a value; no minus, which touches its number, or has an operator behind it.
 _MARK = re.compile(
-    rf"{_S}*(?:\*\*)?(?:[\u2014\u2015]{_S}*|[-*\u2022\u2010-\u2015\u2043]{_S}+)(?=\S)(?!\w?{_S}*[-+*/^=])"
+    rf"(?:{_D}(?:[\u2014\u2015]+{_S}*|[-\u2022\u25aa\u2010-\u2015\u2043]{_S}+)|{_S}*\*{_S}+)(?=\S)(?![a-z]\W*[-+/^=])"
 )
 _OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}[:=]")
 # Words for what is not the final answer, and a line that begins with one: a label, a tag or a heading.
 _STAGE = r"(?:draft|first|initial|tentative|preliminary|rough|candidate|hypothes[ie]s|guess|attempt|step)\b"
 _ELSE = (
-    r"(?:option|alternative|other|another|second(?:ary)?|third|possib\w+|part|example|case|scenario|fallback|wrong)\b"
+    r"(?:option|alternative|other|another|second(?:ary)?|third|possib\w+|part|example|case|scenario|fallback|wrong|common"
+    r"|typical|naive|less|least|unlikely|runner|if)\b"
 )
 DRAFT = re.compile(
     rf"(?mi)^[^\w\n]{{0,9}}+(?:\d{{1,2}}[.)]{_S}*)?(?:(?:an?|the|my|one){_S})?"
     rf"(?:{_STAGE}|(?P<other>{_ELSE}))(?:[ _-]?[\w()#]++){{0,4}}+[*`]*(?:[:>]|$)"
 )
-_OF_DRAFT = re.compile(rf"(?i)\b(?:{_STAGE}|{_ELSE})|\A{_OTHER_LABEL.pattern}.*\w")
+_OF_DRAFT = re.compile(rf"(?i)\b(?:{_STAGE}|{_ELSE})|\A{_OTHER_LABEL.pattern}.*\w|\A\W*+(?:\w++\W*+){{0,2}}\Z")
 
 
 def find_answers(reply: str, scale: Scale = "percent") -> tuple[list[Answer], str]:
@@ -145,10 +146,9 @@ def find_answers(reply: str, scale: Scale = "percent") -> tuple[list[Answer], st
 
 
 def _is_of(text: str, confidence: Field, answer: Field) -> bool:
-    """Tell whether a confidence before an answer is its own: the first of the reply, or in the line above it."""
-    before, between = text[: confidence.start].strip(), text[confidence.end : answer.start]
-    above = before[before.rfind("\n") + 1 :]
-    if not before:
+    """Tell whether a confidence before an answer is its own: the first of the reply, or right below a sentence."""
+    above, between = text[: confidence.start].strip().rpartition("\n")[2], text[confidence.end : answer.start]
+    if not above:
         return DRAFT.search(between) is None
     is_of_draft = DRAFT.match(above) or (confidence.label and _OF_DRAFT.search(above))
     return not is_of_draft and not re.search(r"\w", between)

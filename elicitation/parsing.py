@@ -20,7 +20,7 @@ _CORRECTED = re.compile(
     r"|(?:is|was|'s) (?:wrong|incorrect|not (?:right|correct)))\b"
     r"|(?<![\w,;] )\bno[,.!:]|\b(?:edit|update):|\bmake (?:that|it)\b|\bi mean\b|\b(?:it|that) must be\b"
 )
-_SURE = re.compile(r"(?i)\d ?%? (?:sure|certain|confident|likely)\b[^.!?;,\n]*")  # of being wrong, say
+_CLAUSE = re.compile(r"\A(?:[^.!?;,\n-]|(?<=\d)[.,](?=\d))*+")  # of a confidence: how sure, perhaps of being wrong
 # A later answer that no label names.
 _BARE_PAIR = re.compile(
     r"(?mi)^[^\w\n]{0,9}+\S{1,60}(?: \S{1,60})? ?[,;|(] ?\d{1,3}(?:\.\d{1,9})? ?%[^\w\n]{0,9}$|\bfinal\W{0,4}(?::|$)"
@@ -37,7 +37,9 @@ _NUMBER = re.compile(
 # A confidence stands behind the last comma or, without one, in brackets at the end.
 _BOTH = re.compile(r"(.*)(?:[;|\u3001]\s*|,\s+|(?<!\d),)(.*)|(.*\S)\s*\(([^()]*)\)\W*")
 _ENCLOSED = re.compile(r"\\boxed\{([^{}]*)\}|[<\[]([^<>\[\]]*)[>\]]|^\(([^()]*)\)$")
-_COPIED = re.compile(r"<([^<>\[\]]+)>|\[([^<>\[\]]+)\]")  # the brackets of a prompt; a text may have its own
+_COPIED = re.compile(
+    r"<++([^<>\[\]]+)>+|\[++([^<>\[\]]+)\]+|\{([^{}]+)\}"
+)  # the brackets of a prompt; a text may have its own
 _WORDS = re.compile(r"<[A-Z][^\d,;\"']*>|\[[^\W\d_][^\d,;\"']*\]")
 # What no text is as an answer: one with a confidence, a sentence about an answer, or two sentences.
 _DOUBTFUL = re.compile(
@@ -81,7 +83,7 @@ def read_reply(
     reading, behind = readings[-1], [field for field in stated if field.start >= last.end]
     places = [last.end, *(place for field in behind for place in (field.start, field.end)), len(said)]
     pieces = [said[slice(*pair)] for pair in zip(places[::2], places[1::2], strict=True)]
-    is_corrected = _CORRECTED.search("\n".join([*pieces, *(_SURE.sub("", field.text) for field in behind)]))
+    is_corrected = _CORRECTED.search("\n".join([*pieces, *(_CLAUSE.sub("", field.text) for field in behind)]))
     if is_corrected or _BARE_PAIR.search(said, places[-2]) or not _is_last(said, answers, readings, kind):
         return Reading(None, None, ParseStatus.AMBIGUOUS)
     may_be_else = last.label == "line" or (last.label == "box" and "%" in last.text)  # a box may hold the confidence
@@ -187,7 +189,7 @@ def _read(answer: Answer, kind: AnswerKind) -> Reading:
         field.label and (_WORDS.fullmatch(bare) or any(_COPIED.match(_bare(one.text)) for one in stated))
     )
     if is_copied and (copied := _COPIED.fullmatch(bare)):
-        text = _bare(copied[1] or copied[2])
+        text = _bare(copied[copied.lastindex or 0])
     if not values and (field.what == "both" or field.rank is not None):
         text, *values = _split(bare, field.scale, kind)
     values = list(dict.fromkeys(value for value in values if value[0] is not None)) or values[:1]
