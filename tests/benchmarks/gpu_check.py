@@ -1,6 +1,6 @@
 """Compare a GPU with the CPU of the same machine: fits by MAP and NUTS, with JAX for CUDA.
 
-    python tests/gpu_check.py OUT [--device cuda] [--questions 7473] [--warmup 250] [--draws 500]
+    python tests/benchmarks/gpu_check.py OUT [--device cuda] [--questions 7473] [--warmup 250] [--draws 500]
 
 OUT, a new folder, gets the fits, and results.json with versions, seconds and differences. The exit status is 1 if a
 fit differs. With ``--device cpu`` the CPU stands in for the GPU.
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = """
 import json
 from importlib.metadata import version
