@@ -71,15 +71,25 @@ def service(fit: "Fit", largest_body: int = LARGEST_BODY) -> "FastAPI":
     ``largest_body`` bytes is refused with status 413 before it is read whole, and reports that the fit refuses with
     status 422 and its message as ``detail``.
     """
-    from fastapi import Body, FastAPI, HTTPException
+    from fastapi import FastAPI, HTTPException, Request
     from fastapi.responses import HTMLResponse
+    from pydantic_core import from_json
+
+    from bayes_direag.data.json_lines import field_twice
 
     app = FastAPI(title="bayes-direag", docs_url=None, redoc_url=None)  # their pages load scripts from elsewhere
     page, policy = _page(fit)
     fit.prepare()
 
     @app.post("/answer")
-    async def answer(reports: Annotated[Any, Body()]) -> dict[str, Any]:
+    async def answer(request: Request) -> dict[str, Any]:
+        body = (await request.body()).decode(errors="replace")
+        try:
+            reports = from_json(body)
+        except ValueError as error:
+            raise HTTPException(422, f"this is not JSON ({error}); expected a list of reports. Correct it.") from error
+        if (field := field_twice(body, reports)) is not None:
+            raise HTTPException(422, f"field {field}: it is there twice in one object; expected it once. Remove one.")
         if not isinstance(reports, list):
             seen = str(reports)[:60]
             raise HTTPException(422, f"reports: saw {seen!r}; expected a list of reports. Make a list of them.")

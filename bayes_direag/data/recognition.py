@@ -49,7 +49,9 @@ _MOST_COLUMNS = 200
 #: Words in the names of confidences; of keys among levels side by side; of columns that hold no answers; and of numbers
 #: that are no runs.
 _CONFIDENCES = re.compile(r"conf|confidences?|certain(ty)?|sure(ness)?|prob(a|ability)?|p")
-_KEYS = re.compile(r"ref(erence)?|expected|gold(en)?|target|key|truth|correct|labels?|solution")
+_KEYS = re.compile(
+    r"ref(erence)?|expected|gold(en)?|target|key|truth|correct|labels?|solution|final|adjudicated|consensus"
+)
 _NO_ANSWERS = re.compile(
     r"tokens?|costs?|price|times?|latency|duration|sec(ond)?s?|ms|ids?|date|len(gth)?|count|n|chars|words|prompt|scores?"
     r"|reasoning|rationale|explanation"
@@ -109,9 +111,8 @@ def _named(rows: RowTable, names: Columns) -> Columns:
                     fixed, told = others, beside
     known: dict[str, str] = {**told, **{str(field): name for field, name in fixed.items()}}
     if names.needs_labels and left and isinstance(known.get("answer"), Ours) and {"question", "level"} <= known.keys():
-        if (answer := table.elsewhere(known)) and "gold" in needed:
-            known.setdefault("gold", str(known["answer"]))
-        known |= {"answer": answer} if answer else {}
+        elsewhere = table.elsewhere(known)
+        known |= elsewhere if "gold" in needed else {"answer": elsewhere.get("answer", known["answer"])}
     changed = {field: name or None for field, name in known.items() if name != (vars(names)[field] or "")}
     return replace(names, **changed)  # type: ignore[arg-type]
 
@@ -191,24 +192,27 @@ class _Table:
         are_whole = all(type(value) is int for value in values)
         return are_whole and 1 < len(values) <= _LEVELS and not (_says(name, _CONDITIONS) or _says(name, _CONFIDENCES))
 
-    def elsewhere(self, known: Mapping[str, str]) -> str:
-        """Return the column of answers, if that of our name says the same in all reports of every question; else "".
+    def elsewhere(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Return the columns of answers and right ones, if that of our name says the same in all reports of a question.
 
-        Raises ObservationError if only texts of several words differ between reports.
+        Empty if it does not, or none agrees with it. Raises ObservationError if, without right answers, only texts of
+        several words differ between reports.
         """
-        about, question = known["answer"], known["question"]
+        about, question = str(known["answer"]), known["question"]
         rows = self.rows.column(question).code[self.rows.column(about).given]
         if np.count_nonzero(np.bincount(rows[rows >= 0]) > 1) < _FEWEST or not self.is_about(question, about):
-            return ""
-        parts = {question, *known["level"].split(",")}
-        varying = [name for name in self.left if name not in parts and not self.is_about(question, name)]
-        rights = [about, *(known["gold"] for _ in range(bool(known.get("gold"))))]
-        answer = _Table(self.rows, {}, varying, is_labelled=True).best(
-            "answer", {name: max(self.equal([name], right) for right in rights) for name in varying}
-        )
+            return {}
+        left = [name for name in self.left if name not in (question, *known["level"].split(","))]
+        varying = [name for name in left if not self.is_about(question, name)]
+        golds = [known["gold"]] if known.get("gold") else [about, *(name for name in left if name not in varying)]
+        table = _Table(self.rows, {}, varying, is_labelled=True)
+        equal = {name: {gold: self.equal([name], gold) for gold in {*golds, about}} for name in varying}
+        if answer := table.best("answer", {name: max(shares.values()) for name, shares in equal.items()}):
+            shares = {gold: equal[answer][gold] for gold in golds}
+            return {"answer": answer, "gold": about if shares.get(about, 0) >= _EQUAL else table.best("gold", shares)}
         texts = [name for name in varying if _is_prose(self.rows.column(name).values)]
-        if answer or not texts:
-            return answer
+        if not texts or known.get("gold"):
+            return {}
         raise ObservationError(
             f"{about} says the same in all reports of every question, as right answers do, and {texts[0]} does not",
             path=self.rows.path,
@@ -226,8 +230,10 @@ class _Table:
             forms[form] = {name[len(before) : len(name) - len(after)]: name for name in of_form}
         columns = self._columns = {form: {*of_level.values()} for form, of_level in forms.items()}
         apart = [name for name in names if not any(name in others for others in columns.values())]
-        keys = [name for name in names if name not in apart and _says(name, _KEYS)]
-        told = self.of_reports(dict(sorted(forms.items())), apart or keys, are_levels=True)
+        keys = {name for of_level in forms.values() for level, name in of_level.items() if _says(level, _KEYS)}
+        in_order = dict(sorted(forms.items()))
+        told = self.of_reports(in_order, apart, are_levels=True)
+        told = told if "gold" in told else self.of_reports(in_order, [*apart, *sorted(keys)], are_levels=True)
         if "answer" not in told:
             return {}
         used = {told.get("gold")}.union(*(columns.get(told[field], ()) for field in ("answer", "confidence")))
@@ -278,7 +284,7 @@ class _Table:
             are_right.append(right[known])
         number, is_right = np.concatenate(numbers), np.concatenate(are_right)
         n_right, n_wrong = np.count_nonzero(is_right), np.count_nonzero(~is_right)
-        if min(n_right, n_wrong) < _FEWEST or not number.any():
+        if min(n_right, n_wrong) < _FEWEST or not number.any() or all(self.n(name) < 3 for name in stated.values()):
             return False
         difference = (number[is_right].mean() - number[~is_right].mean()) / number.std()
         return bool(difference > max(_LARGER, _CLEARLY * np.sqrt(1 / n_right + 1 / n_wrong)))

@@ -11,6 +11,7 @@ from bayes_direag.data.answers import canonical
 from bayes_direag.data.arrays import spellings
 from bayes_direag.data.long_table import names_of_levels
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 
 #: The fewest reports of which a share is remarked on, and the shares that make a copy and a constant confidence.
 _FEWEST, _COPIED, _CONSTANT = 20, 0.95, 0.6
@@ -94,6 +95,21 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
         "Confidences of these levels look like ratings, not percentages: {}. If they are, write percentages.": ratings,
     }
     return " ".join(sentence.format(", ".join(named)) for sentence, named in sentences.items() if named)
+
+
+def unused_reports(question: Observations) -> list[str]:
+    """Say of each report on one question that cannot be used what it lacks."""
+    table, said = question.table, []
+    levels, answers = names_of_levels(table.columns).objects(), table.texts("answer")
+    for row in np.flatnonzero(table.is_report).tolist():
+        status = Status(question.status[0, question.level_names.index(levels[row])])
+        reason = {
+            Status.NO_ANSWER: "it has no answer",
+            Status.UNPARSABLE: f"its answer {answers.value(row)!r} is no {question.kind} answer",
+            Status.NO_CONFIDENCE: "its confidence is missing, or neither a fraction nor a percentage",
+        }.get(status)
+        said += [f"The report of {levels[row]} was not used: {reason}."] if reason else []
+    return said
 
 
 def answer_remark(observations: Observations) -> str:

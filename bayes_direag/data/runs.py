@@ -65,6 +65,12 @@ def form_of_runs(levels: Sequence[str], column: str) -> str | None:
     return None
 
 
+def run_number(level: str) -> str | None:
+    """Return the number of a level that is called as a run alone, such as ``run3``; None for others."""
+    named = _RUN.fullmatch(level)
+    return re.findall(r"\d+", level)[-1] if named and not named[1] else None
+
+
 def is_word_for_runs(name: str) -> bool:
     """Tell whether a column with this name holds the number of a run."""
     return re.fullmatch(rf"{_WORDS}(?:[ _-]?(?:id|number|no|index|idx))?", name.strip(), re.IGNORECASE) is not None

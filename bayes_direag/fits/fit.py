@@ -20,6 +20,7 @@ from bayes_direag.data.equality import Same, Sameness, require_same
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
+from bayes_direag.data.remarks import unused_reports
 from bayes_direag.errors import DirEAGError, FewReportsWarning, FitFileError
 from bayes_direag.fits.container import (
     by_sample,
@@ -37,7 +38,7 @@ from bayes_direag.fits.new_levels import joined_levels, with_new_levels
 from bayes_direag.fits.parameters import parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_program_of
-from bayes_direag.fits.sources import observations_of, table_of_reports
+from bayes_direag.fits.sources import observations_of, table_of_reports, unknown_fields
 from bayes_direag.fits.stored import stored_tree, write_tree
 from bayes_direag.model import presets
 from bayes_direag.model.forward import Forward
@@ -305,11 +306,13 @@ class Fit:
     def answer(self, reports: Sequence[Mapping[str, object]], *, interval_level: float = 0.9) -> dict[str, object]:
         """Select the answer to one question, given as in :meth:`question`, with the probability that it is right.
 
-        Returns the columns of :meth:`predict` from ``answer`` on, None where one is undefined, and the ``remarks``.
+        Returns the columns of :meth:`predict` from ``answer`` on, None where one is undefined, and the ``remarks``:
+        which reports and fields were not used, and why, and what is lacking.
         """
         question = self.question(reports)
         (row,) = as_records(self.predict(question, interval_level=interval_level, warn=False).iloc[:, 1:])
-        return row | {"remarks": self.remarks(question, question.usable.sum(axis=1))}
+        remarks = unused_reports(question) + unknown_fields(reports)
+        return row | {"remarks": remarks + self.remarks(question, question.usable.sum(axis=1))}
 
     def remarks(self, aligned: Observations, n_reports: Int[np.ndarray, " asked"]) -> list[str]:
         """Say what these questions lack beside the fitted ones: reports (unless the fit is partial), a whole signal.

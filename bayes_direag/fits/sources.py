@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.columns import RUN, Columns
 from bayes_direag.data.equality import Sameness
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Question
-from bayes_direag.errors import ObservationError, not_observations
+from bayes_direag.data.records import FIELDS, SIGNALS, Question
+from bayes_direag.data.runs import NO_GROUPS, run_number
+from bayes_direag.errors import ObservationError, did_you_mean, not_observations
 
 #: The name of the one question that a service is asked.
 ASKED = "asked"
@@ -69,11 +70,11 @@ def table_of_reports(reports: Sequence[Mapping[str, object]], read_as: Columns |
     if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
         raise not_observations("answer", reports, "a list of reports")
     known = read_as or Columns()
-    names = Columns(scale=known.scale or "percent", groups=known.groups, needs_labels=False)
+    names = Columns(scale=known.scale, groups=known.groups, run=known.run, needs_labels=False)
     if not reports:
         return table_of_questions([Question(problem_id=ASKED, observations=())])
     rows = [
-        (number, {"answer": None, "confidence": None, **report, "problem_id": ASKED, "level": _level(report)})
+        (number, {"answer": None, "confidence": None, **report, "problem_id": ASKED, "level": _level(report, known)})
         for number, report in enumerate(reports, 1)
     ]
     table = LongTable.of(table_of_records(rows, None), names, with_labels=False)
@@ -89,14 +90,29 @@ def table_of_reports(reports: Sequence[Mapping[str, object]], read_as: Columns |
     return table
 
 
-def _level(report: Mapping[str, object]) -> object:
-    """Return the name of a report's level; None if it has a group alone."""
-    level = report.get("level")
-    return (
-        level
-        if isinstance(level, str) or (level is None and "group" in report)
-        else (report.get("level_name") or f"level_{level}")
-    )
+def unknown_fields(reports: Sequence[Mapping[str, object]]) -> list[str]:
+    """Say which fields of reports are not known, and so not used."""
+    names = dict.fromkeys(str(name) for report in reports for name in report)
+    unknown = [name for name in names if name not in (*FIELDS, RUN) and not SIGNALS.holds(name)]
+    return [f"The field {name} is not known, and was not used.{did_you_mean(name, FIELDS)}" for name in unknown]
+
+
+def _level(report: Mapping[str, object], known: Columns) -> object:
+    """Return the name of a report's level, as the fit spells runs; None if it has a group alone."""
+    level, name, run = (report.get(field) for field in ("level", "level_name", RUN))
+    if level is None and name is None and "group" in report:
+        return None
+    is_of_one_group = bool(known.groups) and known.groups != NO_GROUPS and "{group}" not in str(known.groups)
+    if level is None and name is None and not (is_of_one_group and run is not None):
+        raise ObservationError(
+            "this report has no field level",
+            seen=", ".join(map(str, report)),
+            expected="level, answer and confidence, by these names",
+            remedy="Name its level.",
+        )
+    spelled = level if isinstance(level, str) else name or f"level_{level}"
+    number = run if level is None and name is None else run_number(str(spelled))
+    return spelled if number is None or not is_of_one_group else str(known.groups).replace("{n}", str(number))
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:

@@ -52,8 +52,10 @@ def test_serve_answers_as_its_fit(client: TestClient, point: Fit) -> None:
         (json.dumps([{"level": "nobody", "answer": "51", "confidence": 70}]), 422, "saw 'nobody'; expected one of"),
         (json.dumps({"level": "cautious"}), 422, "expected a list of reports"),
         (json.dumps("reports"), 422, "expected a list of reports"),
-        ("[{", 422, "JSON decode error"),
-        ("", 422, "Field required"),
+        ("[{", 422, "this is not JSON (EOF"),
+        ("", 422, "this is not JSON (EOF"),
+        ('[{"level": "cautious", "answer": "51", "answer": "52"}]', 422, "field answer: it is there twice"),
+        (json.dumps([{"engine": "a", "reply": "51"}]), 422, "this report has no field level; saw 'engine, reply'"),
         (json.dumps([{"level": "cautious", "answer": "x" * 3000}]), 413, "saw more than 2000 bytes"),
     ],
 )
@@ -61,6 +63,27 @@ def test_serve_refuses_with_the_reason(client: TestClient, body: str, status: in
     reply = client.post("/answer", content=body, headers={"Content-Type": "application/json"})
     assert reply.status_code == status
     assert says in str(reply.json()["detail"])
+
+
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        (
+            {"answer": "about fifty"},
+            "The report of cautious was not used: its answer 'about fifty' is no numeric answer.",
+        ),
+        ({"answer": None}, "The report of cautious was not used: it has no answer."),
+        ({"confidence": None}, "The report of cautious was not used: its confidence is missing, or neither"),
+        ({"confidence": 0.7}, "The report of cautious was not used: its confidence is missing, or neither"),
+        ({"confidance": 70}, "The field confidance is not known, and was not used. Did you mean confidence"),
+    ],
+)
+def test_serve_says_what_it_did_not_use(client: TestClient, change: dict[str, object], remark: str) -> None:
+    reply = client.post("/answer", json=[SAID[0] | change, SAID[1]]).json()
+    assert remark in reply["remarks"][0]
+    assert reply["n_used"] == 1 + ("confidance" in change)
+    alone = client.post("/answer", json=[SAID[0] | change]).json()
+    assert remark in alone["remarks"][0] or change == {"confidence": 0.7}
 
 
 def test_serve_stops_reading_a_body_that_has_no_end(point: Fit) -> None:

@@ -89,6 +89,10 @@ def test_runs_alone_and_single_levels_are_read_by_a_fit_as_it_read_its_own(fit, 
         pd.testing.assert_frame_equal(loaded.predict(frame), learned.predict(here))
         said = learned.answer([{"level": "run1", "answer": "A"}])
         assert said["answer"] == "A"
+    numbered = fit.answer(
+        [{"level": "Run 7", "answer": "A"}, {"run": 3, "answer": "A"}, {"level": "run0", "answer": "A"}]
+    )
+    assert numbered["n_used"] == 3
 
 
 def test_runs_in_a_column(tmp_path):
