@@ -152,31 +152,40 @@ def question_arrays(
     confidence, and one that they state is ignored. The signals are those that are stated, or ``number``. What is right,
     and what contradicts itself, is said at ``Observations.from_questions``.
     """
-    rows = np.flatnonzero(table.is_report)
     said, golds = table.texts("answer"), table.texts_of_questions("gold_answer")
-    texts, (answered, gold) = _canonical((said, golds), kind)
-    answered, said_code = answered[rows], said.code[rows]
-    numbers = np.array(list(levels), np.int64)
-    shape, level = (len(table), len(numbers)), table.numbers("level")[rows].astype(int)
-    cells = table.question[rows], np.searchsorted(numbers, level)
-    n_reports = np.bincount(cells[0] * shape[1] + cells[1], minlength=shape[0] * shape[1]).reshape(shape)
-    percents = {name: percent[rows] for name, percent in table.percents.items()}
-    signals = [name for name, percent in percents.items() if not np.isnan(percent).all()] or [NUMBER]
+    texts, (said_answer, gold) = _canonical((said, golds), kind)
+
+    # of each report: its place, what it says, and whether it can be used
+    reports = np.flatnonzero(table.is_report)
+    question = table.question[reports]
+    column = np.searchsorted([*levels], table.numbers("level")[reports].astype(int))
+    percents = {name: percent[reports] for name, percent in table.percents.items()}
     states = ~np.isnan([*percents.values()]).all(axis=0)
     names = np.array([*levels.values()])
-    silent = np.setdiff1d(names, names[np.unique(cells[1][states])])
-    votes = np.isin(names, silent if voting is None else voting)[cells[1]]
-    unstated = ~states & ~votes
-    answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
-    status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
-    reasons = {Status.NO_ANSWER: said_code < 0, Status.UNPARSABLE: answered < 0, Status.NO_CONFIDENCE: unstated}
-    status[cells] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
-    usable = (answered >= 0) & ~unstated
-    cells = cells[0][usable], cells[1][usable]
-    answer[cells] = answered[usable]
-    for fractions, name in zip(stated, signals, strict=True):
-        fractions[cells] = np.where(votes, np.nan, percents[name])[usable] / 100
-    flag[cells] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
+    silent = np.setdiff1d(names, names[np.unique(column[states])])
+    votes = np.isin(names, silent if voting is None else voting)[column]
+    reasons = {
+        Status.NO_ANSWER: ~said.given[reports],
+        Status.UNPARSABLE: said_answer[reports] < 0,
+        Status.NO_CONFIDENCE: ~states & ~votes,
+    }
+    status_of_report = np.select(list(reasons.values()), list(reasons), Status.USABLE)
+    is_usable = status_of_report == Status.USABLE
+
+    # in the arrays: the reports that can be used, and why others cannot
+    shape = len(table), len(levels)
+
+    def placed(values: np.ndarray, absent: float) -> np.ndarray:
+        array = np.full(shape, absent, values.dtype)
+        array[question[is_usable], column[is_usable]] = values[is_usable]
+        return array
+
+    answer = placed(said_answer[reports], -1)
+    flag = placed(np.nan_to_num(table.numbers("correct"), nan=-1)[reports].astype(np.int8), -1)
+    stating = [name for name, percent in percents.items() if not np.isnan(percent).all()] or [NUMBER]
+    signals = {name: placed(np.where(votes, np.nan, percents[name]) / 100, np.nan) for name in stating}
+    status = np.full(shape, Status.ABSENT, np.int8)
+    status[question, column] = status_of_report
 
     if table.joins is not None:
         code = {text: number for number, text in enumerate(texts)}
@@ -189,10 +198,11 @@ def question_arrays(
     lists = np.array([kind != "choices" and is_list(text) for text in golds.values] + [False], bool)
     unreadable = golds.given & ((gold < 0) | (lists[golds.code] & (not any(map(is_list, said.values)))))
     flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
-    for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
+    twice = np.bincount(question, minlength=shape[0]) > (status != Status.ABSENT).sum(axis=1)
+    for number in np.flatnonzero(unreadable | flagged_in_part | twice)[:1].tolist():
         raise _contradiction(table, number, kind, int(n_flags[number]), int(n_usable[number]))
     return {
-        "signals": dict(zip(signals, stated, strict=True)),
+        "signals": signals,
         "candidate": candidate.astype(np.int32),
         "candidates": _candidates(answer, texts),
         "status": status,

@@ -5,7 +5,6 @@ is then made a record, whose validation gives the message.
 """
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +17,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.columns import IN_ORDER, LEVEL, RUN, WIDE, Columns, Ours
-from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, percentage, plain
-from bayes_direag.data.recognition import WHOLE, recognised
+from bayes_direag.data.columns import IN_ORDER, LEVEL, RUN, Columns, Ours
+from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, plain
+from bayes_direag.data.recognition import WHOLE, recognised, scaled, tell
 from bayes_direag.data.records import (
     NUMBER,
     NUMBERS,
@@ -45,7 +44,7 @@ from bayes_direag.data.source_table import (
     number_of,
     whole,
 )
-from bayes_direag.errors import ColumnsWarning, ObservationError, abridged
+from bayes_direag.errors import ObservationError
 
 #: What is known of a question, which is not looked at where questions are only predicted.
 _LABELS = ("gold_answer", "correct", "weight", "dataset", "model", "question")
@@ -110,10 +109,10 @@ class LongTable:
     def _of_rows(cls, rows: RowTable, asked: Columns, hidden: Sequence[str]) -> "LongTable":
         names = recognised(rows, asked)
         columns, line = _of_layout(rows, names, hidden), np.repeat(rows.line, len(names.layout(rows.header, rows.path)))
-        names = _scaled(names, columns)
+        names = scaled(names, columns)
         question = _numbers_of_questions(columns["problem_id"])
         columns, names = _with_runs(columns, question, names)
-        _tell(asked, names, rows, columns["level"])
+        tell(asked, names, rows, columns["level"])
         return cls._in_order(columns, question, line, rows.path, names)._converted().valid()
 
     @classmethod
@@ -513,45 +512,6 @@ def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
             "answers are texts, export it with commas between the cells.",
         )
     return column
-
-
-def _scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
-    """Return the names with the scale of fractions, if none is given and all confidences without a sign are such."""
-    if names.scale is not None or not names.needs_labels:
-        return names
-    stated = [column for name, column in columns.items() if name == "confidence" or SIGNALS.holds(name)]
-    numbers: list[Any] = [percentage(value) for column in stated for value in column.values if not is_percentage(value)]
-    are_fractions = all(type(number) in (int, float) and number <= 1 for number in numbers)
-    return replace(names, scale="fraction") if are_fractions and any(0 < number < 1 for number in numbers) else names
-
-
-def _tell(asked: Columns, names: Columns, rows: RowTable, levels: DictionaryColumn) -> None:
-    """Warn of what was told by the content of a table, and how to change it."""
-    told, options = dict[str, str](), list[str]()
-    for field in ("question", "level", "run", "answer", "confidence", "gold"):
-        if (name := vars(names)[field]) not in (vars(asked)[field], getattr(Columns, field), WIDE.get(field)):
-            told[field] = name or "none"
-    if told:
-        field = "level" if "level" in told else [*told][-1]
-        options.append(f"--column {field}=NAME (in Python {field}='NAME')")
-    options += ["--groups none"] if "run" in told else []
-    options += ["--column confidence=NAME"] if told.get("confidence") == "none" and field != "confidence" else []
-    shown = abridged(", ".join(map(str, levels.values)), 200)
-    if LEVEL in names.answer and (told or names.levels != asked.levels):
-        others = [
-            level for level in replace(names, levels=None).side_by_side(rows.header) if level not in levels.values
-        ]
-        told["levels"] = shown + (f" (not {abridged(', '.join(others), 200)})" if others else "")
-        options += ["--column levels=NAME,NAME"] if others else []
-    elif "level" in told:
-        told["level"] += f" ({shown})"
-    if names.scale != asked.scale:
-        told["scale"] = "fraction, since all confidences without % lie in 0 to 1"
-        options.append("--scale percent (scale='percent')")
-    if told:
-        taken = ", ".join(f"{field} {name}" for field, name in told.items())
-        remark = f"{rows.path or 'the table'}, by what is in it: {taken}.\nTo change it: {', '.join(options)}."
-        warnings.warn(remark, ColumnsWarning, stacklevel=2)
 
 
 def _with_runs(

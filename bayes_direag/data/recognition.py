@@ -9,12 +9,13 @@ other. Where two columns would do, it is an error that names both.
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool
@@ -24,8 +25,8 @@ from bayes_direag.data.columns import LEVEL, WIDE, Columns, Ours
 from bayes_direag.data.plain import flag, is_percentage, percentage
 from bayes_direag.data.records import NUMBERS, SIGNALS
 from bayes_direag.data.runs import is_word_for_runs
-from bayes_direag.data.source_table import RowTable, number_of, whole
-from bayes_direag.errors import ObservationError
+from bayes_direag.data.source_table import DictionaryColumn, RowTable, number_of, whole
+from bayes_direag.errors import ColumnsWarning, ObservationError, abridged
 
 Field = Literal["question", "level", "answer", "confidence", "gold"]
 _KINDS: tuple[AnswerKind, ...] = ("text", "numeric", "choice")
@@ -115,6 +116,45 @@ def _named(rows: RowTable, names: Columns) -> Columns:
         known |= elsewhere if "gold" in needed else {"answer": elsewhere.get("answer", known["answer"])}
     changed = {field: name or None for field, name in known.items() if name != (vars(names)[field] or "")}
     return replace(names, **changed)  # type: ignore[arg-type]
+
+
+def scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
+    """Return the names with the scale of fractions, if none is given and all confidences without a sign are such."""
+    if names.scale is not None or not names.needs_labels:
+        return names
+    stated = [column for name, column in columns.items() if name == "confidence" or SIGNALS.holds(name)]
+    numbers: list[Any] = [percentage(value) for column in stated for value in column.values if not is_percentage(value)]
+    are_fractions = all(type(number) in (int, float) and number <= 1 for number in numbers)
+    return replace(names, scale="fraction") if are_fractions and any(0 < number < 1 for number in numbers) else names
+
+
+def tell(asked: Columns, names: Columns, rows: RowTable, levels: DictionaryColumn) -> None:
+    """Warn of what was told by the content of a table, and how to change it."""
+    told, options = dict[str, str](), list[str]()
+    for field in ("question", "level", "run", "answer", "confidence", "gold"):
+        if (name := vars(names)[field]) not in (vars(asked)[field], getattr(Columns, field), WIDE.get(field)):
+            told[field] = name or "none"
+    if told:
+        field = "level" if "level" in told else [*told][-1]
+        options.append(f"--column {field}=NAME (in Python {field}='NAME')")
+    options += ["--groups none"] if "run" in told else []
+    options += ["--column confidence=NAME"] if told.get("confidence") == "none" and field != "confidence" else []
+    shown = abridged(", ".join(map(str, levels.values)), 200)
+    if LEVEL in names.answer and (told or names.levels != asked.levels):
+        others = [
+            level for level in replace(names, levels=None).side_by_side(rows.header) if level not in levels.values
+        ]
+        told["levels"] = shown + (f" (not {abridged(', '.join(others), 200)})" if others else "")
+        options += ["--column levels=NAME,NAME"] if others else []
+    elif "level" in told:
+        told["level"] += f" ({shown})"
+    if names.scale != asked.scale:
+        told["scale"] = "fraction, since all confidences without % lie in 0 to 1"
+        options.append("--scale percent (scale='percent')")
+    if told:
+        taken = ", ".join(f"{field} {name}" for field, name in told.items())
+        remark = f"{rows.path or 'the table'}, by what is in it: {taken}.\nTo change it: {', '.join(options)}."
+        warnings.warn(remark, ColumnsWarning, stacklevel=2)
 
 
 class _Table:
