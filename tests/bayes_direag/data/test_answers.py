@@ -250,6 +250,44 @@ def test_gold_answer_that_is_a_list_is_an_error_unless_answers_are_lists(several
     assert Observations.from_records([listed[0] | {"gold_answer": None}], "text").with_labels(labels).correct.all()
 
 
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ((("L. major", "L. minor"), ("T. cruzi", "T. brucei")), "text"),
+        ((("A. Volta", "M. Faraday"), ("N. Tesla", "G. Ohm")), "text"),
+        ((("A. Oslo", "B. Bergen"), ("B) Rome", "C) Lyon")), "choice"),
+        ((("A. Oslo", "B"), ("B. Rome", "(B) Lyon")), "choice"),
+        ((("A", "C. A cat"), ("C. C", "A")), "choice"),
+        ((("A: Oslo", "A: Oslo"), ("A. Rome", "A) the Rome")), "choice"),
+    ],
+)
+def test_letters_with_texts_are_options_if_they_begin_at_a_or_one_stands_alone(said, kind, tmp_path):
+    """The first answer to each question is right."""
+    rows = [
+        {"problem_id": q, "level": level, "answer": text, "confidence": 80, "gold_answer": texts[0]}
+        for q, texts in enumerate(said)
+        for level, text in zip(("one", "two"), texts, strict=True)
+    ]
+    observations = Observations.from_records(rows)
+    pd.DataFrame(rows).to_csv(tmp_path / "o.csv", index=False)
+    assert Observations.read(tmp_path / "o.csv").fingerprint == observations.fingerprint
+    assert observations.kind == kind
+    alike = [same_answer(*texts, kind) for texts in said]
+    assert observations.correct.tolist() == [[True, is_alike] for is_alike in alike]
+
+
+def test_letters_of_one_question_with_two_texts_are_asked_for():
+    answers = {"one": "A. Volta", "two": "A. Ampere"}
+    rows = [
+        {"problem_id": "q", "level": level, "answer": text, "confidence": 80, "gold_answer": "A. Volta"}
+        for level, text in answers.items()
+    ]
+    with pytest.raises(ObservationError, match=r"'A\. Volta' and 'A\. Ampere' have one letter; .*answers choice"):
+        Observations.from_records(rows)
+    for kind, n in (("choice", 1), ("text", 2)):
+        assert Observations.from_records(rows, kind).n_candidates.tolist() == [n]
+
+
 def test_gold_answer_may_be_a_sign():
     rows = [
         {"problem_id": "q", "level": n, "answer": said, "confidence": 9, "gold_answer": "*"}

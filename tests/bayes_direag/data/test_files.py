@@ -255,3 +255,18 @@ def test_file_of_json_takes_no_infinite_number(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_table(pd.DataFrame({"x": [math.inf]}), tmp_path / "t.jsonl")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ('{"problem_id": "q", "observations": [{"level": 0, "answer": "1", "answer": "2"}]}', "answer"),
+        ('{"problem_id": "q", "level": "a", "answer": "1", "confidence" : 10, "confidence": 90}', "confidence"),
+        ('{"problem_id": "q", "problem_id": "q", "observations": []}', "problem_id"),
+    ],
+)
+def test_field_that_an_object_has_twice_is_an_error(line: str, field: str, tmp_path: Path) -> None:
+    path = tmp_path / "twice.jsonl"
+    path.write_text('{"problem_id": "p", "question": "\\"a\\": 1, \\"a\\": 2?", "observations": []}\n' + line + "\n")
+    with pytest.raises(ObservationError, match=rf"twice\.jsonl, line 2, field {field}: a field is there twice"):
+        Observations.read(path, "numeric")

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 from bayes_direag.data.remarks import answer_remark, level_remark
 from bayes_direag.fits.fit import Fit
 from tests.command_line import one_line, succeed
@@ -107,3 +109,26 @@ RIVERS = [f"river {n}" for n in range(24)]
 def test_answers_that_cannot_be_right_are_named(golds, answers, remark):
     said = said_of(golds, answers)
     assert said == "" if remark is None else said.startswith(remark)
+
+
+def test_numbers_between_0_and_1_among_percentages_are_missing_and_counted(tmp_path):
+    rng, confidence = np.random.default_rng(0), [70, 90, 85, 0.9, 60, "0.5%", 80, 0.75]
+    rows = [
+        {"problem_id": q, "level": level, "answer": "A", "confidence": stated, "gold_answer": "A"}
+        for q, low in enumerate(confidence)
+        for level, stated in (("low", low), ("high", 50 + q))
+    ]
+    observations = Observations.from_records(rows)
+    assert observations.status[:, 0].tolist() == [0, 0, 0, Status.NO_CONFIDENCE, 0, 0, 0, Status.NO_CONFIDENCE]
+    assert observations.confidence[5, 0] == 0.005
+    assert "between 0 and 1 among percentages may be either (if all" in level_remark(observations)
+    assert "--scale): low (2)." in level_remark(observations)
+    nested = Observations.from_questions(observations.select(slice(5)).questions)
+    np.testing.assert_array_equal(nested.status, observations.status[:5])
+    pd.DataFrame(rows).to_csv(tmp_path / "o.csv", index=False)
+    for again in (Observations.read(tmp_path / "o.csv"), Observations.from_frame(pd.DataFrame(rows))):
+        np.testing.assert_array_equal(again.status, observations.status)
+    said = Observations.from_records(rows, None, Columns(scale="percent"))
+    assert said.usable.all()
+    whole = [row | {"confidence": rng.uniform(0.2, 99) if row["level"] == "low" else 50} for row in rows]
+    assert Observations.from_records(whole).usable.all(), "computed percentages have decimals"
