@@ -23,7 +23,7 @@ _RETRIED = {408, 409, 429}  # and all from 500
 _NO_LIST = {404, 405, 501}  # of a server without a list of models
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
 _LONGEST_START = 30.0  # seconds
-_MOST_BYTES = 1 << 26
+_MOST_BYTES = 1 << 25  # of all replies that are being received
 _MOST_MODELS = 20
 _SHORTEST_SECRET = 8  # a key such as "none" is none, and may be part of a reply
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}  # whose requests go through no proxy
@@ -77,7 +77,7 @@ class ChatEngine(Engine):
         self.replied_by: set[str] = set()
         self.remarks: list[str] = []
         self._unlisted: dict[int, str] = {}  # by lane, what its server lists instead of the model
-        self._held = 0  # bytes of all replies that are being received
+        self._held = 0  # bytes
         self._patience, self._timeout = patience, timeout
         self._start_patience = min(patience, 4 * _FIRST_WAIT)  # until a server says what it is
         self._key, self._key_variable = os.environ.get(key_variable, "").strip(), key_variable
@@ -165,6 +165,8 @@ class ChatEngine(Engine):
                     content += chunk
                     self._held += len(chunk)
                     if self._held > _MOST_BYTES:
+                        self._held -= len(content)
+                        content.clear()  # at once, as the error refers to it
                         raise RequestError(f"over {_MOST_BYTES >> 20} MiB in the replies at one time")
         except TimeoutError:
             raise RequestError(f"no complete reply after {within:g} s") from None
