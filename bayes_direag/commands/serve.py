@@ -1,5 +1,6 @@
 """The command ``direag serve``: a fit as a service over HTTP, with a form to try it; what it is sent is not kept."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -25,8 +26,8 @@ type Receive = Callable[[], Awaitable[Message]]
 type Send = Callable[[Message], Awaitable[None]]
 
 _PAGE = Path(__file__).with_name("serve.html")
-#: Largest body of a request in bytes.
-LARGEST_BODY = 1 << 20
+#: Largest body of a request in bytes, the seconds in which it must have come, and how many requests wait at most.
+LARGEST_BODY, DEADLINE, MOST_REQUESTS = 1 << 20, 10.0, 64
 
 
 def serve_command(
@@ -52,7 +53,7 @@ def serve_command(
         learned = options.load_fit(fit, preset)
         with options.progress() as step:
             step("compiling")
-            app = service(learned)
+            app = service(learned, host=host)
     except ModuleNotFoundError as error:
         raise DirEAGError(
             f"serve: there is no module {error.name!r}; expected FastAPI and uvicorn. Install them: "
@@ -61,15 +62,20 @@ def serve_command(
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         name = f"[{host}]" if ":" in host else host
         options.out.print(f"{fit}: http://{name}:{listening.getsockname()[1]} answers. Ctrl-C ends it.", soft_wrap=True)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+        # error: one warning for each of a thousand refused requests helps nobody
+        config = uvicorn.Config(app, limit_concurrency=MOST_REQUESTS, timeout_graceful_shutdown=5, log_level="error")
+        uvicorn.Server(config).run(sockets=[listening])
 
 
-def service(fit: "Fit", largest_body: int = LARGEST_BODY) -> "FastAPI":
+def service(
+    fit: "Fit", largest_body: int = LARGEST_BODY, *, host: str | None = None, deadline: float = DEADLINE
+) -> "FastAPI":
     """Return an ASGI application that answers by a fit: ``POST /answer``, ``GET /health``, and a form at ``/``.
 
     The program is compiled here, so that the first answer is as fast as others. A body that is larger than
-    ``largest_body`` bytes is refused with status 413 before it is read whole, and reports that the fit refuses with
-    status 422 and its message as ``detail``.
+    ``largest_body`` bytes is refused with status 413 before it is read whole, one that has not come whole after
+    ``deadline`` seconds with 408, and reports that the fit refuses with status 422; the reason is always ``detail``.
+    Bound to one ``host``, requests for another are refused with 421, so that no page of another site reaches it.
     """
     from fastapi import FastAPI, HTTPException, Request
     from fastapi.responses import HTMLResponse
@@ -107,24 +113,40 @@ def service(fit: "Fit", largest_body: int = LARGEST_BODY) -> "FastAPI":
     async def form() -> HTMLResponse:
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
-    app.add_middleware(_Limited, largest_body=largest_body)
+    app.add_middleware(_Limited, largest_body=largest_body, deadline=deadline, host=host)
     return app
 
 
 class _Limited:
-    """Refuse a request once more bytes than allowed have come."""
+    """Refuse a request for another host, and once more bytes or seconds than allowed have passed."""
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], largest_body: int) -> None:
-        self._app, self._largest_body = app, largest_body
+    def __init__(
+        self,
+        app: Callable[[Message, Receive, Send], Awaitable[None]],
+        largest_body: int,
+        deadline: float,
+        host: str | None,
+    ) -> None:
+        self._app, self._largest_body, self._deadline, self._host = app, largest_body, deadline, host
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         from fastapi import HTTPException
+        from fastapi.responses import JSONResponse
 
-        n_bytes = 0
+        asked = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+        if scope["type"] == "http" and not _is_bound(asked, self._host):
+            says = f"saw the host {asked[:60]!r}; expected {self._host}, at which this service listens."
+            await JSONResponse({"detail": says}, 421)(scope, receive, send)
+            return
+        n_bytes, until = 0, asyncio.get_running_loop().time() + self._deadline
 
         async def counted() -> Message:
             nonlocal n_bytes
-            message = await receive()
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError as error:
+                raise HTTPException(408, f"the request has not come whole in {self._deadline:g} seconds.") from error
             n_bytes += len(message.get("body", b""))
             if n_bytes > self._largest_body:
                 raise HTTPException(
@@ -133,6 +155,15 @@ class _Limited:
             return message
 
         await self._app(scope, counted, send)
+
+
+def _is_bound(asked: str, host: str | None) -> bool:
+    """Return whether a request's host is the one that is bound; any is, of an address that stands for all."""
+    if host is None or host in ("0.0.0.0", "::"):  # noqa: S104 - asked for by name
+        return True
+    name = re.sub(r":\d+$", "", asked).strip("[]").lower()
+    local = {"127.0.0.1", "localhost", "::1"}
+    return name == host.lower() or (host in local and name in local)
 
 
 def _page(fit: "Fit") -> tuple[str, str]:

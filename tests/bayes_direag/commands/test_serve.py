@@ -101,6 +101,41 @@ def test_serve_stops_reading_a_body_that_has_no_end(point: Fit) -> None:
     assert (sent[0]["status"], sum(taken)) == (413, 6000)
 
 
+def test_serve_refuses_a_request_that_does_not_end(point: Fit) -> None:
+    app, sent = service(point, deadline=0.05), []
+
+    async def receive() -> dict[str, object]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/answer", "query_string": b"", "http_version": "1.1"}
+    asyncio.run(app(scope | {"headers": []}, receive, send))
+    assert sent[0]["status"] == 408
+    assert b"has not come whole in 0.05 seconds" in sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "asked", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1:8000", 200),
+        ("127.0.0.1", "localhost:8000", 200),
+        ("127.0.0.1", "evil.example:8000", 421),
+        ("127.0.0.1", "", 421),
+        ("::1", "[::1]:8000", 200),
+        ("10.1.2.3", "localhost", 421),
+        ("0.0.0.0", "any.example", 200),  # noqa: S104
+        (None, "any.example", 200),
+    ],
+)
+def test_serve_refuses_other_hosts_than_it_is_bound_to(point: Fit, bound, asked, status) -> None:
+    reply = TestClient(service(point, host=bound)).get("/health", headers={"Host": asked})
+    assert reply.status_code == status
+    assert status == 200 or f"saw the host {asked!r}; expected {bound}" in reply.json()["detail"]
+
+
 def test_serve_says_which_fit_answers(client: TestClient, point: Fit) -> None:
     record = client.get("/health").json()
     assert (record["status"], record["levels"], record["answers"]) == ("ok", list(point.level_names), "numeric")
