@@ -189,8 +189,8 @@ def question_arrays(
 
     if table.joins is not None:
         code = {text: number for number, text in enumerate(texts)}
-        for question, column in np.argwhere(answer >= 0).tolist():
-            answer[question, column] = code[table.joins[question][texts[answer[question, column]]]]
+        for row, cell in np.argwhere(answer >= 0).tolist():
+            answer[row, cell] = code[table.joins[row][texts[answer[row, cell]]]]
     candidate = ranks(answer)
     weights = table.texts_of_questions("weight")
     correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
