@@ -236,12 +236,14 @@ def minimise_in_box(
     curvature: Float[Array, "dense dense"] | None = None,
     steps_by_hessian: int | Int[Array, ""] = 20,
     max_steps: int = 500,
+    is_exact: bool | Bool[Array, ""] = False,
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
     The start is moved into the box first. Of more than :data:`MOST_DENSE` parameters no matrix is held, and the
     ``curvature`` is empty. Otherwise the start's Hessian is computed unless an approximate ``curvature`` without NaN is
-    given, and again after every ``steps_by_hessian`` steps; 1 is Newton's method. If the loss is not finite at the
+    given, and again after every ``steps_by_hessian`` steps; 1 is Newton's method. If ``is_exact``, the curvature at the
+    end is its Hessian, otherwise one that gradients have told since. If the loss is not finite at the
     start, or no longer falls, the search ends with a projected gradient above the tolerance (or NaN), which the caller
     has to check.
     """
@@ -279,9 +281,10 @@ def minimise_in_box(
     def learned(state: _Progress, rows: Square) -> _Progress:
         """Step by the Hessian."""
         current, active, count = state.minimum, active_at(state.minimum), jnp.zeros_like(state.age)
+        done = ~(current.projected_gradient > tolerance)
         matrix = convex(_free((rows + rows.T) / 2, active))
         current = current._replace(curvature=matrix)
-        return _Progress(current, _newton_step(matrix, current.gradient), count, count, state.done, ~state.learns)
+        return _Progress(current, _newton_step(matrix, current.gradient), count, count, done, ~state.learns)
 
     def tried(state: _Progress, found: _Evaluated) -> _Progress:
         """Accept the trial step, or halve it."""
@@ -297,14 +300,15 @@ def minimise_in_box(
         age, halvings = jnp.where(falls, state.age + 1, state.age), jnp.where(falls, 0, state.halvings + 1)
 
         stuck = (halvings > _HALVINGS) | (jnp.all(moved == 0) & (current.n_steps > 0))
-        learns = (current.projected_gradient > tolerance) & ((age >= steps_by_hessian) | (stuck & (age > 0)))
+        searches = current.projected_gradient > tolerance
+        learns = jnp.where(searches, (age >= steps_by_hessian) | (stuck & (age > 0)), is_exact)
         active = active_at(current)
         if is_dense:
             step = jnp.where(falls, _newton_step(_free(current.curvature, active), current.gradient), state.step)
         else:
             learns = jnp.zeros((), bool)
             step = lax.cond(falls, lambda: _truncated_step(gradient_at, current, active), lambda: state.step)
-        done = ~(current.projected_gradient > tolerance) | (stuck & ~learns) | (current.n_steps >= max_steps)
+        done = ~(searches | learns) | (stuck & ~learns) | (searches & (current.n_steps >= max_steps))
         return _Progress(current, step, halvings, age, done, learns & ~done)
 
     def gradient_at(point: Point) -> Point:

@@ -35,7 +35,7 @@ from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.coordinates import Coordinates, straightened
-from bayes_direag.inference.newton import ProjectedNewton, convex, hessian, minimise_in_box
+from bayes_direag.inference.newton import ProjectedNewton, convex, dense_size, hessian, minimise_in_box
 from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import SamplingSettings
@@ -341,8 +341,9 @@ def _mode(
         return energy / total
 
     everywhere = jnp.full_like(point, jnp.inf)
-    mode = minimise_in_box(loss, point, -everywhere, everywhere, tolerance=_NEAR_ENOUGH).point
-    return unravel(mode), convex(total * hessian(jax.grad(loss), mode))
+    end = minimise_in_box(loss, point, -everywhere, everywhere, tolerance=_NEAR_ENOUGH, is_exact=True)
+    curvature = end.curvature if dense_size(len(point)) else convex(hessian(jax.grad(loss), end.point))
+    return unravel(end.point), total * curvature
 
 
 def statistics_of(

@@ -81,7 +81,7 @@ class Forward:
 
 @compiled("model")
 def _probabilities(
-    model: Model, draws: Mapping[str, Float[Array, "sample ..."]], data: LikelihoodData
+    model: Model, draws: Mapping[str, Float[Array | np.ndarray, "sample ..."]], data: LikelihoodData
 ) -> Float[Array, "state problem sample"]:
     def of_draw(draw: Mapping[str, Float[Array, "..."]]) -> Float[Array, "state problem"]:
         probability: Float[Array, "state problem"] = state_of(traced(model, data, draw)).probabilities

@@ -100,6 +100,14 @@ def test_newton_takes_a_known_curvature_for_the_hessian() -> None:
     np.testing.assert_allclose(right.point, [3.0, -2.0, 1.0])
 
 
+def test_newton_ends_with_the_hessian_if_it_is_to_be_exact() -> None:
+    start = [1.2, 1.2, 1.2, 1.2]
+    for known in ({}, {"curvature": jnp.eye(4)}):
+        end = minimise(rosenbrock, start, **known, is_exact=jnp.asarray(True), steps_by_hessian=1000)
+        assert end.projected_gradient <= 1e-10
+        np.testing.assert_allclose(end.curvature, jax.jit(jax.hessian(rosenbrock))(end.point), rtol=1e-6, atol=1e-5)
+
+
 def test_newton_learns_the_curvature_between_hessians() -> None:
     wrong = jnp.eye(4)
     learning = minimise(rosenbrock, [1.2, 1.2, 1.2, 1.2], curvature=wrong, steps_by_hessian=1000)
