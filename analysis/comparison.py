@@ -215,21 +215,14 @@ def compare(
 
 
 def check_comparable(fits: Mapping[str, Fit], *, same_questions: bool) -> None:
-    """Raise DirEAGError unless a question counts the same in all fits and, if they must be, these are to the same."""
+    """Raise DirEAGError unless fits that must be to the same questions are."""
     first_name, first = next(iter(fits.items()))
-    kinds = {name: f"{'partial' if fit.partial else 'whole'} {fit.method.upper()}" for name, fit in fits.items()}
     for name, fit in fits.items():
         if same_questions and fit.fingerprint != first.fingerprint:
             raise DirEAGError(
                 f"{first_name} and {name} were fitted to different observations (SHA-256 {first.fingerprint[:8]}… and "
                 f"{fit.fingerprint[:8]}…); expected the same. Fit them to one file, or give questions to predict "
                 "(--obs)."
-            )
-        if fit.partial != first.partial or (fit.partial and fit.method != first.method):
-            raise DirEAGError(
-                f"{first_name} is a {kinds[first_name]} fit and {name} a {kinds[name]} one: a question does not count "
-                "the same in both, since its copies count a quarter each under MAP and an eighth under NUTS; expected "
-                "fits that learn alike. Fit both without --partial."
             )
 
 
@@ -314,7 +307,7 @@ def left_out_interval(fit: Fit) -> Float[np.ndarray, "2 problem"]:
     def ends(states: States) -> Float[np.ndarray, "2 problem"]:
         row = np.arange(states.questions.start, min(states.questions.stop, len(questions)))
         support = states.support[chosen[row], np.arange(len(row))].T
-        final = fit.recalibration.of_selected(support, states.n_reports)
+        final = fit.calibration.of_selected(support, states.panels)
         log_weight, _ = smoothed_weights(np.ascontiguousarray(density[:, row].T), 1.0)
         order = final.argsort(axis=0)
         reached = np.take_along_axis(np.exp(log_weight).T, order, axis=0).cumsum(axis=0)

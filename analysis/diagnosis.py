@@ -78,11 +78,6 @@ class Diagnosis(Result):
         yield severity, f"{said} The draws can be believed, as far as can be seen." if self.believable else said
         if self.fit.preset.is_weighted:
             yield "warning", "Intervals mean little: the fit weighs questions unequally, which is no probability model."
-        if self.fit.partial:
-            yield (
-                "warning",
-                "Intervals mean little: the fit has learned from copies of questions too, a composite likelihood.",
-            )
         if remark := level_remark(self.fit.fitted):
             yield "warning", remark
         weak = self.parameters.query(f"likelihood < {_STILL} < prior").index

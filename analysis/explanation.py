@@ -186,11 +186,11 @@ class Explanation:
     def _terms(self) -> Iterator[tuple[str, str]]:
         fit, name = self.fit, self.prediction.iloc[0]
         if self.answer is not None:
-            yield "probability", f"{self.prediction['probability']:.3f}, {_calibrated(fit)}"
+            yield "probability", f"{self.prediction['probability']:.3f}, {_calibrated(fit, self.question)}"
         if (change := self.prediction.get("change_probability", 0)) > 0:
             yield "another answer", f"leads in {change:.1%} of the draws"
         yield "the fit", f"of {fit.n_questions} questions{', this one among them' if name in fit.learned_from else ''}"
-        if remarks := fit.remarks(self.question, self.question.usable.sum(axis=1)):
+        if remarks := fit.remarks(self.question):
             yield "few reports", " ".join(remarks)
         if remark := level_remark(fit.fitted, self.reports["level"].tolist()):
             yield "its levels", remark
@@ -292,12 +292,11 @@ def with_each_alone(question: Observations) -> Observations:
     return copies.without(copies.usable & (np.arange(question.n_levels) != level[:, None]))
 
 
-def _calibrated(fit: Fit) -> str:
-    final = fit.recalibration
-    if final.method == "none":
+def _calibrated(fit: Fit, question: Observations) -> str:
+    if fit.recalibration.method == "none":
         return "the support itself"
-    terms = ", ".join(f"{name} {np.mean(draws):.3f}" for name, draws in final.coefficients.items())
-    return f"a logistic function of the support's logit: {terms}"
+    intercept, slope = fit.calibration.coefficients(fit.evaluation(question).data.panels)[0]
+    return f"a logistic function of the support's logit: intercept {intercept:.3f}, slope {slope:.3f}"
 
 
 def _says(column: str) -> str:

@@ -51,7 +51,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``.
 
-    In a partial fit, that of a question with all reports.
+    That of a question with all reports.
     """
     curve = fit.recalibration.of_selected(GRID[None])
     return pd.DataFrame({"support": GRID, **draw_columns(curve, level, "probability")})
@@ -223,10 +223,6 @@ def fit_terms(fit: Fit, title: str) -> Terms:
     }
     if (fit.fitted.weight != 1).any():
         rows["weights"] = f"the questions count as {fit.fitted.weight.sum():.4g} together"
-    if fit.partial:
-        rows["partial fit"] = "each question whole, and in copies with some of its reports"
-    if not fit.preset.is_own and (note := fit.fewer_runs_remark):
-        rows["fewer runs"] = note
     if fit.preset.is_weighted:
         rows["NOTE"] = "questions are weighted unequally: the posterior is not that of a probability model"
     if len(fit.fitted.signals) > 1:

@@ -12,7 +12,7 @@ from bayes_direag.errors import DirEAGError
 
 def policy_command(
     source: Annotated[
-        Path, typer.Argument(metavar="FIT", help="A fit by `direag fit --partial`; or a policy, to try it on LABELLED.")
+        Path, typer.Argument(metavar="FIT", help="A MAP fit by `direag fit`; or a policy, to try it on LABELLED.")
     ],
     labelled: Annotated[
         Path | None, typer.Argument(metavar="LABELLED", help="Labelled questions with all reports, new to the fit.")

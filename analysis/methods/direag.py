@@ -15,7 +15,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.making import check_disjoint, fit_by, fits_by, fold_of_question
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
-from bayes_direag.model.selection import Recalibration, distribution
+from bayes_direag.model.selection import Calibration, distribution
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings, Variant
 
 
@@ -44,10 +44,10 @@ def before_calibration(fit: Fit, observations: Observations) -> Answers:
 
 def after_calibration(fit: Fit, observations: Observations) -> Answers:
     """Answer with the final probability."""
-    return _answers(fit, observations, fit.recalibration)
+    return _answers(fit, observations, fit.calibration)
 
 
-def _answers(fit: Fit, observations: Observations, final: Recalibration | None) -> Answers:
+def _answers(fit: Fit, observations: Observations, final: Calibration | None) -> Answers:
     states = distribution(fit.evaluation(observations), final)
     absent = [-1] * (observations.shape[1] + 1 - states.shape[1])
     return Answers.most_probable(np.insert(states, absent, 0.0, axis=1), observations)

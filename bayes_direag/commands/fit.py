@@ -44,14 +44,6 @@ def fit_command(
             rich_help_panel=_FURTHER,
         ),
     ] = None,
-    partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial",
-            help="New questions may have fewer reports than these: learn from parts of the reports too.",
-            rich_help_panel=_FURTHER,
-        ),
-    ] = False,
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 250,
     draws: options.DrawsOption = 1000,
@@ -78,7 +70,7 @@ def fit_command(
         options.device_for_each_chain(chains)
         words = {"num_chains": chains, "num_warmup": warmup, "num_samples": draws}
         sampling = SamplingSettings.of(**words, target_accept_prob=target_accept)
-    settings = FitSettings(presets.preset(options.chosen_preset(preset)), method, sampling, partial, seed)
+    settings = FitSettings(presets.preset(options.chosen_preset(preset)), method, sampling, seed)
     shown: AbstractContextManager[Callable[[str], object]] = nullcontext(str)  # NUTS has bars of its own
     with options.progress() if method == "map" else shown as step:
         step(f"fitting {preset} to {labelled.labelled.sum():,} questions")
@@ -92,8 +84,6 @@ def fit_command(
     options.out.print(f"{target}: {fitted}\n{verdict}", soft_wrap=True)
     if severity == "failure":
         raise typer.Exit(1)
-    if remark := fitted.fewer_runs_remark:
-        options.out.print(remark)
     options.out.print(f"What it has learned: direag show {target}", soft_wrap=True)
 
 
@@ -120,7 +110,6 @@ def fit_record(fit: "Fit", path: Path) -> dict[str, object]:
         **agreement,
         "recalibration": fit.recalibration.method,
         "weighted": fit.preset.is_weighted,
-        "partial": fit.partial,
         "converged": summary.converged,
         **{name: _defined(value) for name, value in figures.items()},
         "seed": int(attributes["seed"]),

@@ -71,8 +71,8 @@ def predict_command(
 
     Gold answers are not used. The table has a row for every question, in the order of the file, with the file's own
     column of their names. A NUTS fit adds an interval for the probability, and the probability that another answer
-    would be selected. Questions with fewer reports than the fitted ones had are marked in the column "few_reports"; for
-    them, fit with --partial.
+    would be selected. Probabilities of questions that lack reports are those of labelled questions with
+    just the same reports.
 
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
     Their probabilities sum to one, the selected answer is the most probable candidate, and a NUTS fit adds intervals.
@@ -172,7 +172,7 @@ def _said(
         uncovered = " It does not cover the new levels, which no labelled question has."
         is_covered = not decided.is_approximate or fit.new_levels.empty
         yield decided.text() + ("" if is_covered else uncovered), {"abstention": decided.record()}
-    if remarks := fit.remarks(fit.aligned(sample), n_reports):
+    if remarks := fit.remarks(fit.aligned(sample)):
         yield "\n".join(remarks), {"remarks": remarks}
     try:
         estimated = estimate(fit, sample, interval_level=interval_level)

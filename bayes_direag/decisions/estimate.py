@@ -46,8 +46,6 @@ class Estimate:
     n_answers: int
     #: How many labels of new questions would, by themselves, say as much of the accuracy.
     worth: float
-    #: By how much the accuracy is too high, as new questions have fewer reports than the fitted ones.
-    too_high: float = 0.0
 
     def narrowed(self, more_labels: int) -> float:
         """Return the width of the interval of the accuracy with so many more labels, as a share of its width now.
@@ -62,11 +60,9 @@ class Estimate:
         return dict(vars(self))
 
     def text(self) -> str:
-        """Return the accuracy, what missing reports do to it, and what more labels would bring if there are so many."""
+        """Return the accuracy, and what more labels would bring if there are so many questions."""
         more, further = 3 * self.n_labels, ""
-        if self.too_high >= 0.005:
-            further = f" This is too high by about {100 * self.too_high:.0f} points, as reports are missing."
-        elif more <= self.n_answers:
+        if more <= self.n_answers:
             further = f" About {more:,} more labels would narrow this to {self.narrowed(more):.0%} of its width."
         return (
             f"About {self.accuracy:.0%} of these {self.n_answers:,} answers are right "
@@ -129,7 +125,6 @@ def estimate(fit: Fit, observations: Source, *, interval_level: float = 0.9) -> 
         n_labels=n_labels,
         n_answers=n_answers,
         worth=float(worth),
-        too_high=0.0 if fit.partial else fit.enough_reports.too_high(new.usable.sum(axis=1)),
     )
 
 
@@ -142,7 +137,7 @@ def _moments(
     """
 
     def sums(states: States) -> Float[np.ndarray, "4 sample"]:
-        probability = fit.recalibration.of_selected(select(states).support, states.n_reports)
+        probability = fit.calibration.of_selected(select(states).support, states.panels)
         stated, held = probability.mean(axis=0), probability.clip(least, 1 - least)
         benefit, variance = 2 * stated * probability - stated**2, held * (1 - held)
         return np.stack([probability, benefit, variance, 4 * stated**2 * variance]).sum(axis=2)

@@ -46,11 +46,11 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.logits import logit_signals
 from bayes_direag.model.patterns import first_mentions
 from bayes_direag.model.presets import PresetLike
-from bayes_direag.model.selection import Recalibration, select
+from bayes_direag.model.selection import Calibration, Recalibration, select
 from bayes_direag.model.states import States
 
 #: The version of the group of a file that holds a policy.
-POLICY_VERSION = 5
+POLICY_VERSION = 6
 #: Parts of the questions on which a policy is tried.
 _PARTS = 5
 
@@ -86,8 +86,8 @@ class Asking:
 
     #: The program at its mode; whatever questions it holds are not looked at.
     program: Forward
-    #: The final calibration, which allows for the number of reports.
-    final: Recalibration
+    #: The final calibration, by what reports there are.
+    final: Calibration
     #: The logits of each level's mean confidence, for each signal.
     typical: Float[np.ndarray, "*signal level"]
     #: How often a report names a leading answer that is wrong.
@@ -109,19 +109,19 @@ class Asking:
         same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
         n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
         typical, coincidence = logit_signals(means, fit.preset.eps), float((n_same + 1) / (n_others + 2))
-        return cls(fit.evaluation(labelled), fit.recalibration, typical, coincidence)
+        return cls(fit.evaluation(labelled), fit.calibration, typical, coincidence)
 
-    def leading(
-        self, reports: LikelihoodData, final: Recalibration | None = None
-    ) -> tuple[Leaders, PerQuestion, PerQuestion]:
-        """Return the leading answers, -1 without reports, their support, and the probabilities that they are right.
+    def leading(self, reports: LikelihoodData, stopped: Recalibration | None = None) -> tuple[Leaders, PerQuestion]:
+        """Return the leading answers, -1 without reports, and the probabilities that they are right, then 0.
 
-        Without reports both are 0. ``final`` takes the place of the fit's own calibration.
+        ``stopped`` calibrates these once more, where asking stops.
         """
         parts = replace(self.program, data=reports).each(lambda states: select(states)[:2])
         leader, support = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
-        probability = (final or self.final).of_selected(support, np.asarray(reports.candidate >= 0).sum(axis=0))
-        return leader, np.nan_to_num(support[0]), np.nan_to_num(probability[0])
+        probability = self.final.of_selected(support, reports.panels)
+        if stopped is not None:
+            probability = stopped.of_selected(probability)
+        return leader, np.nan_to_num(probability[0])
 
     def gain(self, reports: LikelihoodData, leader: Leaders, probability: PerQuestion) -> PerLevel:
         """Return by how much one more report of each level raises the expected benefit."""
@@ -161,11 +161,10 @@ class Asking:
         )
 
         def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:
-            return np.asarray(states.support[leader[states.questions], np.arange(len(states.n_reports))].T)
+            return np.asarray(states.support[leader[states.questions], np.arange(len(states.panels))].T)
 
         named = replace(self.program, data=more).each(of_leader)
-        n_reports = (candidate >= 0).sum(axis=0)
-        return self.final.of_selected(np.concatenate([*named], axis=1), n_reports).reshape(n, n_levels)
+        return self.final.of_selected(np.concatenate([*named], axis=1), more.panels).reshape(n, n_levels)
 
 
 def worth_a_person(probability: PerQuestion, factor: float, person: float | None) -> Bool[np.ndarray, " problem"]:
@@ -197,7 +196,7 @@ class Step(NamedTuple):
 class Policy:
     """Which level to ask next, and when to stop: made by :func:`policy`."""
 
-    #: The partial fit, and what decides by it which report comes next.
+    #: The fit, and what decides by it which report comes next.
     fit: Fit
     asking: Asking
     #: The price of a report of each level, and of a person's answer; None if there is nobody to hand over to.
@@ -207,7 +206,7 @@ class Policy:
     factor: float
     #: How many reports of each level a question may have: of exchangeable levels as many as a labelled one had.
     most: Int[np.ndarray, " level"]
-    #: The final calibration of questions on which asking stops.
+    #: What calibrates probabilities once more where asking stops.
     stopped: Recalibration
     #: Number of questions on which it was replayed, and the rows of the forecast.
     n_labels: int
@@ -226,11 +225,11 @@ class Policy:
         known, levels = self.fit.asked(question).data.unlabelled, self.fit.level_names
         asked = np.array(question.slots or range(len(levels)))[question.status[0] != Status.ABSENT]
         is_open = np.bincount(asked, minlength=len(self.most)) < self.most
-        leader, _, stated = self.asking.leading(known)
+        leader, stated = self.asking.leading(known)
         (gain,) = self.asking.gain(known, leader, stated)
         net = np.where(is_open, gain - self.factor * self.prices, -np.inf)
         if stops := bool(net.max() <= 0):
-            _, _, stated = self.asking.leading(known, self.stopped)
+            _, stated = self.asking.leading(known, self.stopped)
         return Step(
             ask=None if stops else levels[net.argmax()],
             answer=question.candidates[0][leader[0]] if leader[0] >= 0 else None,
@@ -355,13 +354,10 @@ class Replay:
     def of(cls, fit: Fit, price: Float[np.ndarray, " level"]) -> "Replay":
         """Divide the questions of a fit into five parts, each of which is decided about by a fit to the others.
 
-        Raises DirEAGError unless it is a partial MAP of five or more labelled questions or clusters.
+        Raises DirEAGError unless it is a MAP of five or more labelled questions or clusters.
         """
-        if not fit.partial or fit.n_samples > 1:
-            raise DirEAGError(
-                f"saw {'a' if fit.partial else 'no'} partial fit, {fit!r}; expected a partial MAP, as questions lack "
-                "reports. Fit with partial=True (on the command line --partial)."
-            )
+        if fit.n_samples > 1:
+            raise DirEAGError(f"saw {fit!r}; expected a MAP, by which many ways of asking are tried. Fit by MAP.")
         if len(fit.new_levels):
             raise DirEAGError(
                 f"saw levels without labels, {', '.join(fit.new_levels['level'])}; expected labelled ones, on which a "
@@ -398,7 +394,7 @@ class Replay:
             rows = np.flatnonzero(self.part == number)
             while len(rows):
                 so_far = self._reports(rows, asked)
-                leader, _, stated = asking.leading(so_far)
+                leader, stated = asking.leading(so_far)
                 net = asking.gain(so_far, leader, stated) - factor * self.price
                 net = np.where(usable[rows] & ~asked[rows], net[:, level], -np.inf)
                 is_worth_it = net.max(axis=1) > 0
@@ -425,17 +421,17 @@ class Replay:
         return float(np.exp(ends[1]))
 
     def answers(self, asked: Asked, finals: Sequence[Recalibration] | None = None) -> pd.DataFrame:
-        """Return what each question comes to after these reports, by the calibration of the fit, or one of each part.
+        """Return what each question comes to after these reports; ``finals`` calibrate each part once more.
 
-        Columns: ``reports`` and their ``price``; ``support`` and ``probability`` of the answer, 0 without reports;
-        ``accuracy``, whether it is right; and ``benefit``, accuracy less Brier score.
+        Columns: ``reports`` and their ``price``; ``probability`` of the answer, 0 without reports; ``accuracy``,
+        whether it is right; and ``benefit``, accuracy less Brier score.
         """
-        support, stated, right = np.zeros((3, len(self.part)))
+        stated, right = np.zeros((2, len(self.part)))
         for number, asking in enumerate(self.askings):
             rows, final = np.flatnonzero(self.part == number), finals[number] if finals else None
-            leader, support[rows], stated[rows] = asking.leading(self._reports(rows, asked), final)
+            leader, stated[rows] = asking.leading(self._reports(rows, asked), final)
             right[rows] = (leader >= 0) & self.questions.correct_candidate[rows, leader]
-        sums = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level], "support": support}
+        sums = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level]}
         return pd.DataFrame(sums).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
     def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[Fixed]:
@@ -512,8 +508,8 @@ def policy(
     """Decide which level to ask next on a question, and when to stop.
 
     The policy is tried on the fitted questions, each with a fit to other folds, and keeps what it did there as its
-    forecast. The final calibration is fitted once more, to the questions as they were when asking stopped; the
-    confidences of a part that enter the forecast are calibrated on the others.
+    forecast. Probabilities are calibrated once more, on the questions as they were when asking stopped; those of a part
+    that enter the forecast on the others.
 
     Parameters
     ----------
@@ -527,7 +523,7 @@ def policy(
     Raises
     ------
     DirEAGError
-        If the fit is not a partial MAP of five questions or clusters, a number is out of range, or hardly any
+        If the fit is not a MAP of five questions or clusters, a number is out of range, or hardly any
         question is worth a report.
     LevelError
         If the prices are not those of the fit's levels.
@@ -547,8 +543,8 @@ def policy(
             f"{(n_reports > 0).sum()} of {len(usable)} questions are worth a report; expected more. Give a larger "
             "budget."
         )
-    support, right = (np.broadcast_to(answers[name], weight.shape) for name in ("support", "accuracy"))
-    stopped, *of_parts = recalibrate(Outcomes(support, right > 0, weight, n_reports), fit.preset.recalibration)
+    stated, right = (np.broadcast_to(answers[name], weight.shape) for name in ("probability", "accuracy"))
+    stopped, *of_parts = recalibrate(Outcomes(stated, right > 0, weight), fit.preset.recalibration)
     return Policy(
         fit=fit,
         asking=Asking.of(fit),

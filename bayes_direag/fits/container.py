@@ -19,9 +19,12 @@ group                        content
                              (:mod:`bayes_direag.data.agreement`): ``agreement_share``, ``agreement_by_chance``, and x,
                              ``agreement_score``. If levels are groups, reports have their own dimension ``report``,
                              with the ``group`` of each
+``replay_draws``             unconstrained parameters by ``sample``, which predict the labelled questions with fewer
+                             reports. MAP: the optima without each fold, then that of all; NUTS: some of the draws
+``replay_weights``           their weight without the label of a question (``unseen``, by problem and sample), and with
+                             all labels (``seen``, by sample): see :mod:`bayes_direag.inference.panels`
 ``log_prior``                NUTS only: log prior density of each unconstrained parameter
-``recalibration``            the final calibration: its coefficients, by chain and draw; attributes ``method``, ``eps``,
-                             ``most_reports``
+``recalibration``            the final calibration: its coefficients, by chain and draw; attributes ``method``, ``eps``
 ``loo``                      NUTS only, of each question predicted without its label: ``elpd`` and ``pareto_k``
                              (:mod:`bayes_direag.inference.loo`); the ``candidate`` selected, its ``support`` and final
                              ``probability``, and whether it is ``correct``
@@ -53,10 +56,12 @@ from bayes_direag.data.records import SIGNALS, Question, Status
 from bayes_direag.inference.loo import LeaveOneOut
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.panels import Labelled
 from bayes_direag.model.compilation import compiled
+from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
-from bayes_direag.model.selection import IDENTITY, Recalibration
+from bayes_direag.model.selection import IDENTITY, Calibration, Recalibration
 from bayes_direag.model.settings import FitSettings, Preset
 from bayes_direag.model.unconstrained import (
     Evaluated,
@@ -87,7 +92,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
 Groups = dict[str, dict[str, Any]]
 
 #: The version of this layout. Before version 3 a preset's links and priors were settings.
-FORMAT = 4
+FORMAT = 5
 
 
 def map_groups(optimum: Optimum, member: int) -> Groups:
@@ -105,21 +110,47 @@ def map_groups(optimum: Optimum, member: int) -> Groups:
 def calibration_group(final: Recalibration) -> xr.DataTree:
     """Return the group of a final calibration."""
     variables = {name: (("chain", "draw"), values) for name, values in final.coefficients.items()}
-    about = {"method": final.method, "eps": final.eps, "most_reports": final.most_reports}
-    return xr.DataTree(xr.Dataset(variables, attrs=about))
+    return xr.DataTree(xr.Dataset(variables, attrs={"method": final.method, "eps": final.eps}))
 
 
 def calibration_of(group: xr.DataTree) -> Recalibration:
     """Return the final calibration that :func:`calibration_group` put into a group."""
     coefficients = {name: group[name].to_numpy() for name in IDENTITY if name in group}
     about = group.attrs
-    return Recalibration(about["method"], coefficients, float(about["eps"]), int(about.get("most_reports", 1)))
+    return Recalibration(about["method"], coefficients, float(about["eps"]))
 
 
-def left_out_group(left_out: LeaveOneOut, observations: Observations, final: Recalibration) -> xr.DataTree:
+def replay_groups(
+    fitted: Observations,
+    draws: Mapping[str, Float[np.ndarray, "sample ..."]],
+    unseen: Float[np.ndarray, "problem sample"],
+    seen: Float[np.ndarray, " sample"],
+) -> dict[str, xr.DataTree]:
+    """Return the groups of what the labelled questions are replayed by."""
+    of_draws = {
+        name: (("sample", *(f"{name}_dim_{k}" for k in range(1, np.ndim(each)))), each) for name, each in draws.items()
+    }
+    weights = {"unseen": (("problem", "sample"), unseen), "seen": (("sample",), seen)}
+    names = {"problem": np.array(fitted.problem_id, object)}
+    datasets = {"replay_draws": xr.Dataset(of_draws), "replay_weights": xr.Dataset(weights, names)}
+    return {name: xr.DataTree(dataset) for name, dataset in datasets.items()}
+
+
+def labelled_of(tree: xr.DataTree, fitted: Observations, model: Model, data: LikelihoodData) -> Labelled | None:
+    """Return what the labelled questions are replayed by; None if nothing is kept for that."""
+    if "replay_draws" not in tree.children:
+        return None
+    draws, weights = (tree[name].to_dataset() for name in ("replay_draws", "replay_weights"))
+    forward = Forward(model, {str(name): draws[name].to_numpy() for name in draws}, data)
+    return Labelled.of(fitted, forward, weights["unseen"].to_numpy(), weights["seen"].to_numpy())
+
+
+def left_out_group(
+    left_out: LeaveOneOut, observations: Observations, panels: Int[np.ndarray, "problem level"], final: Calibration
+) -> xr.DataTree:
     """Return the group ``loo`` of the first questions of leave-one-out predictions."""
     n, dims = len(observations), ("problem",)
-    columns = left_out.selected(observations.right_state, observations.usable.sum(axis=1), final)
+    columns = left_out.selected(observations.right_state, panels, final)
     columns |= {"elpd": left_out.elpd[:n], "pareto_k": left_out.pareto_k[:n]}
     values = {name: (dims, column) for name, column in columns.items()}
     return xr.DataTree(xr.Dataset(values, {"problem": np.array(observations.problem_id, object)}))
@@ -131,11 +162,8 @@ def record_holdout(tree: xr.DataTree, learned: Observations, holdout: Observatio
     tree.attrs["calibrated_on"] = json.dumps(list(holdout.problem_id))
 
 
-def nuts_groups(draws: Draws, of_draws: Evaluated, data: LikelihoodData, n: int) -> Groups:
-    """Return NUTS draws as groups, with what the model says of its data in each of them.
-
-    The data are those of ``n`` questions, and perhaps of copies, which follow them.
-    """
+def nuts_groups(draws: Draws, of_draws: Evaluated, data: LikelihoodData) -> Groups:
+    """Return NUTS draws as groups, with what the model says of its data in each of them."""
     # in double precision, unlike the sampler's own
     log_joint = of_draws.log_likelihood @ data.weight
     log_joint += sum(value.sum(axis=(*range(2, value.ndim),)) for value in of_draws.log_prior.values())
@@ -144,7 +172,7 @@ def nuts_groups(draws: Draws, of_draws: Evaluated, data: LikelihoodData, n: int)
         "unconstrained_posterior": draws.unconstrained,
         "sample_stats": draws.stats | {"lp": log_joint},
         "log_prior": of_draws.log_prior,
-        "log_likelihood": {"target": of_draws.log_likelihood[..., :n]},
+        "log_likelihood": {"target": of_draws.log_likelihood},
     }
 
 
@@ -284,13 +312,29 @@ def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> No
         raise ValueError(f"saw values of {', '.join(wrong) or 'no level'} that are no draws of numbers")
     if final.method not in Recalibration.METHODS or not {"intercept", "slope"} <= final.coefficients.keys():
         raise ValueError(f"saw a final calibration by {final.method}")
-    if not (0 < preset.eps < 0.5 and 0 < final.eps < 0.5 and 0 < final.most_reports <= _LARGEST):
+    if "replay_draws" in tree.children:
+        _require_sound_replay(tree, drawn["unconstrained_posterior"])
+    if not (0 < preset.eps < 0.5 and 0 < final.eps < 0.5):
         raise ValueError(f"saw eps {preset.eps} and {final.eps}; expected numbers between 0 and 0.5")
     data, _ = tree["constant_data"], tree.attrs["versions"]
     candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
     exists = (candidate >= -1) & (candidate < n_candidates[:, None])
     if not exists.all() or (n_candidates > candidate.shape[1]).any():
         raise ValueError("saw reports of candidates that there are not")
+
+
+def _require_sound_replay(tree: xr.DataTree, unconstrained: Mapping[str, np.ndarray]) -> None:
+    """Raise ValueError unless the labelled questions can be replayed by what a container holds for that."""
+    draws, weights = (tree[name].to_dataset() for name in ("replay_draws", "replay_weights"))
+    n, shape = weights.sizes["sample"], (tree["constant_data"].sizes["problem"], weights.sizes["sample"])
+    shapes = {name: (n, *values.shape[2:]) for name, values in unconstrained.items()}
+    are_finite = all(bool((np.abs(draws[name]) <= _LARGEST).all()) for name in draws)
+    if {str(name): draws[name].shape for name in draws} != shapes or not are_finite:
+        raise ValueError("saw draws of replays that are no draws of the parameters")
+    unseen, seen = weights["unseen"].to_numpy(), weights["seen"].to_numpy()
+    sums = (each.sum(axis=-1) for each in (unseen, seen))
+    if (unseen.shape, seen.shape) != (shape, (n,)) or not all(np.allclose(each, 1.0) for each in sums):
+        raise ValueError("saw weights of replays that do not sum to 1")
 
 
 def container(

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from bayes_direag.data.answers import TRUTH_VALUES, AnswerKind
 from bayes_direag.data.columns import Columns
@@ -28,21 +28,22 @@ from bayes_direag.fits.container import (
     columns_of,
     fitted_observations,
     label_names,
+    labelled_of,
     level_names,
     predictive,
     require_sound,
     signal_names,
 )
-from bayes_direag.fits.copies import fitted_rows
 from bayes_direag.fits.new_levels import joined_levels, with_new_levels
 from bayes_direag.fits.parameters import parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_program_of
 from bayes_direag.fits.sources import observations_of, table_of_reports, unknown_fields
 from bayes_direag.fits.stored import stored_tree, write_tree
+from bayes_direag.inference.panels import PanelCalibration
 from bayes_direag.model import presets
 from bayes_direag.model.forward import Forward
-from bayes_direag.model.lacking import EnoughReports, signals_remark
+from bayes_direag.model.lacking import half_remark, reports_remark, signals_remark
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.presets import PresetLike, label
@@ -141,6 +142,20 @@ class Fit:
         """The final calibration."""
         return calibration_of(cast(xr.DataTree, self.tree["recalibration"]))
 
+    @cached_property
+    def calibration(self) -> PanelCalibration:
+        """The final calibration of a question by what reports it has; with all of them, :attr:`recalibration`."""
+        labelled = None
+        if "replay_draws" in self.tree.children:
+            labelled = labelled_of(self.tree, self.fitted, model_of(self.preset), self.likelihood_data)
+        rng, n = np.random.default_rng([self.settings.seed, 5]), self.n_samples
+        noise = rng.standard_normal((n, 2)) if n > 1 else np.zeros((1, 2))
+        return PanelCalibration(self.recalibration, labelled, noise)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the fields alone: what follows from them is computed again where it is needed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @property
     def n_samples(self) -> int:
         """Number of posterior draws over all chains; 1 for a MAP."""
@@ -187,39 +202,9 @@ class Fit:
         new = self.new_levels
         return (*self.fitted.voting, *new.loc[new["votes"].astype(bool), "level"])
 
-    @property
-    def partial(self) -> bool:
-        """Whether it has learned from copies with fewer reports too, and so holds for questions that lack some."""
-        return self.settings.partial
-
     @cached_property
-    def enough_reports(self) -> EnoughReports:
-        """By how much the probability is too high with fewer reports than the fitted questions have."""
-        return EnoughReports.of(self.evaluation(self.fitted), self.recalibration)
-
-    @property
-    def fewer_runs_remark(self) -> str:
-        """What fewer runs do to a fit of the runs of one group alone; empty for others, partial ones, or if little."""
-        if self.partial or self.fitted.groups is None or len(self.level_names) > 1:
-            return ""
-        if not (enough := self.enough_reports).few(np.array([1])):
-            return ""
-        return (
-            "All reports are runs of one group. If new questions may have fewer runs, fit with --partial: with one in "
-            f"place of {len(enough.excess) + 1}, probabilities of this fit are too high by about "
-            f"{100 * enough.excess[0]:.0f} points."
-        )
-
-    @property
     def likelihood_data(self) -> LikelihoodData:
-        """The argument of the NumPyro model in this fit; any copies follow the questions."""
-        if self.partial:
-            return fitted_rows(self.fitted, self.settings, label_names(self.tree), len(self.new_levels))[1]
-        return self._questions
-
-    @cached_property
-    def _questions(self) -> LikelihoodData:
-        """The fitted questions as the program sees them, without copies."""
+        """The argument of the NumPyro model in this fit: the fitted questions."""
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, labels=label_names(self.tree))
 
@@ -229,19 +214,23 @@ class Fit:
         Raises DirEAGError for a program of one's own that is not given.
         """
         questions = aligned.of_signals(signal_names(self.tree))
-        data = self._questions.of_new(questions, preset=self.preset, labels=label_names(self.tree))
+        data = self.likelihood_data.of_new(questions, preset=self.preset, labels=label_names(self.tree))
         return Forward(model_of(self.preset), self._draws, data)
 
     def asked(self, aligned: Observations) -> Forward:
         """Return the same with the columns of the fitted questions, so that one compiled program serves any runs."""
         evaluation = self.evaluation(aligned)
-        return replace(evaluation, data=evaluation.data.with_slots(self._questions.slots))
+        return replace(evaluation, data=evaluation.data.with_slots(self.likelihood_data.slots))
 
     def prepare(self) -> None:
         """Compile what answers a question, so that the first answer is as fast as others."""
         supports(self.asked(self.fitted.select(slice(1))))
-        if not self.partial:
-            _ = self.enough_reports
+        _ = self._usual_gain
+
+    @cached_property
+    def _usual_gain(self) -> float:
+        """What the reports that the fitted questions lack cost, as a mean difference in accuracy."""
+        return float(np.nan_to_num(self.calibration.gain(self.likelihood_data.panels)).mean())
 
     @cached_property
     def _draws(self) -> dict[str, Float[np.ndarray, "sample ..."]]:
@@ -267,9 +256,8 @@ class Fit:
             ``problem_id``; ``answer``, the canonical answer of greatest final probability (missing where no report is
             usable); ``answer_as_given``, its spelling in most reports (of several, in the first); ``probability``, that
             it is right; ``support``, the same before the final calibration; ``null_probability``, that no candidate is
-            right; ``n_candidates``, distinct answers; ``n_used``, usable reports; unless the fit is partial,
-            ``few_reports``: whether these are so few that the probability is too high by two points or more. For an
-            unanswered question probability and support are NaN, and null_probability is 1.
+            right; ``n_candidates``, distinct answers; ``n_used``, usable reports. For an unanswered question
+            probability and support are NaN, and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the first: ``probability_low``
             and ``probability_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
@@ -284,12 +272,10 @@ class Fit:
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
         aligned = self.aligned(observations)
-        columns = predict(self.asked(aligned), self.recalibration, interval_level)
+        columns = predict(self.asked(aligned), self.calibration, interval_level)
         table = selected_table(aligned, columns)
-        for remark in self.remarks(aligned, table["n_used"].to_numpy()) if warn else ():
+        for remark in self.remarks(aligned) if warn else ():
             warnings.warn(remark, FewReportsWarning, stacklevel=2)
-        if not self.partial:
-            table["few_reports"] = self.enough_reports.few(table["n_used"].to_numpy())
         return table
 
     def question(self, reports: Sequence[Mapping[str, object]]) -> Observations:
@@ -312,15 +298,16 @@ class Fit:
         question = self.question(reports)
         (row,) = as_records(self.predict(question, interval_level=interval_level, warn=False).iloc[:, 1:])
         remarks = unused_reports(question) + unknown_fields(reports)
-        return row | {"remarks": remarks + self.remarks(question, question.usable.sum(axis=1))}
+        return row | {"remarks": remarks + self.remarks(question)}
 
-    def remarks(self, aligned: Observations, n_reports: Int[np.ndarray, " asked"]) -> list[str]:
-        """Say what these questions lack beside the fitted ones: reports (unless the fit is partial), a whole signal.
-
-        ``aligned``: the questions, or a sample of them. ``n_reports``: the number of usable reports of every question.
-        """
-        few = None if self.partial else self.enough_reports.remark(n_reports)
-        return [*filter(None, (few, signals_remark(aligned, self.fitted, self.evaluation, self.recalibration)))]
+    def remarks(self, aligned: Observations) -> list[str]:
+        """Say what these questions, which are aligned with the fit, lack beside the fitted ones: reports, a signal."""
+        panels = self.evaluation(aligned).data.panels
+        if self.settings.is_by_panel:
+            fewer = reports_remark(panels, self.level_names, self.calibration.gain(panels), self._usual_gain)
+        else:
+            fewer = half_remark(panels, self.likelihood_data.panels)
+        return [*filter(None, (fewer, signals_remark(aligned, self.fitted, self.evaluation, self.calibration)))]
 
     def predict_batch(
         self, table: "pyarrow.Table", *, interval_level: float = 0.9, columns: Columns | None = None
@@ -366,9 +353,9 @@ class Fit:
         """
         aligned = self.aligned(observations)
         asked = self.asked(aligned)
-        figures = {"probability": distribution(asked, self.recalibration)}
+        figures = {"probability": distribution(asked, self.calibration)}
         if self.n_samples > 1:
-            low, high = state_intervals(asked, self.recalibration, interval_level)
+            low, high = state_intervals(asked, self.calibration, interval_level)
             figures |= {"probability_low": low, "probability_high": high}
         return candidate_table(aligned, figures)
 
@@ -391,7 +378,7 @@ class Fit:
 
         How a new level counts follows from how often it agrees with the others, in these questions and the fitted ones;
         labels are not looked at. Whether it votes or states confidences is what it does here. The levels of the fit and
-        its final calibration stay as they are. If old levels are missing in new questions, join a partial fit.
+        its final calibration stay as they are; a question with a new level has that of questions with all reports.
 
         Raises DirEAGError if there is no new level, one shares fewer than 30 questions with two others, the answers are
         of another kind, or the model's parameters of levels are no offsets from what levels share.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import jax
 import numpy as np
@@ -23,8 +23,8 @@ from bayes_direag.fits.container import (
     map_groups,
     nuts_groups,
     record_holdout,
+    replay_groups,
 )
-from bayes_direag.fits.copies import fitted_rows, thinned
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import dealt_folds, hashed_folds, holdout_of
 from bayes_direag.fits.sources import takes_observations
@@ -45,6 +45,8 @@ from bayes_direag.model.unconstrained import parameter_sites
 
 #: The folds in which a MAP predicts its own questions.
 _LEFT_OUT_FOLDS = 5
+#: How many draws replay labelled questions with fewer reports.
+_REPLAYED = 64
 
 
 @takes_observations
@@ -53,7 +55,6 @@ def fit_map(
     *,
     preset: PresetLike = "bayes",
     unlabelled: Observations | None = None,
-    partial: bool = False,
     seed: int = 0,
 ) -> Fit:
     """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
@@ -68,11 +69,8 @@ def fit_map(
         that draws the states by :func:`~bayes_direag.model.evidence.draw_states` (:mod:`bayes_direag.model.models`).
     unlabelled
         Further questions of the same levels. If they have labels, these are not looked at.
-    partial
-        Whether new questions may have fewer reports than these. The fit then also sees copies of each question with
-        fewer reports (:mod:`bayes_direag.fits.copies`), and the share of its reports enters the final calibration.
     seed
-        Seed of the folds of an out-of-fold recalibration, and of the reports of copies; nothing else is random.
+        Seed of the folds of an out-of-fold recalibration; nothing else is random.
 
     Raises
     ------
@@ -81,7 +79,7 @@ def fit_map(
     ConvergenceError
         If the optimum is not reached.
     """
-    settings = FitSettings(presets.preset(preset), partial=partial, seed=seed)
+    settings = FitSettings(presets.preset(preset), seed=seed)
     return fit_by(settings, observations, unlabelled)
 
 
@@ -95,7 +93,6 @@ def fit_nuts(
     num_samples: int = 1000,
     target_accept_prob: float = 0.98,
     unlabelled: Observations | None = None,
-    partial: bool = False,
     seed: int = 0,
     progress: bool = False,
 ) -> Fit:
@@ -115,9 +112,6 @@ def fit_nuts(
         25; and the acceptance rate that the step size is adapted to, nearer 1 for smaller steps.
     unlabelled
         As in :func:`fit_map`.
-    partial
-        As for :func:`fit_map`. The copies of a question count as one question, but are not independent: the draws are
-        of a composite posterior, and their intervals are approximate.
     seed
         Seed of all draws. The draws of one seed may differ between versions of JAX.
     progress
@@ -130,7 +124,7 @@ def fit_nuts(
     """
     words = {"num_chains": num_chains, "num_warmup": num_warmup, "num_samples": num_samples}
     sampling = SamplingSettings.of(**words, target_accept_prob=target_accept_prob)
-    settings = FitSettings(presets.preset(preset), "nuts", sampling, partial, seed)
+    settings = FitSettings(presets.preset(preset), "nuts", sampling, seed)
     return fit_by(settings, observations, unlabelled, progress=progress)
 
 
@@ -223,31 +217,47 @@ def _map_fits(
     final, labels, seed = preset.recalibration, preset.labels(whole), settings.seed
     if whole.informative.any():  # the others count by the agreement of their levels alone
         whole, chosen = whole.select(whole.informative), chosen[:, whole.informative]
-    rows = thinned(whole, "map", seed) if settings.partial else whole
-    question = np.tile(np.arange(len(whole)), len(rows) // max(len(whole), 1))
     holdout = np.stack([holdout_of(whole, row, preset, seed) for row in chosen])
-    weight = likelihood_weights((chosen & ~holdout)[:, question], rows, preset)
-    optimum = map_estimates(rows, weight, preset=preset, labels=labels)
+    weight = likelihood_weights(chosen & ~holdout, whole, preset)
+    optimum = map_estimates(whole, weight, preset=preset, labels=labels)
     used = weight > 0
-    supports = _supports(optimum, rows)
+    supports = _supports(optimum, whole)
     selections = [supports[..., :-1].argmax(axis=2)]
     if final.out_of_fold:
-        supports = _out_of_fold(rows, used, optimum, preset, labels, seed)
+        folds = _out_of_fold(whole, used, optimum, preset, labels, seed)
+        supports = folds.support
         selections.append(supports[..., :-1].argmax(axis=2))
-    calibrated_on = rows.weight * (holdout[:, question] if final.split else used)
-    n_reports = rows.usable.sum(axis=1) if settings.partial else None
-    outcomes = Outcomes.of_selected(supports, rows.right_state, calibrated_on, *selections, n_reports=n_reports)
+    calibrated_on = whole.weight * (holdout if final.split else used)
+    outcomes = Outcomes.of_selected(supports, whole.right_state, calibrated_on, *selections)
     fits = []
     for member, calibration in enumerate(recalibrate(outcomes, final)):
-        counts = weight[member, : len(whole)]
+        counts = weight[member]
         fitted = whole.select(counts > 0)
         data = LikelihoodData.weighted(fitted, counts[counts > 0], preset=preset, labels=labels)
         tree = container(map_groups(optimum, member), fitted, data, labels=labels, settings=settings)
         tree["recalibration"] = calibration_group(calibration)
+        if settings.is_by_panel:
+            optima = {
+                name: np.append(by_fold[member], [optimum.unconstrained[name][member]], axis=0)
+                for name, by_fold in folds.unconstrained.items()
+            }
+            is_at = np.eye(final.out_of_fold + 1)
+            tree.update(replay_groups(fitted, optima, is_at[folds.fold[member, counts > 0]], is_at[-1]))
         if holdout[member].any():
             record_holdout(tree, whole.select((counts > 0) | holdout[member]), whole.select(holdout[member]))
         fits.append(Fit(tree, preset.program, observations.same))
     return fits
+
+
+class _Folds(NamedTuple):
+    """Fits to all folds but one."""
+
+    #: Of the states of each used row, by the fit that did not see its question.
+    support: Float[np.ndarray, "batch row state"]
+    #: The fold of each row; -1 if it is not used.
+    fold: Int[np.ndarray, "batch row"]
+    #: Unconstrained parameters by site, each with leading axes batch and fold.
+    unconstrained: dict[str, np.ndarray]
 
 
 def _out_of_fold(
@@ -257,8 +267,8 @@ def _out_of_fold(
     preset: Preset,
     labels: Sequence[str],
     seed: int,
-) -> Float[np.ndarray, "batch row state"]:
-    """Return the support of the states of each used row, from fits that did not see its question.
+) -> _Folds:
+    """Fit to all folds but one, each in turn.
 
     To save steps these fits start from the optimum of the fit to all questions. A single question (or
     cluster) is predicted in sample, as nothing is left to fit without it.
@@ -276,7 +286,12 @@ def _out_of_fold(
     initial = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
     optimum = map_estimates(rows, weight, preset=preset, labels=labels, initial=initial)
     supports = _supports(optimum, rows)
-    return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
+    support = np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
+    by_fold = {
+        name: np.asarray(values).reshape(len(used), n_folds, *values.shape[1:])
+        for name, values in optimum.unconstrained.items()
+    }
+    return _Folds(support, fold, by_fold)
 
 
 def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray, "batch problem state"]:
@@ -308,7 +323,8 @@ def _of_draws(
     final, labels = preset.recalibration, preset.labels(observations)
     kept = np.zeros(len(observations), bool) if holdout is None else holdout
     fitted = learned_from(observations.select(~kept), preset)
-    rows, data = fitted_rows(fitted, settings, labels)
+    weight = likelihood_weights(np.ones((1, len(fitted)), bool), fitted, preset)[0]
+    data = LikelihoodData.weighted(fitted, weight, preset=preset, labels=labels)
     require_program(preset, data)
     sites = parameter_sites(model_of(preset), data)
     drawn = Draws.of(draws_of(data), {name: site.shape for name, site in sites.items() if site.is_unconstrained})
@@ -318,36 +334,37 @@ def _of_draws(
         sampling = SamplingSettings.model_construct(num_chains=num_chains, num_warmup=0, num_samples=num_samples)
         settings = replace(settings, sampling=sampling)
     of_draws = evaluated_draws(model_of(preset), drawn.unconstrained, data)
-    groups = nuts_groups(drawn, of_draws, data, len(fitted))
+    groups = nuts_groups(drawn, of_draws, data)
     tree = container(groups, fitted, data, labels=labels, settings=settings)
-    of_rows, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
-    removed = (of_rows * rows.weight).reshape(*shape, -1, len(fitted)).sum(axis=2)
+    densities, sampled = of_draws.log_likelihood, tree["unconstrained_posterior"].to_dataset()
     evaluation = Forward(model_of(preset), by_sample(tree), data)
-    left_out = leave_one_out(sampled, of_rows, evaluation, removed)
+    some = np.linspace(0, densities[..., 0].size - 1, _REPLAYED).astype(int) if settings.is_by_panel else slice(0)
+    left_out = leave_one_out(sampled, densities, evaluation, densities * fitted.weight, some)
     calibration = Recalibration.identity(shape, final.eps)
     if final.method != "none":
-        n_reports = rows.usable.sum(axis=1) if settings.partial else None
-        outcomes = left_out.outcomes(rows.right_state, rows.weight, n_reports)
+        outcomes = left_out.outcomes(fitted.right_state, fitted.weight)
         if kept.any():
             outcomes = _outcomes_of_holdout(observations.select(kept), evaluation, settings, labels)
         calibration = draw_recalibration(outcomes, final, shape, np.random.default_rng([settings.seed, 2]))
-    tree["loo"] = left_out_group(left_out, fitted, calibration)
     tree["recalibration"] = calibration_group(calibration)
+    if settings.is_by_panel:
+        draws = {name: values[some] for name, values in by_sample(tree).items()}
+        tree.update(replay_groups(fitted, draws, left_out.weight, np.full(_REPLAYED, 1 / _REPLAYED)))
     if kept.any():
         record_holdout(tree, observations.select(observations.informative), observations.select(kept))
-    return Fit(tree, preset.program, observations.same)
+    fit = Fit(tree, preset.program, observations.same)
+    tree["loo"] = left_out_group(left_out, fitted, data.panels, fit.calibration)
+    return fit
 
 
 def _outcomes_of_holdout(
     questions: Observations, evaluation: Forward, settings: FitSettings, labels: Sequence[str]
 ) -> Outcomes:
     """Return the data of the final calibration of draws that have not seen these questions."""
-    rows = thinned(questions, "nuts", settings.seed) if settings.partial else questions
-    data = evaluation.data.of_new(rows, preset=settings.preset, labels=labels)
+    data = evaluation.data.of_new(questions, preset=settings.preset, labels=labels)
     support = distribution(replace(evaluation, data=data))[None]
-    n_reports = rows.usable.sum(axis=1) if settings.partial else None
     selected = support[..., :-1].argmax(axis=2)
-    return Outcomes.of_selected(support, rows.right_state, rows.weight[None], selected, n_reports=n_reports)
+    return Outcomes.of_selected(support, questions.right_state, questions.weight[None], selected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,7 +398,6 @@ def train_test(
     method: FitMethod = "map",
     preset: PresetLike = "bayes",
     sampling: SamplingSettings | None = None,
-    partial: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
     """Fit to one set, and predict every answered question of another.
@@ -397,7 +413,7 @@ def train_test(
         As :func:`check_disjoint` and the fit do.
     """
     check_disjoint(train, test)
-    settings = FitSettings(presets.preset(preset), method, sampling, partial, seed)
+    settings = FitSettings(presets.preset(preset), method, sampling, seed)
     fit, index = fit_by(settings, train), np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
 
@@ -423,7 +439,6 @@ def cross_fit(
     method: FitMethod = "map",
     preset: PresetLike = "bayes",
     sampling: SamplingSettings | None = None,
-    partial: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
@@ -437,7 +452,7 @@ def cross_fit(
     DirEAGError
         If there are too few questions for the folds, or no labelled question outside one of them.
     """
-    return cross_fitted(observations, n_folds, FitSettings(presets.preset(preset), method, sampling, partial, seed))
+    return cross_fitted(observations, n_folds, FitSettings(presets.preset(preset), method, sampling, seed))
 
 
 def cross_fitted(observations: Observations, n_folds: int, settings: FitSettings) -> list[HeldOut]:
@@ -473,6 +488,7 @@ def left_out_predictions(fit: Fit) -> pd.DataFrame:
     candidate = [texts.index(answer) for texts, answer in zip(questions.candidates, predicted["answer"], strict=True)]
     probability = predicted["probability"].to_numpy()
     if fit.calibrated_on:
-        probability = fit.recalibration.of_selected(probability[None], questions.usable.sum(axis=1))[0]
+        panels = fit.evaluation(questions).data.panels
+        probability = fit.calibration.of_selected(probability[None], panels)[0]
     correct = questions.right_state[np.arange(len(questions)), candidate]
     return pd.DataFrame({"candidate": candidate, "probability": probability, "correct": correct})

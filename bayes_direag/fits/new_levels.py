@@ -58,7 +58,12 @@ def with_new_levels(
     drawn |= {"posterior": of_draws.natural, "unconstrained_posterior": draws}
     drawn |= {"log_prior": of_draws.log_prior} if "log_prior" in tree.children else {}
     joint = container(drawn, wider, data, labels=labels, settings=settings)
-    joint.update({name: tree[name] for name in ("recalibration", "loo") if name in tree.children})
+    joint.update({name: tree[name] for name in ("recalibration", "loo", "replay_weights") if name in tree.children})
+    if "replay_draws" in tree.children:  # no question with a new level is replayed
+        replayed = tree["replay_draws"].to_dataset()
+        widths = {name: {str(replayed[name].dims[axis - 1]): (0, len(added))} for name, axis in axes.items()}
+        wide = {name: values.pad(widths.get(str(name), {}), constant_values=0.0) for name, values in replayed.items()}
+        joint["replay_draws"] = xr.DataTree(xr.Dataset(wide))
     about = [
         {
             "level": name,

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
-from bayes_direag.model.selection import Recalibration
+from bayes_direag.model.selection import Calibration
 from bayes_direag.model.states import Evaluation, States, joined
 
 #: Above this Pareto k, a question's leave-one-out prediction is not reliable.
@@ -35,22 +35,23 @@ class LeaveOneOut(NamedTuple):
     support: Float[np.ndarray, "problem state"]
     #: The same from all questions, including this one.
     support_of_all: Float[np.ndarray, "problem state"]
+    #: The weight of some draws, spread evenly over all, without the question's label; they sum to 1.
+    weight: Float[np.ndarray, "problem some"]
 
     def outcomes(
         self,
         right: Bool[np.ndarray, "problem state"],
         weight: Float[np.ndarray, " problem"],
-        n_reports: Int[np.ndarray, " problem"] | None = None,
     ) -> Outcomes:
-        """Return the data of the final calibration, as a batch of one; with numbers of reports, of a partial fit."""
+        """Return the data of the final calibration, as a batch of one."""
         selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
-        return Outcomes.of_selected(self.support[None], right, weight[None], *selections, n_reports=n_reports)
+        return Outcomes.of_selected(self.support[None], right, weight[None], *selections)
 
     def selected(
         self,
         right: Bool[np.ndarray, "first state"],
-        n_reports: Int[np.ndarray, " first"],
-        final: Recalibration,
+        panels: Int[np.ndarray, "first level"],
+        final: Calibration,
     ) -> dict[str, Shaped[np.ndarray, " first"]]:
         """Return the answer selected for each of the first questions without its label.
 
@@ -60,8 +61,8 @@ class LeaveOneOut(NamedTuple):
         question = np.arange(len(right))
         candidate = self.support[question, :-1].argmax(axis=1)
         support = self.support[question, candidate]
-        pieces = np.array_split(question, -(-len(right) * final.coefficients["slope"].size // _CELLS))
-        of_pieces = [final.of_selected(support[None, piece], n_reports[piece]).mean(axis=0) for piece in pieces]
+        pieces = np.array_split(question, -(-len(right) * final.n_samples // _CELLS))
+        of_pieces = [final.of_selected(support[None, piece], panels[piece]).mean(axis=0) for piece in pieces]
         correct = right[question, candidate]
         figures = {"support": support, "probability": np.concatenate(of_pieces)}
         return {"candidate": candidate, "correct": correct} | figures
@@ -71,7 +72,8 @@ def leave_one_out(
     posterior: xr.Dataset,
     log_likelihood: Float[Array | np.ndarray, "chain draw problem"],
     evaluation: Evaluation,
-    removed: Float[Array | np.ndarray, "chain draw unit"] | None = None,
+    removed: Float[Array | np.ndarray, "chain draw problem"] | None = None,
+    some: Int[np.ndarray, " some"] | slice = slice(0),
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
 
@@ -80,24 +82,26 @@ def leave_one_out(
     Parameters
     ----------
     removed
-        What is taken from the log density of each draw, of each unit that is left out, where the questions are copies
-        of fewer units, in turns. By default each question is a unit, and its own log-likelihood is taken.
+        What leaving a question out takes from the log density of each draw. By default, its log-likelihood.
+    some
+        The draws, over all chains, whose weights are returned.
     """
     from arviz_stats import ess  # an import of a second, which a MAP fit does not need
 
     log_densities = log_likelihood.reshape(-1, log_likelihood.shape[2])
     removed_densities = log_densities if removed is None else removed.reshape(-1, removed.shape[2])
-    n_units = removed_densities.shape[1]
     sizes = ess(posterior, method="mean")
     effective = np.mean(np.concatenate([sizes[name].to_numpy().ravel() for name in sizes.data_vars]))
     relative_size = float(effective) / len(log_densities)
 
     def left_out(states: States) -> tuple[np.ndarray, ...]:
-        unit = np.arange(states.questions.start, states.questions.stop) % n_units
-        log_weight, pareto_k = smoothed_weights(np.ascontiguousarray(removed_densities[:, unit].T), relative_size)
+        taken = np.ascontiguousarray(removed_densities[:, states.questions].T)
+        log_weight, pareto_k = smoothed_weights(taken, relative_size)
         elpd = logsumexp(log_densities[:, states.questions].T + log_weight, axis=1)
         without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
-        return elpd, pareto_k, without_label, states.support.mean(axis=2).T
+        of_some = np.exp(log_weight[:, some] - logsumexp(log_weight[:, some], axis=1, keepdims=True))
+        return elpd, pareto_k, without_label, states.support.mean(axis=2).T, of_some
 
-    elpd, pareto_k, without_label, of_all = zip(*evaluation.each(left_out), strict=True)
-    return LeaveOneOut(np.concatenate(elpd), np.concatenate(pareto_k), joined(without_label), joined(of_all))
+    elpd, pareto_k, without_label, of_all, weight = zip(*evaluation.each(left_out), strict=True)
+    elpds, ks, weights = map(np.concatenate, (elpd, pareto_k, weight))
+    return LeaveOneOut(elpds, ks, joined(without_label), joined(of_all), weights)

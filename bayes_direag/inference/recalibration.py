@@ -7,8 +7,8 @@ a normal prior at the identity:
 .. math:: p(a, b \mid P, y) \propto \mathrm{N}(a; 0, \sigma) \, \mathrm{N}(b; 1, \sigma)
           \prod_i p_i^{y_i} (1 - p_i)^{1 - y_i}, \qquad p_i = \operatorname{sigmoid}(a + b \operatorname{logit} P_i)
 
-Partial fits add :math:`c \log(\text{share of the reports})` before the sigmoid, with the same prior at 0. A MAP takes
-the mode. ``release`` stops the same objective after 1200 plain gradient steps.
+A MAP takes the mode. ``release`` stops the same objective after 1200 plain gradient steps. Questions that lack reports
+have coefficients of their own (:mod:`bayes_direag.inference.panels`).
 
 A posterior takes one set of coefficients for every draw of the evidence parameters, which do not depend on it: a *cut*
 posterior. Its data are the leave-one-out support of each labelled question's selected answer, which has not seen the
@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.inference.logistic_regression import LogisticPosterior
 from bayes_direag.inference.map import require_converged
 from bayes_direag.model.logits import clipped_logit
-from bayes_direag.model.selection import IDENTITY, Recalibration, log_share
+from bayes_direag.model.selection import IDENTITY, Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
 _RELEASE_RATE, _RELEASE_STEPS = 0.05, 1200
@@ -42,8 +42,6 @@ class Outcomes(NamedTuple):
     right: Bool[np.ndarray, "batch answer"]
     #: How often each answer counts; 0 leaves it out.
     weight: Float[np.ndarray, "batch answer"]
-    #: The number of usable reports of each answer's question, in partial fits.
-    n_reports: Int[np.ndarray, " answer"] | None = None
 
     @classmethod
     def of_selected(
@@ -52,7 +50,6 @@ class Outcomes(NamedTuple):
         right: Bool[np.ndarray, "problem state"],
         weight: Float[np.ndarray, "batch problem"],
         *selections: Int[np.ndarray, "batch problem"],
-        n_reports: Int[np.ndarray, " problem"] | None = None,
     ) -> "Outcomes":
         """Take the support and correctness of selected candidates; several selections share the weight equally.
 
@@ -64,12 +61,7 @@ class Outcomes(NamedTuple):
             of_selected = np.take_along_axis(support, selected[..., None], axis=2)[..., 0]
             parts.append((of_selected, right[np.arange(len(right)), selected], weight / len(selections)))
         supports, rights, weights = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-        repeated = None if n_reports is None else np.tile(n_reports, len(selections))
-        return cls(supports, rights, weights, repeated)
-
-    def most_reports(self, row: int) -> int:
-        """Return the largest number of reports of a question in a member of the batch, if partial; otherwise 1."""
-        return 1 if self.n_reports is None else int(self.n_reports[self.weight[row] > 0].max(initial=1))
+        return cls(supports, rights, weights)
 
 
 def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
@@ -85,25 +77,19 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
             point, n_steps = posterior.mode()
             gradient, loss = np.abs(posterior.gradient(point)).max(), posterior.loss(point)
             require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
-        coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=False)}
-        most_reports = outcomes.most_reports(row)
-        calibrations.append(Recalibration(settings.method, coefficients, settings.eps, most_reports))
+        coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=True)}
+        calibrations.append(Recalibration(settings.method, coefficients, settings.eps))
     return calibrations
 
 
 def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSettings) -> LogisticPosterior:
-    """Return the posterior of the coefficients for one member of a batch, in the order of :data:`IDENTITY`.
-
-    The share of the reports has a coefficient in partial fits alone.
-    """
+    """Return the posterior of the coefficients for one member of a batch, in the order of :data:`IDENTITY`."""
     used = outcomes.weight[row] > 0
     logit = clipped_logit(outcomes.support[row, used], settings.eps)
-    features = [np.ones(len(logit)), logit]
-    if outcomes.n_reports is not None:
-        features.append(log_share(outcomes.n_reports[used], outcomes.most_reports(row)))
-    weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()][: len(features)])
+    features = np.stack([np.ones(len(logit)), logit], axis=1)
+    weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()])
     right, prior_sd = outcomes.right[row, used], settings.prior_scale(weight.sum())
-    return LogisticPosterior(np.stack(features, axis=1), right, weight, identity, prior_sd)
+    return LogisticPosterior(features, right, weight, identity, prior_sd)
 
 
 def draw_recalibration(

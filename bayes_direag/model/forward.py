@@ -76,7 +76,7 @@ class Forward:
                 f"{f', and its number {missing[0]} is missing' if missing else ''}; expected one for each state. Give "
                 "what is missing, or let the model say what holds then (jnp.isnan)."
             )
-        return States(piece, np.asarray(data.n_candidates), (candidate >= 0).sum(axis=0), support)
+        return States(piece, np.asarray(data.n_candidates), data.panels, support)
 
 
 @compiled("model")

@@ -208,6 +208,12 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         return (jnp.asarray(self.candidate) >= 0).astype(self.logit.dtype)
 
     @property
+    def panels(self) -> Int[np.ndarray, "problem level"]:
+        """The number of usable reports of each level that a question has."""
+        usable = np.asarray(self.candidate >= 0).T.astype(int)
+        return usable if self.slots is None else usable @ np.eye(self.n_levels, dtype=int)[list(self.slots)]
+
+    @property
     def n_states(self) -> Float[Array, " problem"]:
         """Number of states of each question: its candidates, and the null."""
         return jnp.asarray(self.n_candidates + 1, self.logit.dtype)

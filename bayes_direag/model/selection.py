@@ -1,7 +1,7 @@
 """What follows from the probabilities of states: the selected answer, and its final probability."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -10,52 +10,59 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.states import Evaluation, States, joined
 
-#: The coefficients of a final calibration that leaves support as it is; ``share`` is of partial fits alone.
-IDENTITY = {"intercept": 0.0, "slope": 1.0, "share": 0.0}
+#: The coefficients of a final calibration that leaves support as it is.
+IDENTITY = {"intercept": 0.0, "slope": 1.0}
+
+
+class Calibration(Protocol):
+    """What gives selected answers their final probability, by what reports a question has."""
+
+    @property
+    def n_samples(self) -> int:
+        """The number of posterior draws, over all chains."""
+
+    def of_selected(
+        self, support: Float[np.ndarray, "#sample problem"], panels: Int[np.ndarray, "problem level"]
+    ) -> Float[np.ndarray, "sample problem"]:
+        """Return the final probability of answers that are selected with these reports of each level, in every draw."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recalibration:
-    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw.
-
-    A partial fit adds ``share * log_share`` before the sigmoid: see :func:`log_share`.
-    """
+    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw."""
 
     METHODS: ClassVar[tuple[str, ...]] = ("platt", "release", "none")
 
     method: str
-    #: ``intercept`` and ``slope``; of a partial fit also ``share``.
+    #: ``intercept`` and ``slope``.
     coefficients: dict[str, Float[np.ndarray, "chain draw"]]
     eps: float
-    #: Most usable reports of any fitted question; ``share`` is relative to it.
-    most_reports: int = 1
 
     @classmethod
     def identity(cls, shape: tuple[int, int], eps: float) -> "Recalibration":
         """Return the calibration that leaves support as it is, for this number of chains and draws."""
         return cls("none", {"intercept": np.zeros(shape), "slope": np.ones(shape)}, eps)
 
+    @property
+    def n_samples(self) -> int:
+        """The number of posterior draws, over all chains."""
+        return self.coefficients["slope"].size
+
     def of_selected(
-        self, support: Float[np.ndarray, "#sample problem"], n_reports: Int[np.ndarray, " problem"] | None = None
+        self,
+        support: Float[np.ndarray, "#sample problem"],
+        panels: Int[np.ndarray, "problem level"] | None = None,  # noqa: ARG002 - see below
     ) -> Float[np.ndarray, "sample problem"]:
         """Return the final probability of selected answers in every draw; one row of support may serve all draws.
 
-        ``n_reports`` is the number of usable reports of each question; by default the most.
+        It is the same with whatever reports.
         """
         if self.method == "none":
             return support
         coefficients = {name: values.reshape(-1, 1) for name, values in self.coefficients.items()}
         score = coefficients["intercept"] + coefficients["slope"] * clipped_logit(support, self.eps)
-        if "share" in coefficients and n_reports is not None:
-            score = score + coefficients["share"] * log_share(n_reports, self.most_reports)
         with np.errstate(over="ignore"):
             return np.asarray(1 / (1 + np.exp(-score)))
-
-
-def log_share(n_reports: Int[np.ndarray, " problem"], most_reports: int) -> Float[np.ndarray, " problem"]:
-    """Return the log of the share of the reports that a question has; 0 for more than the most, and for none."""
-    share = np.minimum(n_reports / most_reports, 1.0)
-    return np.asarray(np.log(np.where(n_reports > 0, share, 1.0)))
 
 
 class Selection(NamedTuple):
@@ -71,14 +78,14 @@ class Selection(NamedTuple):
     change_probability: Float[np.ndarray, " problem"]
 
 
-def distribution(evaluation: Evaluation, final: Recalibration | None = None) -> Float[np.ndarray, "problem state"]:
+def distribution(evaluation: Evaluation, final: Calibration | None = None) -> Float[np.ndarray, "problem state"]:
     """Return the final probability of every state, the null last; without ``final``, the mean support."""
 
     def of_piece(states: States) -> Float[np.ndarray, "problem state"]:
         if final is None:
             return states.support.mean(axis=2).T
         selection = select(states)
-        probability = final.of_selected(selection.support, states.n_reports).mean(axis=0)
+        probability = final.of_selected(selection.support, states.panels).mean(axis=0)
         return final_distribution(selection.mean_support, selection.candidate, probability)
 
     return joined(evaluation.each(of_piece))
@@ -123,7 +130,7 @@ def final_distribution(
 
 
 def state_intervals(
-    evaluation: Evaluation, final: Recalibration, interval_level: float
+    evaluation: Evaluation, final: Calibration, interval_level: float
 ) -> Float[np.ndarray, "2 problem state"]:
     """Return the ends of the equal-tailed interval of every state's final probability, the null last.
 
@@ -136,7 +143,7 @@ def state_intervals(
         selection = select(states)
         question = np.flatnonzero(selection.candidate >= 0)
         selected = selection.candidate[question], question
-        probability = final.of_selected(selection.support, states.n_reports).T[question]
+        probability = final.of_selected(selection.support, states.panels).T[question]
         support = states.support.copy()
         support[selected] = 0.0
         rest = np.ones(support.shape[1:])
@@ -157,7 +164,7 @@ def tails(interval_level: float) -> tuple[float, float]:
 
 
 def predict(
-    evaluation: Evaluation, final: Recalibration, interval_level: float
+    evaluation: Evaluation, final: Calibration, interval_level: float
 ) -> dict[str, Shaped[np.ndarray, " problem"]]:
     """Return the computed columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, and ``candidate``.
 
@@ -167,7 +174,7 @@ def predict(
 
     def of_piece(states: States) -> dict[str, Shaped[np.ndarray, " problem"]]:
         selection = select(states)
-        confidence = final.of_selected(selection.support, states.n_reports)
+        confidence = final.of_selected(selection.support, states.panels)
         mean = confidence.mean(axis=0)
         columns = {"candidate": selection.candidate, "probability": mean}
         if len(confidence) > 1:

@@ -188,8 +188,6 @@ class FitSettings:
         ``map`` or ``nuts``.
     sampling
         How NUTS is run; None for a MAP.
-    partial
-        Whether the fit learns from copies with fewer reports too, and so holds for questions that lack some.
     seed
         Seed of all that is random.
     """
@@ -197,8 +195,13 @@ class FitSettings:
     preset: Preset
     method: FitMethod = "map"
     sampling: SamplingSettings | None = None
-    partial: bool = False
     seed: int = 0
+
+    @property
+    def is_by_panel(self) -> bool:
+        """Whether the final calibration of a question is that of its reports (:mod:`bayes_direag.inference.panels`)."""
+        final = self.preset.recalibration
+        return final.method == "platt" and final.out_of_fold > 0
 
     @property
     def attributes(self) -> dict[str, str | int]:
@@ -206,7 +209,7 @@ class FitSettings:
         recorded: dict[str, str | int] = {"method": self.method, "preset": self.preset.model_dump_json()}
         if self.sampling is not None:
             recorded["sampling"] = self.sampling.model_dump_json()
-        return {**recorded, "partial": int(self.partial), "seed": self.seed}
+        return {**recorded, "seed": self.seed}
 
     @classmethod
     def of_attributes(cls, attributes: Mapping[Any, Any]) -> "FitSettings":
@@ -216,6 +219,5 @@ class FitSettings:
             preset=Preset.model_validate_json(attributes["preset"]),
             method=attributes["method"],
             sampling=None if recorded is None else SamplingSettings.model_construct(**json.loads(recorded)),
-            partial=bool(attributes.get("partial", 0)),
             seed=int(attributes["seed"]),
         )

@@ -18,8 +18,8 @@ class States(NamedTuple):
     #: Which of the evaluated questions they are.
     questions: slice
     n_candidates: Int[np.ndarray, " problem"]
-    #: Usable reports.
-    n_reports: Int[np.ndarray, " problem"]
+    #: The number of usable reports of each level.
+    panels: Int[np.ndarray, "problem level"]
     #: The probability P of every state, the null last; 0 for states that a question lacks.
     support: Float[np.ndarray, "state problem sample"]
 

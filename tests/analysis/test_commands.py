@@ -36,15 +36,12 @@ def files(tmp_path_factory, home: Path, nuts: Fit, point: Fit, simulated: Observ
     def make(folder: Path) -> Path:
         shutil.copytree(home, folder / "home")
         heavy = presets.preset("bayes", null_target_weight="balanced").model_dump_json()
-        partial = Fit(point.tree.copy())
-        partial.tree.attrs["partial"] = 1
         fits = {
             "map": point,
             "nuts": nuts,
             "near": replaced(nuts, "loo", {"elpd": nuts.left_out["elpd"].to_numpy() - 0.1}),
             "spoilt": spoilt(nuts),
             "heavy": replaced(nuts, "loo", preset=heavy),
-            "partial": partial,
         }
         for name, fit in fits.items():
             fit.save(folder / f"{name}.nc")
@@ -112,7 +109,6 @@ def test_command_succeeds(files: Path, tmp_path: Path, monkeypatch, command, cod
         ("compare {f}/plain {f}/../files/plain", "one of them twice"),
         ("compare {f}/map.nc {f}/nowhere.nc", "nowhere.nc: no such file or folder"),
         ("compare {f}/map.nc {f}/home/fit.nc", "fitted to different observations"),
-        ("compare {f}/partial.nc {f}/nuts.nc", "partial is a partial MAP fit and nuts a whole NUTS one: a question"),
         ("compare {f}/nuts.nc {f}/heavy.nc", "heavy weighs questions unequally (null_target_weight balanced)"),
         ("compare {f}/map.nc {f}/plain", "a folder, among files"),
         ("compare {f}/plain {f}/changed --out {f}/plain", "saw evaluation.json"),

@@ -93,11 +93,11 @@ class TestOutOfSample:
         held_out, ends = out_of_sample(nuts), left_out_interval(nuts)
         np.testing.assert_array_equal(held_out["probability"], nuts.left_out["probability"])
         np.testing.assert_array_equal(held_out[["low", "high"]].T, ends)
-        final = {name: draws.to_numpy().reshape(-1) for name, draws in nuts.tree["recalibration"].to_dataset().items()}
         for row in (0, 17, 41):
             question, chosen = nuts.fitted.select(np.array([row])), int(nuts.left_out["candidate"][row])
-            support = supports(nuts.evaluation(question))[:, 0, chosen]
-            probability = expit(final["intercept"] + final["slope"] * logit(support))
+            asked = nuts.evaluation(question)
+            support = supports(asked)[:, :, chosen]
+            probability = nuts.calibration.of_selected(support, asked.data.panels)[:, 0]
             density = nuts.tree["log_likelihood"]["target"].to_numpy()[..., row].ravel()
             log_weight, _ = array_stats.psislw(density, r_eff=1.0)
             weight, order = np.exp(log_weight), probability.argsort()

@@ -87,7 +87,7 @@ def test_explanation_is_the_prediction_and_that_of_files_without_a_report_or_wit
 ) -> None:
     row = place_of(explanation)
     question, fit = OBSERVATIONS.questions[row], explanation.fit
-    expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8).iloc[0]
+    expected = fit.predict(OBSERVATIONS.select(np.array([row])), interval_level=0.8, warn=False).iloc[0]
     pd.testing.assert_series_equal(explanation.prediction, expected, check_names=False, rtol=1e-12)
     for own in explanation.reports.itertuples():
         parts = [

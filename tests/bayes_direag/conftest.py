@@ -1,4 +1,4 @@
-"""Small sets of reports, a partial fit, and a NUTS fit of one level, for the tests of the core."""
+"""Small sets of reports, small fits, and a NUTS fit of one level, for the tests of the core."""
 
 import pytest
 
@@ -16,21 +16,18 @@ def panel() -> Observations:
 
 
 @pytest.fixture(scope="session")
-def partial(panel: Observations, point: Fit, tmp_path_factory: pytest.TempPathFactory) -> Fit:  # noqa: ARG001
-    """A partial fit to the first 64; their copies have the shape of every small fit.
-
-    So its program is that of ``point``, which another worker may be compiling at the same moment.
-    """
-    return made_once(tmp_path_factory, "partial", lambda _: fit_map(panel.select(slice(64)), partial=True))
+def small(panel: Observations, point: Fit, tmp_path_factory: pytest.TempPathFactory) -> Fit:  # noqa: ARG001
+    """A fit to the first 64, whose program is that of ``point``, which another worker may be compiling now."""
+    return made_once(tmp_path_factory, "small", lambda _: fit_map(panel.select(slice(64))))
 
 
 @pytest.fixture(scope="session")
-def partial_groups(panel: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
+def small_groups(panel: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
     """The same of levels in groups."""
     from tests.bayes_direag.fits.test_groups import grouped
 
-    fit = lambda _: fit_map(grouped(panel.select(slice(64))), partial=True)  # noqa: E731
-    return made_once(tmp_path_factory, "partial_groups", fit)
+    fit = lambda _: fit_map(grouped(panel.select(slice(64))))  # noqa: E731
+    return made_once(tmp_path_factory, "small_groups", fit)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.policy_replay FILES --labels 100 --splits 3 --csv replays.csv
 
-A split makes policies at several budgets from a partial fit to its labelled questions, and tries them on up to 800
+A split makes policies at several budgets from a fit to its labelled questions, and tries them on up to 800
 others. Every rule's one parameter is swept, and its curve interpolated, from nothing asked on:
 
 - ``gain``: the policies, each with its own final calibration of questions on which asking stops; below the smallest
@@ -42,7 +42,7 @@ def measured(path: Path, n_labels: int, n_splits: int) -> Iterator[dict[str, obj
     observations = Observations.read(path)
     for split in range(n_splits):
         order = shuffled(observations, split)
-        fit = fit_map(observations.select(order[:n_labels]), partial=True)
+        fit = fit_map(observations.select(order[:n_labels]))
         new = observations.select(order[n_labels:][:MOST_TRIED]).align(fit.level_names)
         found = {"gain": [], **fixed_and_threshold(fit, new)}
         row: dict[str, object] = {"split": split, "tried": len(new)}
@@ -84,9 +84,9 @@ def fixed_and_threshold(fit: Fit, new: Observations) -> dict[str, list[tuple[flo
     for above in THRESHOLDS:
         on, stopped = (stopped_above(answers, above) for answers in prefixes)
         weight = (on["reports"] > 0).to_numpy(float)[None]
-        given = on["support"].to_numpy()[None], on["accuracy"].to_numpy(bool)[None], weight, on["reports"].to_numpy()
+        given = on["probability"].to_numpy()[None], on["accuracy"].to_numpy(bool)[None], weight
         (final,) = recalibrate(Outcomes(*given), fit.preset.recalibration)
-        stated = final.of_selected(stopped["support"].to_numpy()[None], stopped["reports"].to_numpy())[0]
+        stated = final.of_selected(stopped["probability"].to_numpy()[None])[0]
         right, stated = stopped["accuracy"], np.where(stopped["reports"] > 0, stated, 0.0)
         threshold.append((stopped["reports"].sum() / n_all, (right - (stated - right) ** 2).mean()))
     return {"fixed": fixed, "threshold": threshold}

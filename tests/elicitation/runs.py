@@ -113,7 +113,7 @@ def made_policy(folder: Path) -> "Policy":
     from bayes_direag.fits.making import fit_map
 
     ask(80, canned(0.2), folder, sampling=ONCE)
-    fit = fit_map(Observations.read(folder / "observations.jsonl"), partial=True)
+    fit = fit_map(Observations.read(folder / "observations.jsonl"))
     prices = {name: 1.0 + number for number, name in enumerate(fit.level_names)}
     return replace(policy(fit, prices=prices, person=20.0), factor=1 / 60)
 

@@ -156,7 +156,7 @@ def test_ask_at_once_asks_the_first_levels_together(policy: Policy, adaptive: Pa
 
 def policy_of_runs(folder: Path, columns: Columns | None = None) -> Policy:
     """Return a policy of four exchangeable runs, by the observations of a run."""
-    fit = fit_map(Observations.read(folder / "observations.jsonl", columns=columns), partial=True)
+    fit = fit_map(Observations.read(folder / "observations.jsonl", columns=columns))
     price, most = np.ones(1), np.array([4])
     return Policy(fit, Asking.of(fit), price, None, 1 / 60, most, fit.recalibration, fit.n_questions, [])
 
@@ -195,7 +195,7 @@ def odds(data: LikelihoodData) -> None:
 
 
 def test_adaptive_asks_by_a_model_of_ones_own(policy: Policy, full: Path, tmp_path: Path) -> None:
-    fit = fit_map(Observations.read(full / "observations.jsonl"), preset=odds, partial=True)
+    fit = fit_map(Observations.read(full / "observations.jsonl"), preset=odds)
     own = replace(policy, fit=fit, asking=Asking.of(fit), stopped=fit.recalibration)
     own.save(tmp_path / "policy.nc")
     ask(tmp_path / "run", Policy.load(tmp_path / "policy.nc", preset=odds))

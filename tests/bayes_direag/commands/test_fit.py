@@ -102,7 +102,7 @@ def test_options_reach_the_fit(tmp_path, observations, monkeypatch, request, mad
     monkeypatch.setattr(making, "fit_by", lambda *given, **_: asked.append(given) or fit)
     result = direag("fit", observations, "--out", tmp_path / "fit.nc", *options, "--seed", 5)
     ((settings, labelled, unlabelled),) = asked
-    assert settings == FitSettings(PRESETS[name], fit.method, sampling, partial=False, seed=5)
+    assert settings == FitSettings(PRESETS[name], fit.method, sampling, seed=5)
     assert (len(labelled), unlabelled) == (80, None)
     assert says in result.stdout
     assert result.exit_code == ("NOT converged" in result.stdout)

@@ -440,7 +440,7 @@ def test_doors_name_what_is_no_frame(given, says):
         Observations.from_frame(given)
 
 
-def test_doors_name_other_objects(partial, tmp_path, monkeypatch, request):
+def test_doors_name_other_objects(small, tmp_path, monkeypatch, request):
     if request.config.getoption("jaxtyping_packages"):
         pytest.skip("the types of arguments are checked at run time here, in users' programs they are not")
     for function in (cross_fit, LikelihoodData.of):
@@ -451,5 +451,5 @@ def test_doors_name_other_objects(partial, tmp_path, monkeypatch, request):
     with pytest.raises(DirEAGError, match="same='equal': expected a function of two answers"):
         Observations.from_frame(rows(), same="equal")
     monkeypatch.setenv("HOME", str(tmp_path))
-    partial.save("~/fit.nc")
+    small.save("~/fit.nc")
     assert (tmp_path / "fit.nc").exists()

@@ -49,6 +49,7 @@ def constant(fit: Fit, new: Observations, probability: float, weight: float = 1.
     if n_clusters:
         columns["cluster"] = ("problem", (np.arange(n) % n_clusters).astype(str).astype(object))
     tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(columns))
+    del tree["replay_draws"], tree["replay_weights"]  # so that it holds for questions that lack reports too
     return estimate(Fit(tree), new)
 
 
@@ -89,9 +90,11 @@ def test_estimate_of_unequal_probabilities_is_worth_more(fit, new):
 def test_estimate_of_a_posterior_is_of_means_by_draw_with_noise(nuts, questions):
     new = questions.select(slice(400, 480))
     predicted, aligned = estimate(nuts, new, interval_level=0.8), nuts.aligned(new)
-    support = supports(nuts.evaluation(aligned))
+    asked = nuts.evaluation(aligned)
+    support = supports(asked)
     selected = support[..., :-1].mean(axis=0).argmax(axis=1)
-    p = nuts.recalibration.of_selected(np.take_along_axis(support, selected[None, :, None], axis=2)[..., 0])
+    of_selected = np.take_along_axis(support, selected[None, :, None], axis=2)[..., 0]
+    p = nuts.calibration.of_selected(of_selected, asked.data.panels)
     rng, accuracy, benefit = np.random.default_rng(1), [], []
     for probability in p:
         right = rng.random((50, len(new))) < probability

@@ -21,18 +21,18 @@ from tests.command_line import one_line, refuse, succeed
 
 
 @pytest.fixture(scope="module")
-def policy(partial: Fit) -> Policy:
-    return policy_of(partial, budget=0.4)
+def policy(small: Fit) -> Policy:
+    return policy_of(small, budget=0.4)
 
 
 @pytest.fixture(scope="module")
-def generous(partial: Fit) -> Policy:
-    return policy_of(partial, budget=1.0)
+def generous(small: Fit) -> Policy:
+    return policy_of(small, budget=1.0)
 
 
 @pytest.fixture(scope="module")
-def of_groups(partial_groups: Fit) -> Policy:
-    return policy_of(partial_groups, budget=1.0)
+def of_groups(small_groups: Fit) -> Policy:
+    return policy_of(small_groups, budget=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,9 @@ def asked(policy: Policy, report: Callable[[str, int], dict[str, object]]) -> tu
 
 
 class TestAsking:
-    def test_a_replay_asks_what_next_asks(self, partial, new):
+    def test_a_replay_asks_what_next_asks(self, small, new):
         """Question by question, where no report is missing."""
-        policy = replace(policy_of(partial, person=20.0), factor=1 / 40)
+        policy = replace(policy_of(small, person=20.0), factor=1 / 40)
         whole = new.select(new.usable.all(axis=1))
         rows = []
         for row in range(len(whole)):
@@ -73,9 +73,9 @@ class TestAsking:
         assert replayed[means.index].astype(float).to_dict() == pytest.approx(means.to_dict())
         assert 0 < replayed["handed_over"] < 1
 
-    def test_a_level_that_gave_nothing_is_not_asked_again(self, partial, generous):
+    def test_a_level_that_gave_nothing_is_not_asked_again(self, small, generous):
         reports, step = asked(generous, lambda name, _: {"level": name, "answer": None})
-        assert sorted(one["level"] for one in reports) == sorted(partial.level_names)
+        assert sorted(one["level"] for one in reports) == sorted(small.level_names)
         assert (step.answer, step.probability, step.gain) == (None, None, 0.0)
 
     def test_a_group_is_asked_as_often_as_a_labelled_question_was(self, of_groups):
@@ -84,9 +84,9 @@ class TestAsking:
         assert [names.count(name) for name in of_groups.fit.level_names] == of_groups.most.tolist()
         assert max(of_groups.most) > 1
 
-    def test_a_person_is_asked_where_answers_are_doubtful(self, partial):
-        cheap, dear = (policy_of(partial, person=person) for person in (1.0, 1000.0))
-        reports = [{"level": name, "answer": str(n), "confidence": 50} for n, name in enumerate(partial.level_names)]
+    def test_a_person_is_asked_where_answers_are_doubtful(self, small):
+        cheap, dear = (policy_of(small, person=person) for person in (1.0, 1000.0))
+        reports = [{"level": name, "answer": str(n), "confidence": 50} for n, name in enumerate(small.level_names)]
         assert [policy.next(given).hand_over for policy in (cheap, dear) for given in (reports, [])] == [
             *(True, False, False, False)
         ]
@@ -95,25 +95,25 @@ class TestAsking:
 
 
 class TestReplaying:
-    def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, partial, policy, generous):
-        shares = [given.forecast.iloc[0]["share"] for given in (policy, policy_of(partial, budget=0.7), generous)]
+    def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, small, policy, generous):
+        shares = [given.forecast.iloc[0]["share"] for given in (policy, policy_of(small, budget=0.7), generous)]
         assert 0.3 < shares[0] <= 0.4 < 0.6 < shares[1] <= 0.7 < 0.99 < shares[2]
-        tenfold = policy_of(partial, prices=dict.fromkeys(partial.level_names, 10.0), budget=0.4)
+        tenfold = policy_of(small, prices=dict.fromkeys(small.level_names, 10.0), budget=0.4)
         assert tenfold.factor == pytest.approx(policy.factor / 10)
         scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
         pd.testing.assert_frame_equal(scaled, policy.forecast)
         first = policy.next([]).ask
-        prices = {name: 50.0 if name == first else 1.0 for name in partial.level_names}
-        dear = policy_of(partial, prices=prices, budget=0.1)
+        prices = {name: 50.0 if name == first else 1.0 for name in small.level_names}
+        dear = policy_of(small, prices=prices, budget=0.1)
         assert dear.next([]).ask not in (first, None)
         assert dear.forecast.iloc[0]["price_share"] <= 0.1
 
-    def test_fixed_ways_of_asking_are_those_of_the_fit(self, policy, new, partial):
+    def test_fixed_ways_of_asking_are_those_of_the_fit(self, policy, new, small):
         rows = policy.replay(new).set_index("asked")
         for name in ("all", "fixed"):
-            levels = rows.loc[name, "levels"] or list(partial.level_names)
+            levels = rows.loc[name, "levels"] or list(small.level_names)
             left = new.without(~np.isin(new.level_names, levels)[None] & new.usable)
-            said = partial.predict(left)
+            said = small.predict(left, warn=False)
             right, stated = left.is_right(said["answer"]), said["probability"].fillna(0.0)
             assert rows.loc[name, "accuracy"] == pytest.approx(right.mean())
             assert rows.loc[name, "benefit"] == pytest.approx((right - (stated - right) ** 2).mean())
@@ -132,14 +132,14 @@ class TestReplaying:
 
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):
         order = np.random.default_rng(0).permutation(64)
-        again = policy_of(fit_map(panel.select(order), partial=True), budget=0.4)
+        again = policy_of(fit_map(panel.select(order)), budget=0.4)
         assert again.factor == pytest.approx(policy.factor, rel=1e-3)
         pd.testing.assert_frame_equal(again.forecast, policy.forecast, rtol=1e-4)
 
-    def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(self, partial, policy):
+    def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(self, small, policy):
         """By fits to the other folds: those that are best on the questions of these are asked on the fold."""
-        replay = Replay.of(partial, np.ones(5))
-        (records, _, row), usable, names = policy.records, replay.questions.usable, partial.level_names
+        replay = Replay.of(small, np.ones(5))
+        (records, _, row), usable, names = policy.records, replay.questions.usable, small.level_names
 
         def outcome(levels: list[str]) -> np.ndarray:
             return replay.answers(np.isin(names, levels)[None] & usable).benefit
@@ -192,8 +192,8 @@ class TestFile:
         pd.testing.assert_frame_equal(again.replay(new), policy.replay(new))
         assert repr(again) == f"Policy(levels {', '.join(new.level_names)}; tried on {policy.n_labels} questions)"
 
-    def test_a_fit_is_no_policy(self, partial, tmp_path):
-        partial.save(tmp_path / "fit.nc")
+    def test_a_fit_is_no_policy(self, small, tmp_path):
+        small.save(tmp_path / "fit.nc")
         with pytest.raises(FitFileError, match="saw a fit; expected a policy"):
             Policy.load(tmp_path / "fit.nc")
 
@@ -209,30 +209,25 @@ class TestFile:
         ({"prices": 0.0}, DirEAGError, "not all of them 0"),
     ],
 )
-def test_policy_refuses_what_cannot_be_used(given, error, said, partial):
+def test_policy_refuses_what_cannot_be_used(given, error, said, small):
     if isinstance(given.get("prices"), float):
-        given = {"prices": dict.fromkeys(partial.level_names, given["prices"])}
+        given = {"prices": dict.fromkeys(small.level_names, given["prices"])}
     with pytest.raises(error, match=said):
-        policy_of(partial, **given)
+        policy_of(small, **given)
 
 
-@pytest.mark.parametrize(
-    ("n", "is_partial", "said"),
-    [
-        (4, True, r"saw \d labelled questions or clusters; expected at least 5"),
-        (40, False, r"saw no partial fit, .*; expected a partial MAP.* Fit with partial=True"),
-    ],
-)
-def test_policy_needs_a_partial_fit_of_enough_questions(n, is_partial, said, panel):
-    with pytest.raises(DirEAGError, match=said):
-        policy_of(fit_map(panel.select(slice(n)), partial=is_partial), budget=0.3)
+def test_policy_needs_a_map_of_enough_questions(panel, nuts):
+    with pytest.raises(DirEAGError, match=r"saw \d labelled questions or clusters; expected at least 5"):
+        policy_of(fit_map(panel.select(slice(4))), budget=0.3)
+    with pytest.raises(DirEAGError, match=r"saw Fit\(.* posterior draws; .*; expected a MAP"):
+        policy_of(nuts, budget=0.3)
 
 
-def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeypatch):
+def test_policy_is_made_and_tried_by_the_command(small, new, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    partial.save("fit.nc")
+    small.save("fit.nc")
     new.write("new.jsonl")
-    prices = "".join(f'"{name}" = {1 + number}\n' for number, name in enumerate(partial.level_names))
+    prices = "".join(f'"{name}" = {1 + number}\n' for number, name in enumerate(small.level_names))
     Path("prices.toml").write_text(prices)
     made = succeed("policy", "fit.nc", "--prices", "prices.toml", "--budget", 0.4)  # beside the fit
     policy = Policy.load("fit-policy.nc")
@@ -255,10 +250,10 @@ def test_policy_is_made_and_tried_by_the_command(partial, new, tmp_path, monkeyp
     assert "tried as it is" in refuse("policy", "fit-policy.nc", "new.jsonl", "--budget", 0.5)
 
 
-@pytest.fixture(params=["partial", "paper", "partial_groups"])
+@pytest.fixture(params=["small", "paper", "small_groups"])
 def fit(request: pytest.FixtureRequest, panel: Observations) -> Fit:
     if request.param == "paper":
-        return fit_map(panel.select(slice(64)), preset="paper", partial=True)
+        return fit_map(panel.select(slice(64)), preset="paper")
     return request.getfixturevalue(request.param)
 
 
@@ -278,7 +273,7 @@ def test_asking_has_the_gain_of_its_definition(fit: Fit) -> None:
         ]
         reports = [one for one, chosen in zip(reports, asked[0], strict=True) if chosen and one["answer"] >= 0]
         known = fit.evaluation(question).data.unlabelled.of_reports(asked.T)
-        leader, _, probability = asking.leading(known)
+        leader, probability = asking.leading(known)
         (gains,) = asking.gain(known, leader, probability)
         said = fit.answer(reports)
         p, answer = said["probability"] or 0.0, said["answer"] or "0"
@@ -297,7 +292,7 @@ def test_asking_gives_one_more_vote_the_label_of_the_leader(votes: Fit) -> None:
     """And a vote alone is for an answer that is no label."""
     asking, first = Asking.of(votes), [{"level": "good", "answer": "yes"}]
     known = votes.evaluation(votes.question(first)).data.unlabelled
-    leader, _, probability = asking.leading(known)
+    leader, probability = asking.leading(known)
     (gains,) = asking.gain(known, leader, probability)
     reports_of = first, [*first, {"level": "fair", "answer": "yes"}], [{"level": "fair", "answer": "unsure"}]
     p, more, alone = (votes.answer(reports)["probability"] for reports in reports_of)
@@ -307,9 +302,9 @@ def test_asking_gives_one_more_vote_the_label_of_the_leader(votes: Fit) -> None:
     assert gains[votes.level_names.index("fair")] == pytest.approx(expected, rel=1e-6)
 
 
-def test_asking_counts_coincidences_over_pairs_whose_first_report_is_wrong(partial: Fit) -> None:
+def test_asking_counts_coincidences_over_pairs_whose_first_report_is_wrong(small: Fit) -> None:
     same = []
-    for said, correct in zip(partial.fitted.candidate, partial.fitted.correct, strict=True):
+    for said, correct in zip(small.fitted.candidate, small.fitted.correct, strict=True):
         answered = np.flatnonzero(said >= 0)
         same += [said[i] == said[j] for i in answered for j in answered if i != j and not correct[i]]
-    assert Asking.of(partial).coincidence == pytest.approx((sum(same) + 1) / (len(same) + 2))
+    assert Asking.of(small).coincidence == pytest.approx((sum(same) + 1) / (len(same) + 2))

@@ -25,6 +25,8 @@ from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
+
 
 class TestPredictions:
     def test_candidates_sum_to_one_and_the_first_is_the_prediction(self, point: Fit, simulated: Observations) -> None:

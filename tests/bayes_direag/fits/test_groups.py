@@ -18,6 +18,8 @@ from bayes_direag.fits.making import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_file
 from tests.bayes_direag import brute_force
 
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
+
 GROUPS = {"very_cautious": "careful", "cautious": "careful", "confident": "bold", "very_confident": "bold"}
 
 

@@ -22,10 +22,9 @@ PRESETS = {
     "own": preset(two_slopes),
 }
 MAPS = [
-    *("point", "partial", "paper", "own", "groups", "votes", "signals"),
+    *("point", "small", "paper", "own", "groups", "votes", "signals"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("count", "release")),
 ]
-_NAMES = ("intercept", "slope", "share")
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_direag.errors.FewReportsWarning")
 
@@ -47,7 +46,7 @@ def case(request, simulated: Observations, unlearnable: Observations) -> tuple[F
 
 
 #: Doors see columns, and what a file holds of a fit: presets of the same columns differ in neither.
-@pytest.mark.parametrize("case", ["nuts", "partial", "own", "groups", "votes", "signals"], indirect=True)
+@pytest.mark.parametrize("case", ["nuts", "small", "own", "groups", "votes", "signals"], indirect=True)
 def test_kinds_of_fits_say_the_same_by_every_door(case: tuple[Fit, Observations], tmp_path: Path) -> None:
     assert_every_door_says_the_same(*case, tmp_path)
 
@@ -67,9 +66,9 @@ def supports(fit: Fit, questions: Observations) -> list[dict[str, float]]:
 @pytest.mark.parametrize("case", MAPS, indirect=True)
 def test_kinds_of_fits_predict_by_the_printed_equations(case: tuple[Fit, Observations]) -> None:
     fit, new = case
-    final, aligned = fit.recalibration, fit.aligned(new)
-    a, b, share = (final.coefficients[name].item() if name in final.coefficients else 0.0 for name in _NAMES)
-    for row, support in zip(fit.predict(new).itertuples(), supports(fit, aligned), strict=True):
+    aligned = fit.aligned(new)
+    coefficients = fit.calibration.coefficients(fit.evaluation(aligned).data.panels)
+    for row, support, (a, b) in zip(fit.predict(new).itertuples(), supports(fit, aligned), coefficients, strict=True):
         of_answers = {answer: value for answer, value in support.items() if answer != brute_force.NULL}
         assert row.n_candidates == len(of_answers)
         if not of_answers:
@@ -78,8 +77,8 @@ def test_kinds_of_fits_predict_by_the_printed_equations(case: tuple[Fit, Observa
         best = max(of_answers.values())
         assert row.answer == min(answer for answer, value in of_answers.items() if value == best)
         assert row.support == pytest.approx(best, rel=1e-9)
-        score = a + b * math.log(best / (1 - best)) + share * math.log(min(row.n_used / final.most_reports, 1))
-        assert row.probability == pytest.approx(brute_force.sigmoid(score), rel=1e-9)
+        expected = brute_force.sigmoid(a + b * math.log(best / (1 - best)))
+        assert row.probability == pytest.approx(expected, rel=1e-9)
         null = brute_force.null_probability(support, row.answer, row.probability)
         assert row.null_probability == pytest.approx(null, rel=1e-8, abs=1e-13)
     if fit.preset.name == "bayes":  # of the others in the tests of the models

@@ -158,4 +158,4 @@ class TestCrossFitting:
         folds = cross_fit(some, n_folds=3, **options) + train_test(some, simulated.select(slice(60, 90)), **options)
         for one, (names, settings) in zip(folds, seen, strict=True):
             assert list(names) == [name for name in some.problem_id if name not in set(one.predictions["problem_id"])]
-            assert settings == FitSettings(COUNT, "nuts", None, partial=False, seed=2)
+            assert settings == FitSettings(COUNT, "nuts", None, seed=2)

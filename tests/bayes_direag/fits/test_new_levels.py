@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations, fit_map
+from bayes_direag import Fit, Observations
 from bayes_direag.data.agreement import agreement, comparisons
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.new_levels import LEAST_QUESTIONS
@@ -77,12 +77,18 @@ def test_new_levels_count_and_are_kept_in_the_file(joint: Fit, panel: Observatio
     assert predicted == pytest.approx(table["probability"][0], rel=1e-12)
 
 
-def test_new_levels_leave_the_copies_of_a_partial_fit_as_they_were(labelled: Observations, panel: Observations) -> None:
-    """So the program of a saved fit of one's own is still known by its loss."""
-    partial = fit_map(labelled.select(slice(64)), partial=True)
-    before, after = partial.likelihood_data, partial.with_levels(panel).likelihood_data
-    np.testing.assert_array_equal(after.candidate[:5], before.candidate)
-    assert (after.candidate[5:] < 0).all()
+def test_new_levels_leave_old_questions_as_they_were(
+    point: Fit, panel: Observations, nuts: Fit, simulated: Observations
+) -> None:
+    """A question of old levels alone is predicted, and replayed with fewer reports, as before."""
+    some = simulated.select(slice(150, 170))
+    old = some.without(some.usable & ~np.isin(np.arange(5), [0, 2]))
+    for fit in (point, nuts):
+        expected, joint = fit.predict(old, warn=False), fit.with_levels(panel)
+        table = joint.predict(old, warn=False)
+        np.testing.assert_allclose(table["probability"], expected["probability"], rtol=1e-9)
+        general = joint.recalibration.of_selected(table["support"].to_numpy()[None])
+        assert np.nanmax(np.abs(general.mean(axis=0) - table["probability"])) > 0.01
 
 
 def test_new_level_that_only_votes_may_vote(point: Fit, simulated: Observations) -> None:

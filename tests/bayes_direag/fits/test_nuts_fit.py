@@ -53,14 +53,14 @@ class TestContainer:
         tree = nuts.with_predictive().tree
         on_demand = {"prior", "prior_predictive", "posterior_predictive"}
         groups = {"posterior", "unconstrained_posterior", "sample_stats", "log_likelihood", "log_prior"}
-        groups |= {"recalibration"}
+        groups |= {"recalibration", "replay_draws", "replay_weights"}
         assert set(nuts.tree.children) == groups | {"constant_data", "observed_data", "labels", "loo"}
         assert set(tree.children) - set(nuts.tree.children) == on_demand
         posterior = {*NATURAL, "share", "weight_centre", "weight_agreement", "vote_centre", "vote_agreement"}
         assert set(tree["posterior"].data_vars) == set(tree["prior"].data_vars) == posterior
         assert set(tree["log_prior"].data_vars) == set(tree["unconstrained_posterior"].data_vars)
         of_levels = {"weight", "vote", "share", "weight_base_decentered", "vote_decentered"}
-        for group in (*groups - {"sample_stats"}, *on_demand):
+        for group in (*groups - {"sample_stats", "replay_draws", "replay_weights"}, *on_demand):
             for name, values in tree[group].data_vars.items():
                 others = {"target": ("problem",)} | dict.fromkeys(of_levels, ("level",))
                 assert values.dims == ("chain", "draw", *others.get(name, ())), (group, name)
@@ -93,7 +93,7 @@ class TestContainer:
                 assert abs(gap) < 4.5 * np.sqrt((p * (1 - p)).sum()) + 1
 
     def test_what_was_fitted_is_recorded(self, nuts: Fit, labelled: Observations) -> None:
-        assert nuts.settings == FitSettings(PRESETS["bayes"], "nuts", NUTS_SAMPLING, partial=False, seed=8)
+        assert nuts.settings == FitSettings(PRESETS["bayes"], "nuts", NUTS_SAMPLING, seed=8)
         assert nuts.tree.attrs["observations_sha256"] == labelled.fingerprint
         assert {"jax", "numpyro"} <= set(json.loads(nuts.tree.attrs["versions"]))
         assert (nuts.tree["constant_data"]["weight_in_likelihood"] == 1).all()
@@ -147,10 +147,10 @@ class TestPredictions:
     def test_they_are_the_printed_equations_over_the_draws(self, nuts, natural, simulated) -> None:
         table, changes = nuts.predict(simulated, interval_level=0.6), []
         spread, of_answer = ["probability_low", "probability_high", "change_probability"], ["answer", "answer_as_given"]
-        others = ["support", "null_probability", "n_candidates", "n_used", "few_reports"]
+        others = ["support", "null_probability", "n_candidates", "n_used"]
         assert table.columns.tolist() == ["problem_id", *of_answer, "probability", *spread, *others]
         a, b = (nuts.tree["recalibration"][name].to_numpy().ravel() for name in ("intercept", "slope"))
-        for question in range(0, len(simulated), 11):
+        for question in np.flatnonzero(simulated.usable.all(axis=1))[::7].tolist():
             support, row = supports(natural, nuts, simulated, question), table.iloc[question]
             mean = support.mean(axis=0)
             best = int(mean[:-1].argmax())
@@ -183,7 +183,7 @@ class TestPredictions:
             expected = np.ones_like(draws)
             if answers:
                 chosen = answers.index(rows["answer"].iloc[0])
-                selected = nuts.recalibration.of_selected(draws[:, [chosen]], some.usable[[row]].sum(axis=1))
+                selected = nuts.calibration.of_selected(draws[:, [chosen]], some.usable[[row]].astype(int))
                 expected = draws * (1 - selected) / (1 - draws[:, [chosen]])
                 expected[:, [chosen]] = selected
             order = [*map(answers.index, rows["answer"].iloc[:-1]), -1]

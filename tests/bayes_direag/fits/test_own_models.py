@@ -198,7 +198,7 @@ def test_own_model_of_any_term_is_explained(simulated: Observations) -> None:
 
 
 def test_own_model_has_a_policy(simulated: Observations, tmp_path: Path) -> None:
-    asking = policy(fit_map(simulated.select(slice(0, 60)), preset=squared, partial=True), budget=0.5)
+    asking = policy(fit_map(simulated.select(slice(0, 60)), preset=squared), budget=0.5)
     asking.save(tmp_path / "policy.nc")
     again, report = Policy.load(tmp_path / "policy.nc", preset=squared), {"level": "vanilla", "answer": "3"}
     assert again.next([]).ask in simulated.level_names

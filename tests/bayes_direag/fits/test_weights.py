@@ -67,14 +67,10 @@ def test_weight_two_is_two_equal_questions(name: str, weighted: Observations, tw
 
 
 @pytest.mark.parametrize("split", [{}, {"recalibration": {"split": 4, "out_of_fold": 0}}])
-@pytest.mark.parametrize("partial", [False, True])
-def test_weight_zero_is_no_label(questions: Observations, split: dict, partial: bool) -> None:
+def test_weight_zero_is_no_label(questions: Observations, split: dict) -> None:
     chosen = presets.preset("bayes", **split)
     without = replace(questions, labelled=questions.labelled & ~DOUBLED)
-    fits = [
-        fit_map(each, preset=chosen, partial=partial)
-        for each in (questions.weighted(np.where(DOUBLED, 0.0, 1.0)), without)
-    ]
+    fits = [fit_map(each, preset=chosen) for each in (questions.weighted(np.where(DOUBLED, 0.0, 1.0)), without)]
     assert fits[0].learned_from == fits[1].learned_from
     np.testing.assert_array_equal(fits[0].predict(questions)["probability"], fits[1].predict(questions)["probability"])
 

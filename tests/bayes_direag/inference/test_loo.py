@@ -147,7 +147,8 @@ def test_loo_table_of_questions(predicted, observations, monkeypatch: pytest.Mon
     assert (observations.correct_candidate.sum(axis=1) > 1).any()
     a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
     final = Recalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
-    table = left_out_group(predicted, observations, final).to_dataset()
+    panels = observations.usable.astype(int)
+    table = left_out_group(predicted, observations, panels, final).to_dataset()
     assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
     for question, support in enumerate(predicted.support):
         best = support[:-1].argmax()
@@ -159,7 +160,7 @@ def test_loo_table_of_questions(predicted, observations, monkeypatch: pytest.Mon
         verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
         assert row["correct"] == verdicts[observations.candidates[question][best]]
     monkeypatch.setattr(loo, "_CELLS", 70)
-    xr.testing.assert_allclose(left_out_group(predicted, observations, final).to_dataset(), table, rtol=1e-12)
+    xr.testing.assert_allclose(left_out_group(predicted, observations, panels, final).to_dataset(), table, rtol=1e-12)
 
 
 def test_loo_does_not_depend_on_the_pieces(predicted, unconstrained, log_likelihood, states) -> None:
