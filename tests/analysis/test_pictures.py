@@ -54,7 +54,7 @@ DRAWN = {
     "comparison": (lambda one: compare({"map": one("point"), "nuts": one("nuts")}, n_resamples=20).pictures(), ()),
     "explanation": (
         lambda one: [Picture("", explain(one("nuts"), one("labelled"), one("labelled").problem_id[0]).figure())],
-        ("Lines",),
+        ("Bars",),
     ),
 }
 type Pictures = Callable[[str], dict[str, Picture]]

@@ -30,7 +30,7 @@ def test_cli_has_the_commands():
     assert set(COMMANDS) == asking | learning | judging
     front = typer.main.get_command(app)
     options = [one for name in COMMANDS for one in front.get_command(None, name).params if one.name != "help"]
-    assert sum(one.param_type_name == "option" for one in options) <= 137
+    assert sum(one.param_type_name == "option" for one in options) <= 139
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
@@ -131,7 +131,7 @@ def test_cli_never_overwrites_an_input(tmp_path, fitted, observations):
 @pytest.mark.parametrize(
     ("command", "where"),
     [
-        ("fit", "bayes_direag.fits.making.fit_map"),
+        ("fit", "bayes_direag.fits.making.fit_by"),
         ("predict", "pandas.DataFrame.to_csv"),
         ("simulate", "pathlib.Path.open"),
     ],
@@ -163,7 +163,7 @@ def test_cli_tells_a_crash_from_a_result_that_must_not_be_used(tmp_path, observa
     def crash(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of ours " + "x" * 10**6)
 
-    monkeypatch.setattr("bayes_direag.fits.making.fit_map", crash)
+    monkeypatch.setattr("bayes_direag.fits.making.fit_by", crash)
     result = direag("fit", observations, "--out", tmp_path / "fit.nc")
     assert result.exit_code == 70
     assert "ZeroDivisionError: of ours" in result.stderr

@@ -145,11 +145,11 @@ def test_signals_side_by_side_have_columns_of_a_form() -> None:
     table = pd.DataFrame({"id": [f"q{n}" for n in range(8)], "truth": [f"{n}" for n in range(8)]})
     for level, right in (("small", 5), ("middle", 6), ("large", 7)):
         table[f"{level}_reply"] = [f"{n}" if n < right else "9" for n in range(8)]
-        table[f"{level}_p"], table[f"{level}_token"] = range(60, 68), range(10 * right, 10 * right + 8)
-    with pytest.raises(ObservationError, match=r"two columns .* confidence: .*--column signal\.NAME=\{level\}_token"):
+        table[f"{level}_p"], table[f"{level}_prob"] = range(60, 68), range(10 * right, 10 * right + 8)
+    with pytest.raises(ObservationError, match=r"two columns .* confidence: .*--column signal\.NAME=\{level\}_prob"):
         Observations.from_frame(table)
     with pytest.warns(ColumnsWarning, match=r"confidence \{level\}_p"):
-        observations = Observations.from_frame(table, signals={"tokens": "{level}_token"})
+        observations = Observations.from_frame(table, signals={"tokens": "{level}_prob"})
     assert observations.signal_names == ("number", "tokens")
     np.testing.assert_allclose(observations.signals["tokens"][0], [0.5, 0.6, 0.7])
 

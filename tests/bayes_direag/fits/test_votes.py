@@ -65,7 +65,7 @@ def test_votes_of_a_level_without_confidences_count_beside_others_that_state_the
     reports = next(row["observations"] for row in rows[1:] if said(row, "fair") != said(row, "coin"))
     for confidence, n_used in ((None, 1), (99, 5)):
         new = [{"problem_id": "a", "observations": [{**report, "confidence": confidence} for report in reports]}]
-        observations = fit.predict(Observations.from_records(new, "text"))
+        observations = fit.predict(Observations.from_records(new, "text"), warn=False)
         assert observations.n_used.tolist() == [n_used]
         if confidence is None:
             assert observations.answer.tolist() == [said({"observations": reports}, "coin")]
