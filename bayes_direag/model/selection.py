@@ -1,7 +1,7 @@
 """What follows from the probabilities of states: the selected answer, and its final probability."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -14,6 +14,7 @@ from bayes_direag.model.states import Evaluation, States, joined
 IDENTITY = {"intercept": 0.0, "slope": 1.0}
 
 
+@runtime_checkable
 class Calibration(Protocol):
     """What gives selected answers their final probability, by what reports a question has."""
 
