@@ -175,7 +175,7 @@ def question_arrays(
     # in the arrays: the reports that can be used, and why others cannot
     shape = len(table), len(levels)
 
-    def placed(values: np.ndarray, absent: float) -> np.ndarray:
+    def placed(values: np.ndarray, absent: int | float) -> np.ndarray:
         array = np.full(shape, absent, values.dtype)
         array[question[is_usable], column[is_usable]] = values[is_usable]
         return array
