@@ -92,7 +92,7 @@ class Batch(NamedTuple):
     prior_sd: Float[np.ndarray, "regression 2"]
 
     def _sum(self, values: Float[np.ndarray, " answer"]) -> Float[np.ndarray, " regression"]:
-        return np.bincount(self.member, values, len(self.prior_sd))
+        return np.bincount(self.member, values, len(self.prior_sd)).astype(float)  # of none: integers
 
     def _score(self, points: Float[np.ndarray, "regression 2"]) -> Float[np.ndarray, " answer"]:
         intercept, slope = points[self.member].T

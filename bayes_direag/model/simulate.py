@@ -150,6 +150,7 @@ def _probabilities(observations: Observations, preset: PresetLike, truth: Truth)
     settings, weight = presets.preset(preset), np.ones(len(observations))
     data = LikelihoodData.weighted(observations, weight, preset=settings, labels=()).unlabelled
     with jax.enable_x64(True):
-        sites = traced(inspect.unwrap(model_of(settings)), data, truth)
+        values = {name: jax.numpy.asarray(value) for name, value in truth.items()}
+        sites = traced(inspect.unwrap(model_of(settings)), data, values)
         probability = np.asarray(state_of(sites).probabilities)
     return by_candidate(probability, np.asarray(data.candidate), np.asarray(data.first)).T
