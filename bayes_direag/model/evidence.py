@@ -63,7 +63,7 @@ class State(dist.Distribution):  # type: ignore[misc]
 def draw_states(
     data: "LikelihoodData",
     answers: Float[Array, "report problem"],
-    null: Float[Array, " #problem"] | Float[Array, ""] | float,
+    null: Float[Array, " #problem"] | Float[Array, ""] | int | float,
 ) -> None:
     """Draw the state of each question, site ``target``: observed if the data hold it.
 

@@ -167,7 +167,7 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         order = [own[level].pop(0) if own.get(level) else -1 for level in slots]
         further = [column for columns in own.values() for column in columns]
 
-        def placed(array: Any, absent: float) -> Any:
+        def placed(array: Any, absent: int | float) -> Any:
             wide = np.pad(array, [*[(0, 0)] * (array.ndim - 2), (0, 1), (0, 0)], constant_values=absent)
             return wide[..., [*order, *further], :]
 

@@ -136,7 +136,7 @@ def _add_up(
     data: LikelihoodData,
     weight: Float[Array, " level"],
     bias: Float[Array, " level"] | None,
-    slope: Float[Array, ""] | None,
+    slope: Float[Array, " *signal"] | None,
     prior_strength: Float[Array, ""],
     null_base: Float[Array, ""],
     null_gain: ArrayLike,
