@@ -102,7 +102,7 @@ class Coordinates:
         log_doubt = log_weight + jax.nn.log_sigmoid(-log_odds)
         u = log_weight + jax.nn.log_sigmoid(log_odds) - jnp.log(self._share)
 
-        def newton(_: int, t: Float[Array, ""]) -> Float[Array, ""]:
+        def newton(_: object, t: Float[Array, ""]) -> Float[Array, ""]:
             return t - (_bent(t, kappa) - u) / (jax.nn.sigmoid(t) + kappa / _TAIL * jax.nn.sigmoid(-t))
 
         t = jax.lax.fori_loop(0, _STEPS, newton, jnp.minimum(u, u * _TAIL / kappa))
