@@ -32,4 +32,4 @@ class Known:
             piece = slice(first, min(first + self.size, n))
             states = [*range(max(self.n_candidates[piece].max(initial=0), 1)), -1]
             support = self.support[:, piece, states].transpose(2, 1, 0)
-            yield then(States(piece, self.n_candidates[piece], self.n_candidates[piece], support))
+            yield then(States(piece, self.n_candidates[piece], self.n_candidates[piece][:, None], support))
