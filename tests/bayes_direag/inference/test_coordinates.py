@@ -64,7 +64,7 @@ def test_coordinates_compare_doubt_with_the_base_and_answers_with_the_null() -> 
 def test_references_leave_no_ridge_along_the_sharpness_and_stay_among_the_logits(signals: tuple[str, ...]) -> None:
     """Within a standard deviation of their mean."""
     data = LikelihoodData.of(simulate_observations(40, seed=1, signals=signals))
-    mode = {name: np.asarray(value) for name, value in some_unconstrained(preset("bayes"), data).items()}
+    mode = {name: jnp.asarray(value) for name, value in some_unconstrained(preset("bayes"), data).items()}
     flat, unravel = ravel_pytree(mode)
     size = len(flat)
     root = np.random.default_rng(0).normal(size=(size, size)) / np.sqrt(size)
