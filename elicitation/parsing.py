@@ -37,9 +37,8 @@ _NUMBER = re.compile(
 # A confidence stands behind the last comma or, without one, in brackets at the end.
 _BOTH = re.compile(r"(.*)(?:[;|\u3001]\s*|,\s+|(?<!\d),)(.*)|(.*\S)\s*\(([^()]*)\)\W*")
 _ENCLOSED = re.compile(r"\\boxed\{([^{}]*)\}|[<\[]([^<>\[\]]*)[>\]]|^\(([^()]*)\)$")
-_COPIED = re.compile(
-    r"<++([^<>\[\]]+)>+|\[++([^<>\[\]]+)\]+|\{([^{}]+)\}"
-)  # the brackets of a prompt; a text may have its own
+# The brackets of a prompt. A text has its own, unless it is of words, or its confidence is in the same.
+_COPIED = re.compile(r"<++([^<>\[\]]+)>+|\[++([^<>\[\]]+)\]+|\{([^{}]+)\}")
 _WORDS = re.compile(r"<[A-Z][^\d,;\"']*>|\[[^\W\d_][^\d,;\"']*\]")
 # What no text is as an answer: one with a confidence, a sentence about an answer, or two sentences.
 _DOUBTFUL = re.compile(
@@ -185,9 +184,9 @@ def _read(answer: Answer, kind: AnswerKind) -> Reading:
     field, stated = answer
     text: str | None = (bare := _bare(field.text))
     values = [read_confidence(other.text, other.scale) for other in stated]
-    is_copied = kind != "text" or (
-        field.label and (_WORDS.fullmatch(bare) or any(_COPIED.match(_bare(one.text)) for one in stated))
-    )
+    pairs = [(_bare(one.text), value) for one, (value, _) in zip(stated, values, strict=True)]
+    is_alike = any(value is not None and of[:1] == bare[:1] and _COPIED.fullmatch(of) for of, value in pairs)
+    is_copied = kind != "text" or (field.label and (_WORDS.fullmatch(bare) or (is_alike and "," not in bare)))
     if is_copied and (copied := _COPIED.fullmatch(bare)):
         text = _bare(copied[copied.lastindex or 0])
     if not values and (field.what == "both" or field.rank is not None):
