@@ -1,18 +1,23 @@
 """The columns of a table, told by what is in them where nothing names them.
 
-With a row a report, a question repeats, and a level occurs once a question, so that most questions have most levels;
-whole numbers that tell repeated reports of a level apart are runs. Right answers are one a question, and some answers
-equal them; what says the same in all reports of every question is no answer. Confidences are numbers from 0 to 100,
-nearly all whole, or from 0 to 1, whose column is called so, or which are larger where answers are right. With a row a
-question, columns whose names differ in one part are a field of several levels, but keys and what never agrees with any
-other. Where two columns would do, it is an error that names both.
+What a column means is what its content bears out, in one place for each meaning (:class:`_Table`):
+
+question, level    most pairs of both have one report; whole numbers that tell repeated reports apart are runs
+gold               says the same in all reports of a question, and some answers equal it
+answer             equals a right answer, and differs between reports; without right ones, repeats
+confidence         numbers from 0 to 1, or nearly whole ones to 100, called so or larger where answers are right
+levels             columns whose names differ in one part, of a row a question, but keys and what agrees with no other
+verdict            one for one answer of a question
+
+Our own name of an answer or a verdict is no more than a reason to look there first. Where two columns would do, or
+content contradicts a name, it is an error that names both and the option that decides.
 """
 
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations, product
 from typing import Any, Literal, get_args
@@ -21,7 +26,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from bayes_direag.data.answers import AnswerKind, canonical, same_answer
-from bayes_direag.data.columns import LEVEL, WIDE, Columns, Ours
+from bayes_direag.data.columns import IN_ORDER, LEVEL, WIDE, Columns, Ours
 from bayes_direag.data.plain import flag, is_percentage, percentage
 from bayes_direag.data.records import NUMBERS, SIGNALS
 from bayes_direag.data.runs import is_word_for_runs
@@ -39,10 +44,10 @@ _PAIRS, _LEVELS, _REPORTS = 0.5, 100, 1.5
 _ROWS, _COMPARED, _EQUAL, _WORSE = 500, 5, 0.05, 0.8
 #: The share of confidences that must be whole, unless all are fractions.
 WHOLE = 0.9
-#: By so many standard errors, and standard deviations, confidences without a name are larger where answers are right.
-_CLEARLY, _LARGER = 3.0, 0.3
+#: Confidences without a name correlate so much with what is right, and by so many standard errors.
+_LARGER, _CLEARLY = 0.1, 3.0
 #: So many rows are looked at for keys and verdicts.
-_LOOKED_AT = 5000
+_MOST_ROWS = 5000
 #: The fewest questions of which one says what a column means.
 _FEWEST = 3
 #: The most columns among which those of levels are looked for.
@@ -82,8 +87,8 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
 
 
 def _named(rows: RowTable, names: Columns) -> Columns:
-    header, ours = {*rows.header}, Columns()
-    named: dict[Field, str] = {field: vars(names)[field] or "" for field in get_args(Field)}
+    header = {*rows.header}
+    named: dict[str, str] = {field: vars(names)[field] or "" for field in get_args(Field)}
     fixed = {field: name for field, name in named.items() if not isinstance(name, Ours) or name in header}
     verdicts = {*header} & {names.correct} if _may_be_verdicts(rows, names.correct) else set()
     is_labelled = names.needs_labels and not verdicts
@@ -98,24 +103,11 @@ def _named(rows: RowTable, names: Columns) -> Columns:
         for name in rows.header
         if name not in taken and not NUMBERS.holds(name) and (name in beside_answers or not SIGNALS.holds(name))
     ]
-    told: dict[str, str] = {}
-    if not len(rows.line):
+    table = _Table(rows, fixed, left, is_labelled, (*verdicts, "")[0])
+    if needed <= fixed.keys() and not ({"question", "level"} <= fixed.keys() and table.may_be_right(fixed["question"])):
         return names
-    table = _Table(rows, fixed, left, is_labelled=is_labelled, verdict=(*verdicts, "")[0])
-    if not needed <= fixed.keys():
-        told = table.columns()
-        if is_labelled and fixed.get("answer") == ours.answer and not {"level", "gold"} & (fixed.keys() | told.keys()):
-            others: dict[Field, str] = {field: name for field, name in fixed.items() if field != "answer"}
-            with suppress(ObservationError):  # `answer` may be the right one, beside levels side by side
-                beside = _Table(rows, others, [*left, ours.answer], is_labelled=True).columns()
-                if LEVEL in beside.get("answer", ""):
-                    fixed, told = others, beside
-    known: dict[str, str] = {**told, **{str(field): name for field, name in fixed.items()}}
-    if names.needs_labels and left and isinstance(known.get("answer"), Ours) and {"question", "level"} <= known.keys():
-        elsewhere = table.elsewhere(known)
-        known |= elsewhere if "gold" in needed else {"answer": elsewhere.get("answer", known["answer"])}
-    changed = {field: name or None for field, name in known.items() if name != (vars(names)[field] or "")}
-    return replace(names, **changed)  # type: ignore[arg-type]
+    told = {**fixed, **table.columns()}
+    return replace(names, **{field: name or None for field, name in told.items() if name != (vars(names)[field] or "")})  # type: ignore[arg-type]
 
 
 def scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
@@ -130,21 +122,17 @@ def scaled(names: Columns, columns: Mapping[str, DictionaryColumn]) -> Columns:
 
 def tell(asked: Columns, names: Columns, rows: RowTable, levels: DictionaryColumn) -> None:
     """Warn of what was told by the content of a table, and how to change it."""
-    told, options = dict[str, str](), list[str]()
-    for field in ("question", "level", "run", "answer", "confidence", "gold"):
-        if (name := vars(names)[field]) not in (vars(asked)[field], getattr(Columns, field), WIDE.get(field)):
-            told[field] = name or "none"
-    if told:
-        field = "level" if "level" in told else [*told][-1]
-        options.append(f"--column {field}=NAME (in Python {field}='NAME')")
+    ours = {name: (vars(asked)[name], getattr(Columns, name), WIDE.get(name)) for name in (*get_args(Field), "run")}
+    told = {name: vars(names)[name] or "none" for name in ours if vars(names)[name] not in ours[name]}
+    last = "level" if "level" in told else (*told, "")[-1]
+    options = [f"--column {last}=NAME (in Python {last}='NAME')"] if told else []
     options += ["--groups none"] if "run" in told else []
-    options += ["--column confidence=NAME"] if told.get("confidence") == "none" and field != "confidence" else []
+    options += ["--column confidence=NAME"] if told.get("confidence") == "none" and last != "confidence" else []
     shown = abridged(", ".join(map(str, levels.values)), 200)
     if LEVEL in names.answer and (told or names.levels != asked.levels):
-        others = [
-            level for level in replace(names, levels=None).side_by_side(rows.header) if level not in levels.values
-        ]
-        told["levels"] = shown + (f" (not {abridged(', '.join(others), 200)})" if others else "")
+        every = replace(names, levels=None).side_by_side(rows.header)
+        others = abridged(", ".join(level for level in every if level not in levels.values), 200)
+        told["levels"] = shown + (f" (not {others})" if others else "")
         options += ["--column levels=NAME,NAME"] if others else []
     elif "level" in told:
         told["level"] += f" ({shown})"
@@ -152,35 +140,75 @@ def tell(asked: Columns, names: Columns, rows: RowTable, levels: DictionaryColum
         told["scale"] = "fraction, since all confidences without % lie in 0 to 1"
         options.append("--scale percent (scale='percent')")
     if told:
-        taken = ", ".join(f"{field} {name}" for field, name in told.items())
+        taken = ", ".join(f"{name} {column}" for name, column in told.items())
         remark = f"{rows.path or 'the table'}, by what is in it: {taken}.\nTo change it: {', '.join(options)}."
         warnings.warn(remark, ColumnsWarning, stacklevel=2)
 
 
+@dataclass
 class _Table:
     """A table of which some columns are named (``fixed``) and others ``left``; a ``verdict`` says what is right."""
 
-    def __init__(
-        self, rows: RowTable, fixed: Mapping[Field, str], left: Sequence[str], *, is_labelled: bool, verdict: str = ""
-    ) -> None:
-        self.rows, self.fixed, self.left = rows, fixed, left
-        self.is_labelled, self.verdict = is_labelled, verdict
-        self._counts: dict[tuple[str, ...], int] = {}
-        self._columns: dict[str, set[str]] = {}  # of each form of levels side by side
+    rows: RowTable
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    left: Sequence[str] = ()
+    is_labelled: bool = True
+    verdict: str = ""
+    must_agree: bool = False  # answers must equal right ones
+    _counts: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _columns: dict[str, set[str]] = field(default_factory=dict)  # of each form of levels side by side
 
     def columns(self) -> dict[str, str]:
-        """Return the columns that can be told; a confidence is "" if there is none."""
-        pair = self.question_and_level()
+        """Return the columns that can be told; a confidence is "" if there is none.
+
+        An answer under our own name that says the same in all reports of a question is right, if another agrees.
+        """
+        pair, own = self.question_and_level(), self.fixed.get("answer", "")
+        if self.may_be_right(None if pair is None else pair["question"]):
+            others = {name: column for name, column in self.fixed.items() if name != "answer"}
+            free = _Table(self.rows, others, [own, *self.left], must_agree=True)
+            with nullcontext() if pair else suppress(ObservationError):
+                if "answer" in (told := free.told(pair)):
+                    return {name: column for name, column in told.items() if name != "gold" or self.is_labelled}
+            if pair and "gold" not in self.fixed:
+                self.refuse_prose(own, pair["question"])
+        return self.told(pair)
+
+    def may_be_right(self, question: str | None) -> bool:
+        """Tell whether the answer, named by us alone, says the same in all reports of questions with several."""
+        own = self.fixed.get("answer")
+        if not isinstance(own, Ours) or not self.left or not (self.is_labelled or self.verdict):
+            return False
+        if question is None:  # a row a question
+            return not {"level", "gold"} & self.fixed.keys() and self.is_labelled
+        rows = self.rows.column(question).code[self.rows.column(own).given]
+        return int(np.count_nonzero(np.bincount(rows[rows >= 0]) > 1)) >= _FEWEST and self.is_about(question, own)
+
+    def refuse_prose(self, own: str, question: str) -> None:
+        """Raise ObservationError if texts of several words differ between reports whose answers do not."""
+        for name in (name for name in self.left if not self.is_about(question, name)):
+            values = self.rows.column(name).values
+            if values and sum(len(str(value).split()) for value in values) >= 3 * len(values):
+                raise ObservationError(
+                    f"{own} says the same in all reports of every question, as right answers do, and {name} does not",
+                    path=self.rows.path,
+                    expected="answers in a column of their own",
+                    remedy=f"If it has the answers: --column answer={own} (in Python answer={str(own)!r}). If it has "
+                    f"the right ones, name that of the answers: --column gold={own} --column answer={name}.",
+                )
+
+    def told(self, pair: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the columns beside those of question and level, or of levels side by side."""
         is_once = pair is None or self.n(pair["question"]) == len(self.rows.line)
         side_by_side = self.side_by_side() if is_once and "level" not in self.fixed else {}
         if side_by_side or pair is None:
             return side_by_side
-        question, *others = {part for name in pair.values() for part in name.split(",")}
-        left = [name for name in self.left if name not in (question, *others) and not is_word_for_runs(name)]
-        one_each = [name for name in left if self.is_about(pair["question"], name)]
-        varying = left if is_once else [name for name in left if name not in one_each]
+        used = {part for name in pair.values() for part in name.split(",")}
+        left = [name for name in self.left if name not in used and not is_word_for_runs(name)]
+        about = [name for name in left if self.is_about(pair["question"], name)]
+        varying = left if is_once else [name for name in left if name not in about]
         forms = {name: {"": name} for name in [*varying, *filter(None, [self.fixed.get("answer")])]}
-        return pair | self.of_reports(forms, one_each)
+        return {**pair, **self.of_reports(forms, about)}
 
     def is_about(self, question: str, name: str) -> bool:
         """Tell whether a column says the same in all rows of every question."""
@@ -188,78 +216,46 @@ class _Table:
 
     def question_and_level(self) -> dict[str, str] | None:
         """Return the columns of question, level and perhaps run of a table with a row a report; None if it is none."""
-        n, whole_columns = len(self.rows.line), [name for name in self.left if self.rows.column(name).given.all()]
+        whole_columns = [name for name in self.left if self.rows.column(name).given.all()]
         questions = [self.fixed["question"]] if "question" in self.fixed else whole_columns
         levels: list[tuple[str, ...]] = [(name,) for name in whole_columns if 1 < self.n(name) <= _LEVELS]
         pairs_of_levels = [one + other for one, other in combinations(levels, 2)]
-        if is_named := "level" in self.fixed:
+        if "level" in self.fixed:
             levels, pairs_of_levels = [tuple(map(str.strip, self.fixed["level"].split(",")))], []
         runs = [name for name in self.rows.header if is_word_for_runs(name)][:1]
         runs += [name for name in whole_columns if name not in runs and self.numbers_runs(name)]
-        for of_level, run in ((levels, ""), *((levels, run) for run in runs), (pairs_of_levels, "")):
-            pairs = [
-                (question, level)
-                for question, level in product(questions, of_level)
-                if question not in level
-                and not {run} & {question, *level}
-                and (is_named or self.n(*level) <= self.n(question))
-                and (not run or self.n(run) < self.n(question))
-                and n > _PAIRS * self.n(question) * self.n(*level, *filter(None, [run]))
-                and (is_named or n > _REPORTS * self.n(question))
-                and self.n(question, *level, *filter(None, [run])) == n
-            ]
-            if pairs:
-                return self.pair(pairs) | ({"run": run} if run else {})
-        pairs = [
-            (question, level)
-            for question, level in product(questions, levels)
-            if question not in level
-            and self.n(*level) <= self.n(question)
-            and self.n(question, *level) == self.n(question) * self.n(*level)
-            and n % self.n(question, *level) == 0
-            and n // self.n(question, *level) < self.n(question)
-        ]
-        return self.pair(pairs) if pairs else None
+        for of_level, run in (
+            (levels, ""),
+            *((levels, run) for run in runs),
+            (pairs_of_levels, ""),
+            (levels, IN_ORDER),
+        ):
+            if pairs := [pair for pair in product(questions, of_level) if self.are_reports(*pair, run)]:
+                question, level = (dict.fromkeys(names) for names in zip(*pairs, strict=True))
+                told = {
+                    "question": self.only("question", [*question]),
+                    "level": self.only("level", map(",".join, level)),
+                }
+                return told | ({"run": run} if run not in ("", IN_ORDER) else {})
+        return None
 
-    def pair(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, str]:
-        """Return the question and the level of the only pair; raise ObservationError if there are others."""
-        question, level = (dict.fromkeys(names) for names in zip(*pairs, strict=True))
-        return {"question": self.one_of("question", question), "level": self.one_of("level", map(",".join, level))}
+    def are_reports(self, question: str, level: tuple[str, ...], run: str) -> bool:
+        """Tell whether most pairs of a question and a level, of one of the runs, have a report."""
+        n, n_questions, is_named = len(self.rows.line), self.n(question), "level" in self.fixed
+        if {question, run} & {*level} or question == run or (self.n(*level) > n_questions and not is_named):
+            return False
+        if run == IN_ORDER:  # all pairs are there, and equally often
+            n_pairs = self.n(question, *level)
+            return n_pairs == n_questions * self.n(*level) and n % n_pairs == 0 and n // n_pairs < n_questions
+        of_level = (*level, run) if run else level
+        is_several = (is_named or n > _REPORTS * n_questions) and (not run or self.n(run) < n_questions)
+        return is_several and n > _PAIRS * n_questions * self.n(*of_level) and self.n(question, *of_level) == n
 
     def numbers_runs(self, name: str) -> bool:
         """Tell whether a column holds whole numbers that may be those of runs."""
         values = [whole(number_of(value)) for value in self.rows.column(name).values[: _LEVELS + 1]]
         are_whole = all(type(value) is int for value in values)
         return are_whole and 1 < len(values) <= _LEVELS and not (_says(name, _CONDITIONS) or _says(name, _CONFIDENCES))
-
-    def elsewhere(self, known: Mapping[str, str]) -> dict[str, str]:
-        """Return the columns of answers and right ones, if that of our name says the same in all reports of a question.
-
-        Empty if it does not, or none agrees with it. Raises ObservationError if, without right answers, only texts of
-        several words differ between reports.
-        """
-        about, question = str(known["answer"]), known["question"]
-        rows = self.rows.column(question).code[self.rows.column(about).given]
-        if np.count_nonzero(np.bincount(rows[rows >= 0]) > 1) < _FEWEST or not self.is_about(question, about):
-            return {}
-        left = [name for name in self.left if name not in (question, *known["level"].split(","))]
-        varying = [name for name in left if not self.is_about(question, name)]
-        golds = [known["gold"]] if known.get("gold") else [about, *(name for name in left if name not in varying)]
-        table = _Table(self.rows, {}, varying, is_labelled=True)
-        equal = {name: {gold: self.equal([name], gold) for gold in {*golds, about}} for name in varying}
-        if answer := table.best("answer", {name: max(shares.values()) for name, shares in equal.items()}):
-            shares = {gold: equal[answer][gold] for gold in golds}
-            return {"answer": answer, "gold": about if shares.get(about, 0) >= _EQUAL else table.best("gold", shares)}
-        texts = [name for name in varying if _is_prose(self.rows.column(name).values)]
-        if not texts or known.get("gold"):
-            return {}
-        raise ObservationError(
-            f"{about} says the same in all reports of every question, as right answers do, and {texts[0]} does not",
-            path=self.rows.path,
-            expected="answers in a column of their own",
-            remedy=f"If it has the answers: --column answer={about} (in Python answer={about!r}). If it has the right "
-            f"ones, name that of the answers: --column gold={about} --column answer={texts[0]}.",
-        )
 
     def side_by_side(self) -> dict[str, str]:
         """Return the columns of a table with a row a question, and levels side by side; empty if it is none."""
@@ -277,8 +273,8 @@ class _Table:
         if "answer" not in told:
             return {}
         used = {told.get("gold")}.union(*(columns.get(told[field], ()) for field in ("answer", "confidence")))
-        question = [name for name in names if name not in used and self.n(name) == len(self.rows.line)][:1]
-        return told | ({"question": question[0]} if question else {})
+        once = [name for name in names if name not in used and self.n(name) == len(self.rows.line)]
+        return told | {"question": self.fixed.get("question", once[0])} if once else told
 
     def of_reports(
         self, forms: Mapping[str, Mapping[str, str]], golds: Sequence[str], *, are_levels: bool = False
@@ -291,18 +287,15 @@ class _Table:
             for form, names in forms.items()
             if form == self.fixed.get("answer", form)
         }
-        texts = [
-            form
-            for form in equal
-            if form not in stated and (not are_levels or any(forms[form].keys() == forms[s].keys() for s in stated))
-        ]
         answer = self.best("answer", {form: max(shares.values(), default=0.0) for form, shares in equal.items()})
-        repeated = [
-            form
-            for form in texts
-            if are_levels or (self.n(form) < len(self.rows.line) and not _says(form, _NO_ANSWERS))
-        ]
-        answer = answer or self.only("answer", repeated or texts)
+        if not (answer or self.must_agree):
+            texts = [form for form in equal if form not in stated]
+            if are_levels:
+                texts = [form for form in texts if any(forms[form].keys() == forms[other].keys() for other in stated)]
+            else:
+                repeated = [f for f in texts if self.n(f) < len(self.rows.line) and not _says(f, _NO_ANSWERS)]
+                texts = repeated or texts
+            answer = self.only("answer", texts)
         gold = self.best("gold", equal.get(answer, {}))
         levels = forms[answer].keys() if answer in forms else None
         others = [form for form in stated if not levels or forms[form].keys() <= levels or form == WIDE["confidence"]]
@@ -323,30 +316,28 @@ class _Table:
             numbers.append(values[known] - (values[known].mean() if known.any() else 0))
             are_right.append(right[known])
         number, is_right = np.concatenate(numbers), np.concatenate(are_right)
-        n_right, n_wrong = np.count_nonzero(is_right), np.count_nonzero(~is_right)
-        if min(n_right, n_wrong) < _FEWEST or not number.any() or all(self.n(name) < 3 for name in stated.values()):
+        fewest = min(np.count_nonzero(is_right), np.count_nonzero(~is_right))
+        if fewest < _FEWEST or not number.any() or all(self.n(name) < 3 for name in stated.values()):
             return False
-        difference = (number[is_right].mean() - number[~is_right].mean()) / number.std()
-        return bool(difference > max(_LARGER, _CLEARLY * np.sqrt(1 / n_right + 1 / n_wrong)))
+        return bool(np.corrcoef(number, is_right)[0, 1] > max(_LARGER, _CLEARLY / np.sqrt(len(number))))
 
-    def right(self, answers: str, gold: str) -> tuple[Bool[np.ndarray, " row"], Bool[np.ndarray, " row"]]:
+    def right(
+        self, answers: str, gold: str, most: int = _ROWS
+    ) -> tuple[Bool[np.ndarray, " row"], Bool[np.ndarray, " row"]]:
         """Return which answers are right, by the right ones or else by the verdicts, and of which this is known."""
-        said, judged = (
-            self.rows.column(answers),
-            self.rows.column(gold or self.verdict) if gold or self.verdict else None,
-        )
-        nothing = np.zeros(len(self.rows.line), bool)
-        if judged is None:
-            return nothing, nothing
+        is_right = np.zeros(len(self.rows.line), bool)
+        if not (gold or self.verdict):
+            return is_right, is_right
+        said, judged = self.rows.column(answers), self.rows.column(gold or self.verdict)
+        known = said.given & judged.given
         if not gold:
             flags = np.array([*(flag(str(value)) is True for value in judged.values), False])
-            return flags[judged.code], judged.given & said.given
+            return flags[judged.code], known
         equal = cache(lambda a, g: any(same_answer(str(said.values[a]), str(judged.values[g]), k) for k in _KINDS))
-        known = said.given & judged.given
-        known &= np.cumsum(known) <= _ROWS
+        known &= np.cumsum(known) <= most
         for row in np.flatnonzero(known).tolist():
-            nothing[row] = equal(int(said.code[row]), int(judged.code[row]))
-        return nothing, known
+            is_right[row] = equal(int(said.code[row]), int(judged.code[row]))
+        return is_right, known
 
     def n(self, *names: str, beside: str | None = None) -> int:
         """Return the number of different values of columns together, where all of them, and ``beside``, have one."""
@@ -386,30 +377,26 @@ class _Table:
         least = max(_EQUAL, _WORSE * max(share.values(), default=0.0))
         return self.only(field, [name for name in share if share[name] >= least])
 
-    def only(self, field: Field, names: Sequence[str]) -> str:
-        """Return the only column; "" if there is none, or the field is named. Of forms, one with all levels counts."""
-        columns = {name: self._columns.get(name, {name}) for name in names}
-        names = [name for name in names if not any(columns[name] < more for more in columns.values())]
-        return self.one_of(field, names) if names and field not in self.fixed else self.fixed.get(field, "")
+    def only(self, field: Field, names: Iterable[str]) -> str:
+        """Return the only column, or the first of those that part the rows alike; "" if there is none.
 
-    def one_of(self, field: Field, names: Iterable[str]) -> str:
-        """Return the first of columns that part the rows alike; raise ObservationError for others."""
-        first, *others = names
+        A named one stays, and of forms one with all levels counts. Raises ObservationError if two others would do.
+        """
+        columns = {name: self._columns.get(name, {name}) for name in names}
+        kept = [name for name in columns if not any(columns[name] < more for more in columns.values())]
+        if field in self.fixed or not kept:
+            return self.fixed.get(field, "")
+        first, *others = kept
         for other in others:
             both = first.split(","), other.split(",")
             if LEVEL in first or len({self.n(*parts) for parts in (*both, both[0] + both[1])}) > 1:
-                word = {"gold": "right answer"}.get(field, field)
+                none = f"if there is none; --column signal.NAME={other} if it is another signal."
                 raise ObservationError(
-                    f"two columns may hold the {word}: {first} and {other}",
+                    f"two columns may hold the {'right answer' if field == 'gold' else field}: {first} and {other}",
                     path=self.rows.path,
                     expected="the name of one of them",
                     remedy=f"Name it: --column {field}={first} (in Python {field}={first!r}), or {other}"
-                    + (
-                        f", or --column confidence= (None) if there is none; --column signal.NAME={other} if it is "
-                        "another signal."
-                        if field == "confidence"
-                        else "."
-                    ),
+                    + (f", or --column confidence= (None) {none}" if field == "confidence" else "."),
                 )
         return first
 
@@ -421,18 +408,18 @@ def _with_levels(rows: RowTable, names: Columns) -> Columns:
     """
     if names.levels is not None:
         return names
-    columns = names.side_by_side(rows.header)
+    columns, table = names.side_by_side(rows.header), _Table(rows)
     left_out = {level for level in columns if _says(level, _KEYS) or _says(level, _NO_ANSWERS)}
-    if names.needs_labels:
-        said = {level: _answers(rows, name) for level, name in columns.items() if level not in left_out}
-        gold = _answers(rows, names.gold) if names.gold in rows.header else [None] * len(rows.line[:_LOOKED_AT])
-        n_right = {level: sum(map(_agree, texts, gold)) for level, texts in said.items()}
-        n_known = sum(text is not None for text in gold)
-        if _FEWEST < n_known > min(n_right.values(), default=0):
-            left_out |= {level for level, n in n_right.items() if n == n_known}
-        pairs = [pair for pair in combinations(said, 2) if any(map(_agree, *(said[level] for level in pair)))]
-        alike = {level for pair in pairs for level in pair} | {level for level, n in n_right.items() if n}
-        left_out |= {*said} - alike if len(rows.line) > _FEWEST and alike else set()
+    said = {level: name for level, name in columns.items() if level not in left_out and names.needs_labels}
+    gold = names.gold if names.gold in rows.header else ""
+    n_known = min(int(rows.column(gold).given.sum()), _MOST_ROWS) if gold else 0
+    n_right = {level: int(table.right(name, gold, _MOST_ROWS)[0].sum()) for level, name in said.items()}
+    if _FEWEST < n_known > min(n_right.values(), default=0):
+        left_out |= {level for level, n in n_right.items() if n == n_known}
+    alike = {level for level, n in n_right.items() if n}
+    pairs = [pair for pair in combinations(said, 2) if not {*pair} <= alike]
+    alike |= {level for a, b in pairs if table.right(said[a], said[b])[0].any() for level in (a, b)}
+    left_out |= {*said} - alike if len(rows.line) > _FEWEST and alike else set()
     kept = tuple(level for level in columns if level not in left_out)
     return replace(names, levels=kept) if 0 < len(kept) < len(columns) else names
 
@@ -442,26 +429,26 @@ def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
 
     Raises ObservationError if these may be either, or if most answers have both verdicts in one question.
     """
-    used = {names.question, names.answer, names.correct}
     is_asked = names.needs_labels and isinstance(names.correct, Ours) and _may_be_verdicts(rows, names.correct)
-    if not is_asked or not used <= {*rows.header}:
+    if not is_asked or not {names.question, names.answer, names.correct} <= {*rows.header}:
         return names
-    question, verdict = rows.column(names.question), rows.column(names.correct)
-    said, judged = _answers(rows, names.answer), dict[int, dict[object, set[int]]]()
-    for q, answer, v in zip(question.code[: len(said)].tolist(), said, verdict.code[: len(said)].tolist(), strict=True):
-        if min(q, v) >= 0 and answer is not None:
-            judged.setdefault(q, {}).setdefault(answer, set()).add(v)
-    differing = [set().union(*flags.values()) for flags in judged.values() if len(flags) > 1]
-    several = [flags for of_answer in judged.values() for flags in of_answer.values()]
-    table = _Table(rows, {}, [], is_labelled=True)
-    if differing and all(len(flags) == 1 for flags in differing) and table.is_about(names.question, names.correct):
-        if table.equal([names.answer], names.correct) >= _EQUAL:
+    table, first = _Table(rows), np.arange(min(len(rows.line), _MOST_ROWS))
+    said = rows.column(names.answer).take(first).changed(str)
+    said = said.changed(lambda text: canonical(text, "numeric") or canonical(text, "text"))
+    about = [rows.column(name).take(first) for name in (names.question, str(names.correct))]
+    code = np.column_stack([about[0].code, DictionaryColumn.of(said.objects()).code, about[1].code])
+    code = code[(code >= 0).all(axis=1)]
+    pairs = np.unique(code[:, :2], axis=0)
+    differing = code[np.bincount(pairs[:, 0], minlength=1)[code[:, 0]] > 1]
+    if len(differing) and table.is_about(names.question, str(names.correct)):
+        if table.equal([names.answer], str(names.correct)) >= _EQUAL:
             return replace(names, gold=str(names.correct))
         problem = "says the same in all reports of every question, though their answers differ"
-        is_wrong = len(differing) >= _FEWEST and len(set().union(*differing)) > 1
+        is_wrong = len(np.unique(differing[:, 0])) >= _FEWEST and len(np.unique(differing[:, 2])) > 1
     else:
         problem = "says of most answers both, right and wrong, in one question"
-        is_wrong = len(several) >= _FEWEST and 2 * sum(len(flags) > 1 for flags in several) > len(several)
+        n_both = len(np.unique(code, axis=0)) - len(pairs)
+        is_wrong = 2 * n_both > len(pairs) >= _FEWEST
     if is_wrong:
         raise ObservationError(
             f"{names.correct} {problem}",
@@ -475,25 +462,10 @@ def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
     return names
 
 
-def _answers(rows: RowTable, name: str) -> Sequence[tuple[str | None, ...] | None]:
-    """Return the answers in a column, each in the form of every kind; None where there is none."""
-    column = rows.column(name)
-    forms = [tuple(canonical(str(value), kind) for kind in _KINDS) for value in column.values[:_LOOKED_AT]]
-    return [forms[code] if code >= 0 and any(forms[code]) else None for code in column.code[:_LOOKED_AT].tolist()]
-
-
-def _agree(one: tuple[str | None, ...] | None, other: tuple[str | None, ...] | None) -> bool:
-    return bool(one and other) and any(a is not None and a == b for a, b in zip(one, other, strict=True))  # type: ignore[arg-type]
-
-
 def _says(name: str, words: re.Pattern[str]) -> bool:
     """Tell whether a word of a name is one of these."""
     parts = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())
     return any(map(words.fullmatch, parts))
-
-
-def _is_prose(values: Sequence[object]) -> bool:
-    return len(values) > 0 and sum(len(str(value).split()) for value in values) >= 3 * len(values)
 
 
 def _may_be_verdicts(rows: RowTable, name: str) -> bool:
