@@ -85,10 +85,13 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
             copies.setdefault(b, f"{names[a]} and {names[b]} ({same[both].mean():.0%})")
     table = observations.table.take(observations.row)
     is_between = np.zeros(len(table.line), bool) if table.is_between is None else table.is_between
-    between = Counter(names_of_levels(table.columns).objects()[is_between])
+    between = names_of_levels(table.columns).objects()[is_between], table.numbers("confidence")[is_between]
+    first = {name: f"{number:g}" for name, number in zip(*(of[::-1] for of in between), strict=True)}
     sentences = {
-        "Missing, as numbers between 0 and 1 among percentages may be either (if all confidences are fractions, or "
-        "all percentages, say so: --scale): {}.": [f"{name} ({n})" for name, n in between.items()],
+        "Missing, as numbers between 0 and 1 among percentages may be fractions or percentages: {}. If all are one of "
+        "these, say so: --scale fraction, or --scale percent (scale='percent').": [
+            f"{name} ({n}, such as {first[name]})" for name, n in Counter(between[0]).items()
+        ],
         "These levels are nearly copies, with one answer and confidence: {}. Keep one of them, or make runs of one "
         "model a group (--column group=COLUMN, --groups).": copies.values(),
         "Most reports of these levels state the same confidence, which tells little: {}.": constant,

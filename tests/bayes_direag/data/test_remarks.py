@@ -121,8 +121,11 @@ def test_numbers_between_0_and_1_among_percentages_are_missing_and_counted(tmp_p
     observations = Observations.from_records(rows)
     assert observations.status[:, 0].tolist() == [0, 0, 0, Status.NO_CONFIDENCE, 0, 0, 0, Status.NO_CONFIDENCE]
     assert observations.confidence[5, 0] == 0.005
-    assert "between 0 and 1 among percentages may be either (if all" in level_remark(observations)
-    assert "--scale): low (2)." in level_remark(observations)
+    assert (
+        "between 0 and 1 among percentages may be fractions or percentages: low (2, such as 0.9). If"
+        in level_remark(observations)
+    )
+    assert "--scale fraction, or --scale percent (scale='percent')" in level_remark(observations)
     nested = Observations.from_questions(observations.select(slice(5)).questions)
     np.testing.assert_array_equal(nested.status, observations.status[:5])
     pd.DataFrame(rows).to_csv(tmp_path / "o.csv", index=False)
