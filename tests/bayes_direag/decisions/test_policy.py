@@ -51,10 +51,10 @@ def asked(policy: Policy, report: Callable[[str, int], dict[str, object]]) -> tu
 
 
 class TestAsking:
-    def test_a_replay_asks_what_next_asks(self, small, new):
+    def test_a_replay_asks_what_next_asks(self, policy, new):
         """Question by question, where no report is missing."""
-        policy = replace(policy_of(small, person=20.0), factor=1 / 40)
-        whole = new.select(new.usable.all(axis=1))
+        policy = replace(policy, person=20.0, factor=1 / 40)
+        whole = new.select(new.usable.all(axis=1)).select(slice(20))
         rows = []
         for row in range(len(whole)):
             question = whole.select(slice(row, row + 1))
@@ -85,19 +85,20 @@ class TestAsking:
         assert max(of_groups.most) > 1
 
     def test_a_person_is_asked_where_answers_are_doubtful(self, small):
-        cheap, dear = (policy_of(small, person=person) for person in (1.0, 1000.0))
+        cheap = policy_of(small, person=1.0)
+        dear = replace(cheap, person=1000.0)
         reports = [{"level": name, "answer": str(n), "confidence": 50} for n, name in enumerate(small.level_names)]
         assert [policy.next(given).hand_over for policy in (cheap, dear) for given in (reports, [])] == [
             *(True, False, False, False)
         ]
         assert cheap.forecast["handed_over"].iloc[0] > 0
-        assert dear.forecast["handed_over"].tolist() == [0.0] * 3
+        assert dear.replay(small.fitted)["handed_over"].tolist() == [0.0] * 3
 
 
 class TestReplaying:
     def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, small, policy, generous):
-        shares = [given.forecast.iloc[0]["share"] for given in (policy, policy_of(small, budget=0.7), generous)]
-        assert 0.3 < shares[0] <= 0.4 < 0.6 < shares[1] <= 0.7 < 0.99 < shares[2]
+        shares = [given.forecast.iloc[0]["share"] for given in (policy, generous)]
+        assert 0.3 < shares[0] <= 0.4 < 0.99 < shares[1]
         tenfold = policy_of(small, prices=dict.fromkeys(small.level_names, 10.0), budget=0.4)
         assert tenfold.factor == pytest.approx(policy.factor / 10)
         scaled = tenfold.forecast.assign(price=tenfold.forecast["price"] / 10)
