@@ -48,6 +48,14 @@ def optimised():
     jax.clear_caches()
 
 
+@pytest.fixture(scope="module")
+def small_pieces():
+    """Evaluate a few questions as they are, not as hundreds: where answers are asked for one by one, hundreds of times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayes_direag.model.forward._FEW_CELLS", 1 << 9)
+        yield
+
+
 @pytest.fixture
 def unchecked_types():
     """Check no types: in a loop over thousands of cases, some of which other tests check."""

@@ -31,6 +31,8 @@ from tests.command_line import direag, refuse, succeed
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
+pytestmark = pytest.mark.usefixtures("small_pieces")
+
 N, GARBAGE = 30, 0.2
 
 

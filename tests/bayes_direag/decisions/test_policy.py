@@ -19,6 +19,8 @@ from bayes_direag.fits.making import fit_map
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import one_line, refuse, succeed
 
+pytestmark = pytest.mark.usefixtures("small_pieces")
+
 
 @pytest.fixture(scope="module")
 def policy(small: Fit) -> Policy:
