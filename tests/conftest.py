@@ -50,7 +50,7 @@ def optimised():
 
 @pytest.fixture(scope="module")
 def small_pieces():
-    """Evaluate a few questions as they are, not as hundreds: where answers are asked for one by one, hundreds of times."""
+    """Evaluate few questions as few, where answers are asked for one by one, hundreds of times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bayes_direag.model.forward._FEW_CELLS", 1 << 9)
         yield
