@@ -28,7 +28,7 @@ from analysis.display.text import UNDEFINED, difference_in_words, interval, list
 from analysis.evaluation import Evaluation
 from analysis.learned import describe_fit
 from analysis.methods.direag import after_calibration
-from analysis.parameters import INTERVAL_LEVEL, compared_parameters, parameter_tables, parameters_picture
+from analysis.parameters import compared_parameters, parameter_tables, parameters_picture
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
 from bayes_direag.data.columns import Columns
@@ -37,6 +37,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.making import left_out_predictions
+from bayes_direag.fits.parameters import INTERVAL_LEVEL
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.model.selection import tails

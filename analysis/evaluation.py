@@ -16,7 +16,7 @@ from analysis.display.folders import ResultFolder, write_record
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.display.text import counted
 from analysis.evaluation_record import EvaluationRecord, EvaluationSettings, Origin
-from analysis.methods.direag import FITTED_METHODS, FitLearner, Fold, deal, fitted_methods, learn_each
+from analysis.methods.direag import FITTED_METHODS, FitLearner, fitted_methods, learn_each
 from analysis.methods.label_logistic import has_two_labels
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import METHODS, SIMPLE_METHODS
@@ -33,11 +33,12 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, did_you_mean
 from bayes_direag.fits.convergence import SamplerSummary, gradient_in_words, sampler_summary
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.folds import Fold, dealt
 from bayes_direag.fits.prediction import as_given
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE
 from bayes_direag.model import presets
 from bayes_direag.model.presets import PresetLike
-from bayes_direag.model.settings import FitMethod, SamplingSettings
+from bayes_direag.model.settings import FitMethod, FitSettings, SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +50,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "predictions": dict.fromkeys(("fold", "method", "answer", "answer_as_given"), "str")
     | {"probability": "float64", "correct": "boolean", "cluster": "Int64", "at_random": "boolean"},
     "metrics": {"method": "str", "n": "int64", "unanswered": "int64"} | dict.fromkeys(METRIC_NAMES, "float64"),
-    "parameters": dict.fromkeys(("fold", "variant", "parameter", "level"), "str"),
+    "parameters": dict.fromkeys(("fold", "variant", "parameter", "level"), "str") | {"identified": "boolean"},
 }
 EVALUATION_FOLDER = ResultFolder("evaluation", MANIFEST, tuple(TABLES), others=(REPORT, f"{FITS}/*.nc"))
 
@@ -410,7 +411,7 @@ def evaluate(
     elicited = elicited or {}
     fitted_to = presets.preset(preset)
     runs = None if fit_method == "map" else sampling or SamplingSettings()
-    fitted = fitted_methods(fitted_to, fit_method, runs)
+    fitted = fitted_methods(FitSettings(fitted_to, fit_method, runs))
     names = _chosen_methods(methods, evaluated, vanilla_level, elicited, has_two_labels(observations, evaluated))
     absent = [name for name in names if name in FITTED_METHODS and name not in fitted]
     if methods is not None and absent:
@@ -443,7 +444,13 @@ def evaluate(
     registry = {**METHODS, VANILLA: vanilla_method(settings.vanilla_level), **fitted}
     chosen = {name: registry[name] for name in settings.methods}
     learns = any(method.learns for method in chosen.values())
-    folds = deal(observations, test, settings.n_folds, seed) if learns else ()
+    folds = dealt(observations, test, n_folds, seed) if learns else []
+    usable = observations.labelled & observations.answered
+    if not all((usable & fold.fitted).any() for fold in folds):
+        raise DirEAGError(
+            "saw no labelled, answered question to learn from; expected at least one outside each fold. Give more, or "
+            "name methods that learn nothing: majority, mean_confidence, steerconf."
+        )
     known = {} if labels is None else Labels.of(labels).at_random
     at_random = pd.Series([known.get(name) for name in evaluated.problem_id], dtype="boolean")
     fold_of = np.full(len(evaluated), len(folds))  # the unanswered come last; so do all if no method learns
@@ -461,7 +468,7 @@ def evaluate(
             if method.learn not in learned:
                 on_step(f"fitting {name}")
                 learned[method.learn] = learn_each(method.learn, folds, observations, seed)
-            table = _held_out_answers(method, learned[method.learn], folds, evaluated)
+            table = _held_out_answers(method, learned[method.learn], folds, observations, evaluated)
         if not method.elicitation:
             table["answer_as_given"] = as_given(evaluated, table["answer"])
         table = table.assign(method=name, fold=fold_names, at_random=at_random)
@@ -511,12 +518,12 @@ def _chosen_methods(
 
 
 def _held_out_answers(
-    method: Method, learned: Sequence[Any], folds: Sequence[Fold], evaluated: Observations
+    method: Method, learned: Sequence[Any], folds: Sequence[Fold], learned_from: Observations, evaluated: Observations
 ) -> pd.DataFrame:
     """Return the answers to the questions of all folds; missing for questions in no fold."""
     tables = []
     for fold, state in zip(folds, learned, strict=True):
-        asked = evaluated.select(fold.asked).align(fold.labelled.level_names, fold.labelled.groups)
+        asked = evaluated.select(fold.asked).align(learned_from.level_names, learned_from.groups)
         tables.append(_answer_table(method.answer(state, asked), asked).set_axis(fold.asked, axis=0))
     table = pd.concat(tables).reindex(range(len(evaluated)))
     return table.assign(right=table["right"].astype("boolean").fillna(value=False))
@@ -574,5 +581,5 @@ def _parameter_table(fits: Mapping[tuple[str, str], Fit]) -> pd.DataFrame:
         stats = fit.tree["sample_stats"].to_dataset()
         tables.append(table.assign(**{str(name): float(value.mean()) for name, value in stats.items()}))
     if not tables:
-        return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mode", "relative"])
+        return pd.DataFrame(columns=[*TABLES["parameters"], "mode"])
     return pd.concat(tables, ignore_index=True)

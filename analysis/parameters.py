@@ -1,4 +1,4 @@
-"""The parameters of one fit, or of several side by side: as tables, as a forest."""
+"""The parameters of one fit, or of several side by side, as they are shown: as tables, as a forest."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -13,16 +13,11 @@ from analysis.display.glossary import PARAMETERS
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest, headed_figure, row_labels
 from analysis.display.text import interval, listed, number, percent, told_apart
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.parameters import tidy_draws
-from bayes_direag.model.selection import tails
+from bayes_direag.fits.parameters import INTERVAL_LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Posterior probability of the intervals.
-INTERVAL_LEVEL = 0.9
-#: What a reader asks of first, in this order.
-_FIRST = ("share", "slope", "bias", "sharpness")
 _COLOURS = {"blue": RIGHT, "green": "#009E73", "purple": "#CC79A7"}
 _POOLED = ("_centre", "_spread", "_agreement")
 
@@ -37,26 +32,16 @@ def compared_parameters(fits: Mapping[str, Fit]) -> pd.DataFrame:
     point = next((fit for fit in fits.values() if fit.n_samples == 1), None)
     tables = []
     for name, fit in fits.items():
-        draws = tidy_draws(fit.tree)
-        median, low, high = draws.quantile([0.5, *tails(INTERVAL_LEVEL)]).to_numpy()
-        table = draws.columns.to_frame(index=False)[["parameter", "level", "identified"]]
-        table = table.assign(model=name, value=median, low=low, high=high, below=np.nan)
-        if fit.n_samples == 1:
-            table[["low", "high"]] = np.nan
-        elif point is not None:
-            mode = tidy_draws(point.tree).iloc[0].reindex(draws.columns).to_numpy(float)
+        table = fit.parameters().rename(columns={"mode": "value", "median": "value"})
+        table = table.reindex(columns=["parameter", "level", "identified", "value", "low", "high"])
+        table = table.assign(model=name, below=np.nan)
+        if fit.n_samples > 1 and point is not None:
+            draws = fit.draws()
+            mode = point.draws().iloc[0].reindex(draws.columns).to_numpy(float)
             table["below"] = np.where(np.isnan(mode), np.nan, (draws < mode).mean() + (draws == mode).mean() / 2)
         tables.append(table)
-    whole = pd.concat(tables, ignore_index=True)
-    order = {
-        "identified": [True, False],
-        "parameter": [*_FIRST, *whole["parameter"]],
-        "level": [*whole["level"].dropna()],
-    }
-    ranks = {name: {value: rank for rank, value in enumerate(dict.fromkeys(values))} for name, values in order.items()}
-    return whole.sort_values(
-        [*order], key=lambda column: column.map(ranks[str(column.name)]).fillna(-1), kind="stable", ignore_index=True
-    )
+    whole, order = pd.concat(tables, ignore_index=True), ["identified", "parameter", "level"]
+    return whole.sort_values(order, key=lambda column: pd.factorize(column)[0], ignore_index=True)
 
 
 def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:

@@ -407,7 +407,7 @@ def _fit_blocks(
         "" if len(evaluation.convergence) else "No rows: none of the methods is fitted.",
         f"`direag show {evaluation.folder or 'FOLDER'}/fits/NAME.nc --json`",
     )
-    if "relative" in evaluation.parameters:  # no model of one's own without a weight for each level
+    if "share" in {*evaluation.parameters["parameter"]}:  # no model of one's own without a weight for each level
         yield _share_table(evaluation)
     if fit is None:
         yield Paragraph(
@@ -430,8 +430,9 @@ def _fit_blocks(
 
 def _share_table(evaluation: Evaluation) -> Table:
     fitted, table = FITTED_METHODS.get(evaluation.method), evaluation.parameters
-    weights = table[(table["variant"] == (fitted and fitted.learn.variant)) & (table["parameter"] == "weight")]
-    share = weights["relative"].groupby(weights["level"], sort=False).agg(["mean", "min", "max"])
+    shares = table[(table["variant"] == (fitted and fitted.learn.variant)) & (table["parameter"] == "share")]
+    value = shares["mode" if evaluation.settings.fit_method == "map" else "median"]
+    share = value.groupby(shares["level"], sort=False).agg(["mean", "min", "max"])
     columns: dict[Column, Show] = {
         Column("level", holds="name"): lambda row: str(row["level"]),
         Column("mean"): lambda row: percent(row["mean"]),

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -52,6 +53,35 @@ def dealt_folds(observations: Observations, chosen: Chosen, n_folds: int, seed: 
     fold, cluster = np.full(len(observations), -1), observations.cluster_number
     fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
     return fold
+
+
+class Fold(NamedTuple):
+    """Which questions a fit is given, and the positions of those that it predicts; ``test`` names a test set."""
+
+    name: str
+    fitted: Chosen
+    asked: Int[np.ndarray, " asked"]
+
+
+def dealt(observations: Observations, test: Observations | None, n_folds: int, seed: int) -> list[Fold]:
+    """Deal the answered questions by :func:`assign_folds`, or take all to predict a test set: one fold.
+
+    Questions of weight 0 are left out. Raises DirEAGError if there are too few questions for the folds, or the test set
+    has a question (a ``problem_id``) or a cluster in common.
+    """
+    if test is None:
+        number = dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
+        return [Fold(str(k), (number >= 0) & (number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
+    names = set(observations.problem_id), {name for name in observations.cluster or () if name}
+    of_test = test.problem_id, test.cluster or ()
+    for kind, seen, asked in zip(("questions", "clusters"), names, of_test, strict=True):
+        if both := seen & set(asked):
+            raise DirEAGError(
+                f"{len(both)} {kind} of the test set are also in the training set, {min(both)!r} among them; expected "
+                "none, so that no question is evaluated by a fit that has seen it, or one of its cluster. Remove them "
+                "from one of the two, or rename them if they are others under the same name."
+            )
+    return [Fold("test", np.ones(len(observations), bool), np.flatnonzero(test.answered))]
 
 
 def holdout_of(observations: Observations, chosen: Chosen, preset: Preset, seed: int) -> Chosen:

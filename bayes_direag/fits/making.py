@@ -26,7 +26,7 @@ from bayes_direag.fits.container import (
     replay_groups,
 )
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.folds import dealt_folds, hashed_folds, holdout_of
+from bayes_direag.fits.folds import Fold, dealt, hashed_folds, holdout_of
 from bayes_direag.fits.sources import takes_observations
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.map import Optimum, map_estimates
@@ -410,25 +410,10 @@ def train_test(
     Raises
     ------
     DirEAGError
-        As :func:`check_disjoint` and the fit do.
+        As :func:`dealt` and the fit do.
     """
-    check_disjoint(train, test)
     settings = FitSettings(presets.preset(preset), method, sampling, seed)
-    fit, index = fit_by(settings, train), np.flatnonzero(test.answered)
-    return [HeldOut("test", fit, index, fit.predict(test.select(index), warn=False))]
-
-
-def check_disjoint(train: Observations, test: Observations) -> None:
-    """Raise DirEAGError if both sets have a question (a ``problem_id``) or a cluster in common."""
-    names = set(train.problem_id), {name for name in train.cluster or () if name}
-    of_test = test.problem_id, test.cluster or ()
-    for kind, seen, asked in zip(("questions", "clusters"), names, of_test, strict=True):
-        if both := seen & set(asked):
-            raise DirEAGError(
-                f"{len(both)} {kind} of the test set are also in the training set, {min(both)!r} among them; expected "
-                "none, so that no question is evaluated by a fit that has seen it, or one of its cluster. Remove them "
-                "from one of the two, or rename them if they are others under the same name."
-            )
+    return _held_out(settings, train, test, dealt(train, test, 0, seed))
 
 
 @takes_observations
@@ -443,32 +428,26 @@ def cross_fit(
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
 
-    The answered questions are dealt into folds by :func:`assign_folds`, in whole clusters; those of weight 0 are left
-    out. Unlabelled questions are predicted but not fitted to. The agreement of the levels is that of all questions. The
+    Unlabelled questions are predicted but not fitted to. The agreement of the levels is that of all questions. The
     parameters are those of :func:`train_test`.
 
     Raises
     ------
     DirEAGError
-        If there are too few questions for the folds, or no labelled question outside one of them.
+        As :func:`dealt` and the fits do.
     """
-    return cross_fitted(observations, n_folds, FitSettings(presets.preset(preset), method, sampling, seed))
+    settings = FitSettings(presets.preset(preset), method, sampling, seed)
+    return _held_out(settings, observations, observations, dealt(observations, None, n_folds, seed))
 
 
-def cross_fitted(observations: Observations, n_folds: int, settings: FitSettings) -> list[HeldOut]:
-    """Do what :func:`cross_fit` does, with the settings of a fit."""
-    fold = fold_of_question(observations, n_folds, settings.seed)
-    kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
-    held_out = []
-    for number, fit in enumerate(fits_by(settings, observations, kept)):
-        index = np.flatnonzero(fold == number)
-        held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index), warn=False)))
-    return held_out
-
-
-def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
-    """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered or its weight is 0."""
-    return dealt_folds(observations, observations.answered & (observations.weight > 0), n_folds, seed)
+def _held_out(
+    settings: FitSettings, observations: Observations, asked: Observations, folds: Sequence[Fold]
+) -> list[HeldOut]:
+    fits = fits_by(settings, observations, np.stack([fold.fitted for fold in folds]))
+    return [
+        HeldOut(fold.name, fit, fold.asked, fit.predict(asked.select(fold.asked), warn=False))
+        for fold, fit in zip(folds, fits, strict=True)
+    ]
 
 
 def left_out_predictions(fit: Fit) -> pd.DataFrame:
@@ -483,7 +462,8 @@ def left_out_predictions(fit: Fit) -> pd.DataFrame:
     if fit.calibrated_on:
         bare = presets.preset(fit.preset, recalibration={"method": "none", "split": 0})
         settings = replace(settings, preset=bare)
-    held_out = cross_fitted(questions, _LEFT_OUT_FOLDS, settings)
+    folds = dealt(questions, None, _LEFT_OUT_FOLDS, settings.seed)
+    held_out = _held_out(settings, questions, questions, folds)
     predicted = pd.concat([part.predictions.set_index(part.index) for part in held_out]).sort_index()
     candidate = [texts.index(answer) for texts, answer in zip(questions.candidates, predicted["answer"], strict=True)]
     probability = predicted["probability"].to_numpy()

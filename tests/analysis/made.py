@@ -123,7 +123,7 @@ def made_evaluation(
     if n_fitted is not None:
         data = {"observations": _alike([f"f{k}" for k in range(n_fitted)], "other", model), "test": evaluated}
     metrics = score(table, seed=3, n_resamples=n_resamples, interval_level=level)
-    parameters = pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mode", "relative"])
+    parameters = pd.DataFrame(columns=["fold", "variant", "parameter", "level", "identified", "mode"])
     return Evaluation(table, metrics, parameters, EvaluationRecord.of(settings, **data), {})
 
 

@@ -78,7 +78,7 @@ class TestWhole:
 
     def test_parameters_and_predictions_are_those_of_its_fits(self, evaluation: Evaluation) -> None:
         table = evaluation.parameters
-        assert table.groupby(["variant", "fold"]).size().to_dict() == {("confidence", "0"): 25, ("confidence", "1"): 25}
+        assert table.groupby(["variant", "fold"]).size().to_dict() == {("confidence", "0"): 27, ("confidence", "1"): 27}
         assert (table["projected_gradient"] <= 1e-6).all()
         assert [*evaluation.fits] == [("confidence", "0"), ("confidence", "1")]
         for (_, fold), fit in evaluation.fits.items():
@@ -256,7 +256,7 @@ class TestReading:
         table = pd.read_csv(folder / "predictions.csv", dtype=str)
         table.iloc[:3, 0] = ["007", "NA", "1e3"]
         table.to_csv(folder / "predictions.csv", index=False)
-        row = {"fold": ["0"], "variant": ["count"], "parameter": ["weight"], "level": ["NA"], "relative": [0.5]}
+        row = {"fold": ["0"], "variant": ["count"], "parameter": ["weight"], "level": ["NA"], "identified": [True]}
         pd.DataFrame(row).to_csv(folder / "parameters.csv", index=False)
         run, expected = Evaluation.read(str(folder)), made_evaluation(SAID).predictions
         assert run.predictions.iloc[:3, 0].tolist() == ["007", "NA", "1e3"]

@@ -141,18 +141,18 @@ class TestEveryMethod:
 def test_registry_has_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def fit(settings: FitSettings, subset: Observations) -> Fit:
-        asked.append((settings, subset))
-        return made()
+    def fits(settings: FitSettings, subset: Observations, chosen: np.ndarray) -> list[Fit]:
+        asked.append((settings, subset, chosen.all()))
+        return [made()]
 
-    monkeypatch.setattr(direag, "fit_by", fit)
+    monkeypatch.setattr(direag, "fits_by", fits)
     sampling = SamplingSettings(num_chains=2, num_samples=40)
-    methods = direag.fitted_methods(PRESETS["paper"], way, sampling)
+    methods = direag.fitted_methods(FitSettings(PRESETS["paper"], way, sampling))
     assert set(methods) == set(direag.FITTED_METHODS)
     before, after = methods["direag_raw"], methods["direag"]
     assert before.learn == after.learn
     learned = before.learn(LABELLED, 5)
-    assert asked == [(FitSettings(PRESETS["paper"], way, sampling, seed=5), LABELLED)]
+    assert asked == [(FitSettings(PRESETS["paper"], way, sampling, seed=5), LABELLED, True)]
     table = made().predict(TESTED)
     for method, column in ((before, "support"), (after, "probability")):
         answers = method.answer(learned, TESTED)

@@ -51,14 +51,13 @@ def test_show_json(fitted):
     assert said == {"fit": str(fitted[0]), "preset": "bayes", "levels": list(LEVELS), "converged": True, "seed": 3}
     assert shown["versions"]["bayes-direag"]
     rows = shown["parameters"]
-    assert len(rows) == 4 + 3 * 5 + 4 + 2
+    assert len(rows) == 4 + 3 * 5 + 4 + 2 + 2
     assert {name: len(values) for name, values in shown["agreement"].items()} == dict.fromkeys(
         ("share", "by_chance", "score"), 5
     )
-    # A MAP has no standard deviation, and a bias no share: undefined is null.
-    assert not any({"median", "low", "high"} & row.keys() for row in rows)
-    assert {row["relative"] for row in rows if row["parameter"] == "bias"} == {None}
-    assert sum(row["relative"] for row in rows if row["parameter"] == "weight") == pytest.approx(1)
+    assert not any({"median", "low", "high"} & row.keys() for row in rows)  # of a MAP
+    assert {row["level"] for row in rows if row["parameter"] == "slope"} == {None}
+    assert sum(row["mode"] for row in rows if row["parameter"] == "share") == pytest.approx(1)
 
 
 def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):

@@ -204,7 +204,9 @@ class TestPredictions:
         rows = nuts.parameters().query("parameter == 'weight'")
         weights = np.array([one["weight"] for one in natural])
         np.testing.assert_allclose(rows[["median", "low", "high"]].T, np.quantile(weights, [0.5, 0.05, 0.95], axis=0))
-        np.testing.assert_allclose(rows["relative"], np.median(weights / weights.sum(axis=1, keepdims=True), axis=0))
+        share = weights / weights.sum(axis=1, keepdims=True)
+        rows = nuts.parameters().query("parameter == 'share'")
+        np.testing.assert_allclose(rows["median"], np.median(share, axis=0))
 
 
 @pytest.mark.slow
