@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -24,64 +25,51 @@ if TYPE_CHECKING:
     from bayes_direag.fits.fit import Fit
     from bayes_direag.model.presets import PresetLike
 
-#: Groups of options in the help of a command, beside the common ones.
-READING, MODEL, SAMPLING = "How the file is read", "What is learned", "Sampling by NUTS"
+# Options by their group in the help of a command, beside the common ones.
+_reading = partial(typer.Option, rich_help_panel="How the file is read")
+_sampling = partial(typer.Option, rich_help_panel="Sampling by NUTS")
 
 ObservationsFile = Annotated[Path, typer.Argument(help="Reports, as JSON Lines, Parquet or CSV.", metavar="OBS")]
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
 AnswersOption = Annotated[
     AnswerKind | None,
-    typer.Option(
+    _reading(
         metavar="KIND",
         help="numeric, choice, choices or text: how answers are compared. By default inferred from the gold answers.",
-        rich_help_panel=READING,
     ),
 ]
 ColumnOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _reading(
         "--column",
         metavar="FIELD=NAME",
         help="Name of a column, as level=model; level=model,prompt are two, confidence= is none, and with a row a "
         f"question answer={{level}}_answer is one a level. Fields: {', '.join(NAMED)}, signal.NAME, and number (one of "
         "the questions, for a model of your own).",
-        rich_help_panel=READING,
     ),
 ]
 ScaleOption = Annotated[
     ConfidenceScale | None,
-    typer.Option(
-        metavar="UNIT",
-        help="percent, fraction, 1-5 or 0-10: what confidences are in.",
-        rich_help_panel=READING,
-    ),
+    _reading(metavar="UNIT", help="percent, fraction, 1-5 or 0-10: what confidences are in."),
 ]
 GroupsOption = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         metavar="PATTERN",
         help="The form of the names of levels that are runs of one model: '{group}_run{n}', or '{n}'. none: each is a "
         "level of its own. By default, names such as run3 say that they are runs.",
-        rich_help_panel=READING,
     ),
 ]
 LabelsOption = Annotated[
     Path | None,
-    typer.Option(
-        "--labels",
-        metavar="FILE",
-        help="Labels of OBS in a table of their own, as `direag label` makes it (CSV).",
-        rich_help_panel=READING,
-    ),
+    _reading(metavar="FILE", help="Labels of OBS in a table of their own, as `direag label` makes it (CSV)."),
 ]
 SameOption = Annotated[
     str | None,
-    typer.Option(
-        "--same",
+    _reading(
         metavar="FILE.py:FUNCTION",
         help="A Python function of two answers that tells whether they are equal: such candidates of a question are "
         "one. A fit records its name, and needs it again.",
-        rich_help_panel=READING,
     ),
 ]
 MethodOption = Annotated[
@@ -106,24 +94,11 @@ ProgramOption = Annotated[
         help="The NumPyro function of a fit of your own model: the fit's file holds no code.",
     ),
 ]
-ChainsOption = Annotated[
-    int, typer.Option("--chains", min=2, help="Number of independent chains.", rich_help_panel=SAMPLING)
-]
-WarmupOption = Annotated[
-    int, typer.Option("--warmup", min=1, help="Steps of warm-up in each chain.", rich_help_panel=SAMPLING)
-]
-DrawsOption = Annotated[
-    int, typer.Option("--draws", min=25, help="Draws of each chain after warm-up.", rich_help_panel=SAMPLING)
-]
+ChainsOption = Annotated[int, _sampling(min=2, help="Number of independent chains.")]
+WarmupOption = Annotated[int, _sampling(min=1, help="Steps of warm-up in each chain.")]
+DrawsOption = Annotated[int, _sampling(min=25, help="Draws of each chain after warm-up.")]
 AcceptOption = Annotated[
-    float,
-    typer.Option(
-        "--target-accept",
-        min=0.01,
-        max=0.999,
-        help="Acceptance rate; nearer 1 means fewer divergences.",
-        rich_help_panel=SAMPLING,
-    ),
+    float, _sampling(min=0.01, max=0.999, help="Acceptance rate; nearer 1 means fewer divergences.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Show every table, not the result and one table alone.")]
