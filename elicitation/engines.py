@@ -17,26 +17,17 @@ class EngineError(DirEAGError):
 
 
 class Engine:
-    """The interface of an engine: a run enters it only if there is something to ask, and always leaves it.
+    """The interface of an engine: a run enters it only if there is something to ask, and always leaves it."""
 
-    Attributes
-    ----------
-    model : str
-        The name of the model.
-    lanes : int
-        The number of separate servers; a run sends all levels of a question to one lane.
-    takes : int
-        The number of concurrent requests in each lane, unless the run has a number of its own.
-    replied_by : set of str
-        The names of models in the replies, which may be others; the first twenty.
-    remarks : sequence of str
-        What a user should know of the servers.
-    """
-
+    #: The name of the model.
     model: str
+    #: The number of separate servers; a run sends all levels of a question to one lane.
     lanes: int = 1
+    #: The number of concurrent requests in each lane, unless the run has a number of its own.
     takes: int = 64
+    #: The names of models in the replies, which may be others; the first twenty.
     replied_by: Set[str] = frozenset()
+    #: What a user should know of the servers.
     remarks: Sequence[str] = ()
 
     @property

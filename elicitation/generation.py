@@ -23,60 +23,43 @@ class Sampling(BaseModel):
 
     None omits a parameter that a server refuses. ``top_k``, ``min_p`` and ``repetition_penalty`` are not in the OpenAI
     protocol, but vLLM and most local servers accept them; hosted reasoning models accept few of the others.
-
-    Attributes
-    ----------
-    temperature, top_p : float, optional
-        The paper's 0.7 and 1.
-    max_tokens, max_completion_tokens : int, optional
-        The maximum length of a reply, in tokens; a reply of this length counts as truncated. Reasoning models take the
-        second, which includes the reasoning and is not sent by default.
-    reasoning_effort : str, optional
-        How much a reasoning model reasons (``low``, ``high`` ...); not sent by default.
-    frequency_penalty, presence_penalty : float, optional
-        0 means no penalty.
-    top_k : int, optional
-        The number of most probable tokens to draw from; 0 for all.
-    min_p, repetition_penalty : float, optional
-        The minimum probability of a token relative to the most probable one; a penalty, where 1 means none.
-    add_special_tokens : bool, optional
-        Whether the server adds a start token to a chat that already has one from its template (vLLM), as the released
-        code of the paper does; not sent by default.
-    logprobs : bool, optional
-        Whether the server returns the log-probability of each token, which gives the signal ``logprob`` of the answer;
-        not sent by default.
-    body : dict
-        Further fields of the body of each request, as JSON values, unchanged (``chat_template_kwargs`` of vLLM ...).
-    send_seed : bool
-        Whether requests contain their seed (:func:`request_seed`).
-    repairs : int
-        How often an unreadable reply is asked for again.
-    structured : bool
-        Whether replies are forced to match the protocol's pattern (vLLM only). This changes answers and confidences, so
-        results with and without it are not comparable.
-    lenient : bool
-        Whether replies without a final line, truncated or not, are read by the fall-back of the paper's released code
-        (:func:`~elicitation.parsing.read_last_number`) instead of being asked for again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    #: The paper's settings.
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
+    #: The maximum length of a reply, in tokens; a reply of this length counts as truncated. Reasoning models take the
+    #: second, which includes the reasoning and is not sent by default.
     max_tokens: Annotated[int, Field(ge=1)] | None = 1024
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    #: How much a reasoning model reasons (``low``, ``high`` ...); not sent by default.
     reasoning_effort: Annotated[str, Field(min_length=1)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
+    #: The number of most probable tokens to draw from; 0 for all.
     top_k: Annotated[int, Field(ge=0)] | None = 0
+    #: The minimum probability of a token relative to the most probable one.
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
+    #: Whether the server adds a start token to a chat that already has one from its template (vLLM), as the released
+    #: code of the paper does; not sent by default.
     add_special_tokens: bool | None = None
+    #: Whether the server returns the log-probability of each token, which gives the signal ``logprob`` of the answer;
+    #: not sent by default.
     logprobs: bool | None = None
+    #: Further fields of the body of each request, as JSON values, unchanged (``chat_template_kwargs`` of vLLM ...).
     body: dict[str, JsonValue] = Field(default_factory=dict)
+    #: Whether requests contain their seed (:func:`request_seed`).
     send_seed: bool = False
+    #: How often an unreadable reply is asked for again.
     repairs: Annotated[int, Field(ge=0)] = 2
+    #: Whether replies are forced to match the protocol's pattern (vLLM only). This changes answers and confidences, so
+    #: results with and without it are not comparable.
     structured: bool = False
+    #: Whether replies without a final line, truncated or not, are read by the fall-back of the paper's released code
+    #: (:func:`~elicitation.parsing.read_last_number`) instead of being asked for again.
     lenient: bool = False
 
     @property
@@ -158,24 +141,14 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A request for one reply.
-
-    Attributes
-    ----------
-    key, messages
-        The key of the reply, and the conversation that it continues.
-    seed, sampling
-        How to draw the reply; see :func:`request_seed`.
-    pattern : str, optional
-        A regular expression that the reply must match.
-    schema : dict, optional
-        The JSON Schema that the reply should match.
-    """
+    """A request for one reply: its key, and the conversation that it continues."""
 
     key: Key
     messages: tuple[Message, ...]
+    #: How to draw the reply; see :func:`request_seed`.
     seed: int
     sampling: Sampling
+    #: A regular expression that the reply must match, or the JSON Schema that it should match.
     pattern: str | None = None
     schema: Mapping[str, JsonValue] | None = None
 
@@ -199,26 +172,18 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class Generation:
-    """A finished reply.
+    """A finished reply."""
 
-    Attributes
-    ----------
-    text : str
-        As the model wrote it.
-    finish_reason : str
-        ``stop``; ``length`` if it was truncated; :data:`REASONING` if that was before the end of its reasoning;
-        ``context`` if the prompt did not fit into the model's context, ``content_filter`` if the server took offence.
-    prompt_tokens, completion_tokens : int
-        As counted by the server; 0 if it does not count.
-    final_tokens : tuple
-        The tokens of the field with its last answer, each with its log-probability; empty unless requested, returned,
-        and found.
-    """
-
+    #: As the model wrote it.
     text: str
+    #: ``stop``; ``length`` if it was truncated; :data:`REASONING` if that was before the end of its reasoning;
+    #: ``context`` if the prompt did not fit into the model's context, ``content_filter`` if the server took offence.
     finish_reason: str = "stop"
+    #: As counted by the server; 0 if it does not count.
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    #: The tokens of the field with its last answer, each with its log-probability; empty unless requested, returned,
+    #: and found.
     final_tokens: Tokens = ()
 
 

@@ -21,41 +21,28 @@ from elicitation.readings import READABLE
 
 @dataclass(frozen=True)
 class Tally:
-    """The counts of a run at its end.
-
-    Attributes
-    ----------
-    n_questions, n_unanswered : int
-        The number of questions, and of those without any answer.
-    generations, asked, tokens : int
-        The number of generations, format repairs included, in the journal and of this session, and the completion
-        tokens of the latter.
-    statuses : dict
-        The number of settled replies by parse status.
-    n_in_reasoning : int
-        The number of replies that were cut off before the model's reasoning had ended.
-    seconds : float
-        The duration of this session, without the start and the end of the engine.
-    unknown_reasons : dict
-        The number of replies by finish reasons that are not known; these replies count as whole.
-    levels : list of dict
-        The levels of the observations, by number: ``level``, ``name``, the number ``n`` of observations, and the shares
-        ``parsed`` (of readable replies, the repaired ones included), ``accuracy`` (a missing answer is wrong) and
-        ``mean_confidence`` (0..1); None where a share is undefined.
-    spending : dict, optional
-        What a policy has asked and spent, if there is one (:meth:`elicitation.adaptive.Adaptive.spending`).
-    """
+    """The counts of a run at its end."""
 
     n_questions: int
+    #: Those without any answer.
     n_unanswered: int
+    #: Generations in the journal and of this session, format repairs included, and the completion tokens of the latter.
     generations: int
     asked: int
     tokens: int
+    #: The number of settled replies by parse status.
     statuses: dict[str, int]
+    #: Replies that were cut off before the model's reasoning had ended.
     n_in_reasoning: int
+    #: The duration of this session, without the start and the end of the engine.
     seconds: float
+    #: The number of replies by finish reasons that are not known; these replies count as whole.
     unknown_reasons: dict[str, int]
+    #: The levels of the observations, by number: ``level``, ``name``, the number ``n`` of observations, and the shares
+    #: ``parsed`` (of readable replies, the repaired ones included), ``accuracy`` (a missing answer is wrong) and
+    #: ``mean_confidence`` (0..1); None where a share is undefined.
     levels: list[dict[str, JsonValue]]
+    #: What a policy has asked and spent, if there is one (:meth:`elicitation.adaptive.Adaptive.spending`).
     spending: dict[str, JsonValue] | None
 
 

@@ -85,31 +85,21 @@ _CONFIG = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, config=_CONFIG)
 class Level:
-    """One way of asking.
-
-    Attributes
-    ----------
-    index, name
-        Its number from 0, the ``level`` of observations, and its name.
-    note : str
-        The text that replaces ``{note}``; may be empty.
-    model, base_url, key_variable : optional
-        Which model is asked, at which endpoints (one or several), and the environment variable that holds their API
-        key; by default those of the run.
-    sampling : dict
-        Sampling settings that differ from the run's, by name; the value ``"none"`` means None.
-    group : str, optional
-        The name that exchangeable levels share, in the observations too. The samples of a level with a group are
-        exchangeable.
-    """
+    """One way of asking: its number from 0, the ``level`` of observations, and its name."""
 
     index: Annotated[int, Field(strict=True)]
     name: _Name
+    #: The text that replaces ``{note}``; may be empty.
     note: _Text = ""
+    #: Which model is asked, at which endpoints (one or several), and the environment variable that holds their API key;
+    #: by default those of the run.
     model: _Name | None = None
     base_url: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(exclude=True)] = ()  # may hold a password
     key_variable: _Name | None = None
+    #: Sampling settings that differ from the run's, by name; the value ``"none"`` means None.
     sampling: Annotated[dict[str, JsonValue], AfterValidator(_that_can_be_set)] = field(default_factory=dict)
+    #: The name that exchangeable levels share, in the observations too. The samples of a level with a group are
+    #: exchangeable.
     group: _Name | None = None
 
     @property
@@ -134,39 +124,26 @@ class Example:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Protocol:
-    """Everything that determines what the model is asked.
+    """Everything that determines what the model is asked."""
 
-    Attributes
-    ----------
-    name : {"steered", "samples", "topk"}
-        The kind of elicitation.
-    levels, n_samples
-        The ways of asking, numbered 0, 1, 2 ... in this order, and the number of samples of each.
-    frame : str
-        The prompt, with ``{question}`` and ``{note}``.
-    repair : str
-        The text that a re-ask adds to the prompt; ``{reply}`` in it is replaced by the unreadable reply.
-    examples : tuple of Example
-        Turns shown before the prompt, in the same frame without a note.
-    reply_pattern : str
-        A regular expression for a complete reply, for servers that can constrain a reply to it.
-    holds : {"pair", "answer", "guesses"}
-        What a reply holds: an answer and a confidence, an answer alone, or a list of guesses with probabilities.
-    repairs : int, optional
-        The maximum number of re-asks of an unreadable reply, if a run's settings allow more.
-    schema : dict, optional
-        The JSON Schema of a reply in JSON, for servers that can hold a reply to it; None for a reply in text.
-    """
-
+    #: The kind of elicitation.
     name: ProtocolName
+    #: The ways of asking, numbered 0, 1, 2 ... in this order, and the number of samples of each.
     levels: Annotated[tuple[Level, ...], Field(min_length=1)]
     n_samples: Annotated[int, Field(ge=1, strict=True)]
+    #: The prompt, with ``{question}`` and ``{note}``.
     frame: _Text
+    #: The text that a re-ask adds to the prompt; ``{reply}`` in it is replaced by the unreadable reply.
     repair: _Text
+    #: Turns shown before the prompt, in the same frame without a note.
     examples: tuple[Example, ...]
+    #: A regular expression for a complete reply, for servers that can constrain a reply to it.
     reply_pattern: _Pattern
+    #: What a reply holds: an answer and a confidence, an answer alone, or a list of guesses with probabilities.
     holds: Literal["pair", "answer", "guesses"] = "pair"
+    #: The maximum number of re-asks of an unreadable reply, if a run's settings allow more.
     repairs: Annotated[int, Field(ge=0, strict=True)] | None = None
+    #: The JSON Schema of a reply in JSON, for servers that can hold a reply to it; None for a reply in text.
     schema: dict[str, JsonValue] | None = None
 
     @model_validator(mode="after")

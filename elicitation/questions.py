@@ -33,19 +33,13 @@ Told = tuple[str | None, object, object]
 
 @dataclass(frozen=True)
 class Problem:
-    """One question, which can be written with its replies; raises DirEAGError if it could not.
+    """One question, which can be written with its replies; raises DirEAGError if it could not."""
 
-    Attributes
-    ----------
-    problem_id, dataset, question : str
-        Its name, unique in the set; the set it is from; its text.
-    gold_answer : str or None
-        The right answer, with numbers and choices in canonical form; None if it is not known.
-    """
-
+    #: Its name, unique in the set; the set it is from; its text.
     problem_id: str
     dataset: str
     question: str
+    #: The right answer, with numbers and choices in canonical form; None if it is not known.
     gold_answer: str | None
 
     def __post_init__(self) -> None:
@@ -73,15 +67,7 @@ class OddRow(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions to ask, and the odd rows of their source.
-
-    Attributes
-    ----------
-    name, kind
-        The name of the set, and how its answers are compared.
-    problems, odd_rows
-        The questions and the odd rows, in the order of the source.
-    """
+    """Questions to ask, and the odd rows of their source, each in its order; and how answers are compared."""
 
     name: str
     problems: tuple[Problem, ...]

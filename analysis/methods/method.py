@@ -70,34 +70,23 @@ class FixedRule:
 
 @dataclass(frozen=True)
 class Method:
-    """How a method learns and answers, what it needs, and what it is in words.
+    """How a method learns and answers, what it needs, and what it is in words."""
 
-    Attributes
-    ----------
-    learn
-        Called with at least one question, all of them labelled and answered, and a seed. Its result is shared by all
-        methods with an equal ``learn``.
-    answer
-        Called with this result and with questions that have the same levels; it must not use their labels. By default
-        the result of ``learn`` is itself called with the questions.
-    words
-        What the method does, for the glossary of a report.
-    spoken
-        Its name in a sentence.
-    needs_confidences
-        Whether it makes no sense where no report states a confidence.
-    needs_two_labels
-        Whether it makes no sense unless all answers of all questions are one of two labels.
-    elicitation
-        The protocol of the elicitation of its own whose questions it answers; empty if it answers the evaluated ones.
-    """
-
+    #: Called with at least one question, all of them labelled and answered, and a seed. Its result is shared by all
+    #: methods with an equal ``learn``.
     learn: Learner
+    #: Called with this result and with questions that have the same levels; it must not use their labels. By default
+    #: the result of ``learn`` is itself called with the questions.
     answer: Callable[[Any, Observations], Answers] = lambda learned, observations: learned(observations)
+    #: What the method does, for the glossary of a report.
     words: str = field(default="", kw_only=True)
+    #: Its name in a sentence.
     spoken: str = field(default="", kw_only=True)
+    #: Whether it makes no sense where no report states a confidence.
     needs_confidences: bool = field(default=False, kw_only=True)
+    #: Whether it makes no sense unless all answers of all questions are one of two labels.
     needs_two_labels: bool = field(default=False, kw_only=True)
+    #: The protocol of the elicitation of its own whose questions it answers; empty if it answers the evaluated ones.
     elicitation: str = field(default="", kw_only=True)
 
     @property

@@ -178,23 +178,14 @@ class SamplingSettings(Settings):
 
 @dataclass(frozen=True)
 class FitSettings:
-    """How a fit is made from its data, which it records.
+    """How a fit is made from its data, which it records."""
 
-    Attributes
-    ----------
-    preset
-        The model, and the final calibration.
-    method
-        ``map`` or ``nuts``.
-    sampling
-        How NUTS is run; None for a MAP.
-    seed
-        Seed of all that is random.
-    """
-
+    #: The model, and the final calibration.
     preset: Preset
     method: FitMethod = "map"
+    #: How NUTS is run; None for a MAP.
     sampling: SamplingSettings | None = None
+    #: Seed of all that is random.
     seed: int = 0
 
     @property
