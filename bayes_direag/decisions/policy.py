@@ -20,6 +20,7 @@ group, ``policy``.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -59,11 +60,7 @@ INTERVAL_LEVEL = 0.9
 #: Halvings of the range of factors on the prices.
 _HALVINGS, _SMALLEST_FACTOR, _LARGEST_FACTOR = 14, 1e-8, 1e2
 #: What to do, by the way of asking that is advised.
-_ADVICE = {
-    "policy": "Ask by the policy: for its price no other way is clearly better.",
-    "all": "Ask all levels: for their price that is better than the policy.",
-    "fixed": "Ask {levels} always: for their price that is better than the policy.",
-}
+_ADVICE = {"policy": "Ask by the policy", "all": "Ask all levels", "fixed": "Ask {levels} always"}
 
 #: The greatest probability that a report names the leader: its odds stay finite.
 _SUREST = 1 - 1e-9
@@ -272,11 +269,14 @@ class Policy:
     def advice(self, forecast: pd.DataFrame | None = None) -> str:
         """Say which way of asking to take: ``policy``, ``fixed`` or ``all``.
 
-        That is the policy, unless another way is better: unless the interval of the difference in benefit, less that in
-        price, lies above 0.
+        Ways are compared by benefit less price. A dearer way than the policy must be clearly better, by the interval of
+        the difference; another need be no worse, as it is simpler, too.
         """
         rows = self.forecast if forecast is None else forecast
-        return str(rows["asked"].iloc[int(self._for_its_price(rows)["difference_low"].argmax())])
+        simplest_first = self._for_its_price(rows)[::-1]
+        is_dearer = rows["price"] > rows["price"].iloc[0]
+        gain = simplest_first["difference_low"].where(is_dearer, simplest_first["difference"])
+        return str(rows["asked"][gain.idxmax()])
 
     def _for_its_price(self, forecast: pd.DataFrame) -> pd.DataFrame:
         dearer = self.factor * (forecast["price"] - forecast["price"].iloc[0])
@@ -286,9 +286,16 @@ class Policy:
         """Return what to do by a forecast, by default the policy's own, in four lines."""
         rows = self.forecast if forecast is None else forecast
         policy, every, fixed = rows.to_dict("records")
-        levels = ", ".join(fixed["levels"])
+        counts = Counter(fixed["levels"])
+        levels = ", ".join(name if count == 1 else f"{count} of {name}" for name, count in counts.items())
         difference = "{difference:+.3f} [{difference_low:+.3f}, {difference_high:+.3f}]"
-        _, less_every, less_fixed = map(difference.format_map, self._for_its_price(rows).to_dict("records"))
+        gains, advised = self._for_its_price(rows), self.advice(rows)
+        _, less_every, less_fixed = map(difference.format_map, gains.to_dict("records"))
+        why = "that costs no more than the policy, and is worth as much"
+        if advised == "policy":
+            why = "no cheaper way is as good for its price, and no dearer one clearly better"
+        elif gains["difference_low"][rows["asked"] == advised].item() > 0:
+            why = "for its price that is clearly better than the policy"
         figures = "{benefit:.2f} [{benefit_low:.2f}, {benefit_high:.2f}] with {share:.0%} of the reports"
         if np.ptp(self.prices) > 0:
             figures += ", {price_share:.0%} of their price"
@@ -298,7 +305,7 @@ class Policy:
             *(100 * policy[f"excess{end}"] for end in ("", "_low", "_high"))
         )
         return (
-            f"{_ADVICE[self.advice(rows)].format(levels=levels)}\n"
+            f"{_ADVICE[advised].format(levels=levels)}: {why}.\n"
             f"Benefit [interval of probability {INTERVAL_LEVEL:g}]: policy {figures.format_map(policy)}; "
             f"always {levels} {figures.format_map(fixed)}; all {figures.format_map(every)}.\n"
             f"Gain over the policy, less the price of more reports: always {levels} {less_fixed}; all {less_every}.\n"

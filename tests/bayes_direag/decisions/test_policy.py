@@ -169,22 +169,38 @@ class TestReplaying:
             assert one["excess_low"] < one["excess"] < one["excess_high"]
 
     @pytest.mark.parametrize(
-        ("way", "low", "dearer", "advice"),
+        ("way", "gain", "low", "dearer", "advice"),
         [
-            ("fixed", 0.01, 0.0, "fixed"),
-            ("fixed", -0.01, 0.0, "policy"),
-            ("fixed", -0.01, -20.0, "fixed"),
-            ("all", 0.03, 20.0, "all"),
-            ("all", 0.03, 40.0, "policy"),
+            ("fixed", 0.02, 0.01, 0.0, "fixed"),
+            ("fixed", 0.01, -0.01, -20.0, "fixed"),  # as good and cheaper
+            ("fixed", 0.0, -0.01, 0.0, "fixed"),  # as good and simpler
+            ("fixed", -0.01, -0.04, -20.0, "fixed"),  # worse by half of what it saves
+            ("fixed", -0.03, -0.04, -20.0, "policy"),
+            ("fixed", -0.001, -0.01, 0.0, "policy"),
+            ("all", 0.03, 0.025, 20.0, "all"),
+            ("all", 0.03, -0.01, 20.0, "policy"),  # dearer, and not clearly better
+            ("all", 0.05, 0.03, 40.0, "policy"),
+            ("all", 0.0, 0.0, 0.0, "all"),
         ],
     )
-    def test_another_way_is_advised_where_it_is_clearly_better(self, way, low, dearer, advice, policy):
-        """A unit of price is worth .001 of benefit."""
+    def test_of_ways_that_are_equal_the_cheaper_and_simpler_is_advised(self, way, gain, low, dearer, advice, policy):
+        """A unit of price is worth .001 of benefit; what costs more must be clearly better."""
         forecast = policy.forecast.set_index("asked")
-        forecast[["difference_low", "price"]] = [-1.0, 50.0]
-        forecast.loc["policy", "difference_low"] = 0.0
-        forecast.loc[way, ["difference_low", "price"]] = low, 50.0 + dearer
-        assert replace(policy, factor=0.001).advice(forecast.reset_index()) == advice
+        forecast[["difference", "difference_low", "price"]] = [-1.0, -1.0, 50.0]
+        forecast.loc["policy", ["difference", "difference_low"]] = 0.0
+        forecast.loc[way, ["difference", "difference_low", "price"]] = gain, low, 50.0 + dearer
+        cheap = replace(policy, factor=0.001)
+        assert cheap.advice(forecast.reset_index()) == advice
+        first = cheap.text(forecast.reset_index()).splitlines()[0]
+        if advice == "policy":
+            assert first.startswith("Ask by the policy: ")
+        else:
+            assert ("clearly better" in first) == (low > 0.001 * dearer)
+
+    def test_levels_that_are_asked_several_times_are_counted(self, of_groups):
+        forecast = of_groups.forecast
+        forecast.at[2, "levels"] = ["rest", "two", "two", "two"]
+        assert "; always rest, 3 of two 0." in of_groups.text(forecast)
 
 
 class TestFile:
