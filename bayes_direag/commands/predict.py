@@ -39,6 +39,10 @@ def predict_command(
         bool,
         typer.Option("--new-levels", help="Let levels of OBS that the fit has not join it, by how often they agree."),
     ] = False,
+    save_joined: Annotated[
+        Path | None,
+        typer.Option(metavar="FIT", help="Where to write the fit with the new levels, which implies --new-levels."),
+    ] = None,
     candidates: Annotated[
         bool,
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
@@ -83,8 +87,8 @@ def predict_command(
     At the end stands about how many of the answers to new questions are right. Of more than 10,000 questions, 10,000 at
     random say so: docs/estimate.md.
 
-    With --new-levels, levels that nobody has labelled count by how often they agree with the others:
-    docs/new-levels.md.
+    With --new-levels, levels that nobody has labelled count by how often they agree with the others; --save-joined
+    keeps the fit with them: docs/new-levels.md.
 
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.
@@ -93,6 +97,8 @@ def predict_command(
     """
     target = target or options.beside(observations, "-predictions" + ".csv" * (engine == "local"))
     options.check_file(target, fit, observations)
+    if save_joined is not None:
+        options.check_file(save_joined, fit, observations, option="--save-joined")
     if _is_netcdf(observations) and not _is_netcdf(fit):
         raise DirEAGError(f"saw the fit {observations} in the second place; expected FIT, then OBS. Exchange them.")
     if target_accuracy is None and labelled is not None:
@@ -100,10 +106,11 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     if engine == "ray":
-        if candidates or target_accuracy is not None or column or scale or groups or same or preset or new_levels:
+        others = (column, scale, groups, same, preset, new_levels, save_joined)
+        if candidates or target_accuracy is not None or any(others):
             raise DirEAGError(
                 "--engine ray writes predictions of presets alone, of files in our own form. Leave out --candidates, "
-                "--target-accuracy, --column, --scale, --groups, --same, --preset and --new-levels."
+                "--target-accuracy, --column, --scale, --groups, --same, --preset, --new-levels and --save-joined."
             )
         _predict_on_ray(fit, observations, target, interval_level)
         return
@@ -115,14 +122,20 @@ def predict_command(
     check_table_path(target)
     equal = options.chosen_same(same)
     learned, decided = options.load_fit(fit, preset, equal), None
+    about_levels: list[tuple[str, dict[str, object]]] = []
     columns = options.chosen_columns(column, scale, groups, learned.columns)
 
     def read(path: Path) -> Observations:
         return Observations.read(path, learned.answers, columns, same=equal)
 
     with options.progress() as step:
-        if new_levels:
-            learned = learned.with_levels(read(observations))
+        if new_levels or save_joined:
+            known_levels, learned = learned.level_names, learned.with_levels(read(observations))
+            if learned.level_names == known_levels:
+                about_levels.append((f"No level of {observations.name} is new to the fit.", {}))
+        if save_joined:
+            learned.save(save_joined)
+            about_levels.append((f"The fit is kept in {save_joined}.", {"joined_fit": str(save_joined)}))
         if target_accuracy is None and not candidates:
             predicted = predict_file(
                 learned, observations, target, columns, interval_level=interval_level, on_step=step
@@ -142,7 +155,7 @@ def predict_command(
                     decided = abstention(learned, questions, known, **shares, interval_level=interval_level)
                 table = decided.table
             write_table(table, target)
-        said = [*_said(learned, target, predicted, decided, interval_level)]
+        said = [*_said(learned, target, predicted, decided, interval_level), *about_levels]
     if as_json:
         options.out.print_json(data={name: value for _, facts in said for name, value in facts.items()})
     else:

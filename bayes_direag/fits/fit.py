@@ -380,8 +380,9 @@ class Fit:
         labels are not looked at. Whether it votes or states confidences is what it does here. The levels of the fit and
         its final calibration stay as they are; a question with a new level has that of questions with all reports.
 
-        Raises DirEAGError if there is no new level, one shares fewer than 30 questions with two others, the answers are
-        of another kind, or the model's parameters of levels are no offsets from what levels share.
+        Without a new level the fit is as it was. Raises DirEAGError if one shares fewer than 30 questions with two
+        others, the answers are of another kind, or the model's parameters of levels are no offsets from what levels
+        share.
         """
         asked = observations_of(observations, self.answers, self.columns, same=self.same)
         return Fit(with_new_levels(self.tree, self.fitted, self.settings, asked), self.program, self.same)

@@ -33,12 +33,11 @@ LEAST_QUESTIONS = 30
 def with_new_levels(
     tree: xr.DataTree, fitted: Observations, settings: FitSettings, observations: Observations
 ) -> xr.DataTree:
-    """Return the container with the further levels of observations: see :meth:`bayes_direag.Fit.with_levels`."""
+    """Return the container with the further levels of observations, if any: see :meth:`bayes_direag.Fit.with_levels`."""
     known, preset, labels = fitted.learned_levels, settings.preset, label_names(tree)
     added = tuple(name for name in observations.learned_levels if name not in known)
     if not added:
-        seen = ", ".join(observations.learned_levels)
-        raise DirEAGError(f"saw the levels {seen}; expected one that the fit has not. Predict without new levels.")
+        return tree
     if observations.groups is not None and fitted.groups is None:
         fitted = replace(fitted, groups=fitted.level_names)
     model, weight = model_of(preset), tree["constant_data"]["weight_in_likelihood"].to_numpy()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Nothing is said of fewer reports if answers are right about as often as in the labelled questions, up to this.
 _LEAST = 0.05
+#: A signal that is missing does not matter if fitted questions are this little less or more probable without it.
+_LEAST_POINTS = 1.0
 #: At most this many fitted questions lose a signal.
 _QUESTIONS = 300
 
@@ -85,11 +87,14 @@ def signals_remark(
     known = fitted.select(np.sort(np.random.default_rng(0).permutation(len(fitted))[:_QUESTIONS]))
     lacking = known.of_signals([name for name in known.signal_names if name not in lost])
     points = 100 * _excess(evaluation(lacking), final, distribution(evaluation(known), final))
-    effect = (
-        "Without, probabilities of the fitted questions are too "
-        f"{'high' if points > 0 else 'low'} by {abs(points):.1f} points. "
+    absent = f"No report states {', '.join(lost)}"
+    if abs(points) < _LEAST_POINTS:
+        return f"{absent}, without which the probabilities hold."
+    return (
+        f"{absent}, from which the fit has learned. Without, probabilities of the fitted questions are too "
+        f"{'high' if points > 0 else 'low'} by {abs(points):.1f} points. Fit to reports without it (in Python "
+        "Observations.of_signals), or have it stated."
     )
-    return unstated_remark(lost, effect)
 
 
 def unstated(signals: Sequence[str], percent: Float[np.ndarray, "report signal"]) -> list[str]:
@@ -97,13 +102,3 @@ def unstated(signals: Sequence[str], percent: Float[np.ndarray, "report signal"]
     return [
         signal for signal, lacks in zip(signals, np.isnan(percent).all(axis=0), strict=True) if lacks and len(percent)
     ]
-
-
-def unstated_remark(signals: Sequence[str], effect: str = "") -> str | None:
-    """Say which signals of a fit no report states, and what that does; None if there are none."""
-    if not signals:
-        return None
-    return (
-        f"No report states {', '.join(signals)}, from which the fit has learned. {effect}Fit to reports without it (in "
-        "Python Observations.of_signals), or have it stated."
-    )

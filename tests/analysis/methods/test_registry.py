@@ -1,12 +1,14 @@
 """What holds for every method, and what the names stand for."""
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ruff import find_ruff_bin
 
 from analysis.methods import direag
 from analysis.methods.method import Answers, Method
@@ -63,16 +65,18 @@ def reversed_name(answer: str | None) -> str | None:
     return None if answer is None else str(10**9 - int(float(answer)))
 
 
-def of_contributing() -> Method:
+(CONTRIBUTED,) = re.findall("```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+
+
+def of_contributing(code: str = CONTRIBUTED) -> Method:
     """Return the method that CONTRIBUTING.md adds."""
-    (code,) = re.findall("```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     assert len([line for line in code.splitlines() if line and not line.startswith(('"""', "from", "import"))]) <= 20
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - the document is the project's own
     return names["SUREST"]
 
 
-FITTED = Method(lambda *_: made(), direag.after_calibration)
+FITTED = Method(lambda *_: made(), direag.after_calibration, words="the fit of made()", spoken="a made fit")
 EVERY = {**SIMPLE_METHODS, "direag": FITTED, "CONTRIBUTING": of_contributing()}
 
 
@@ -170,6 +174,13 @@ def test_registry_method_of_a_posterior_has_its_mean_distribution(nuts: Fit) -> 
     np.testing.assert_allclose(answers.null_probability, nuts.predict(TESTED)["null_probability"])
 
 
+def test_method_of_contributing_passes_the_linter() -> None:
+    given = {"input": CONTRIBUTED, "text": True, "cwd": ROOT, "check": True}
+    for check in (["check"], ["format", "--check"]):
+        subprocess.run([find_ruff_bin(), *check, "--stdin-filename", "analysis/methods/surest.py"], **given)  # noqa: S603
+
+
 def test_registry_has_words_for_every_name() -> None:
-    assert [name for name in METHODS if "not known" in method_words(name)] == []
+    methods = {**METHODS, **EVERY}
+    assert [name for name, method in methods.items() if not (method.words.strip() and method.spoken.strip())] == []
     assert method_words("majority_platt") == "majority, recalibrated on labelled questions by Platt scaling"

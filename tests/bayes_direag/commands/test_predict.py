@@ -85,6 +85,23 @@ def test_predict_lets_new_levels_join(tmp_path, fitted):
     assert [level["level"] for level in json.loads(succeed(*decided, "--json"))["new_levels"]] == ["echo", "stranger"]
 
 
+def test_predict_keeps_the_joined_fit_which_predicts_alike(tmp_path, fitted):
+    """Asked again, no level of the file is new to it, which is said."""
+    new, joined = tmp_path / "new.jsonl", tmp_path / "joined.nc"
+    joined_by(simulate_observations(40, seed=78), "echo").write(new)
+    first = succeed("predict", fitted[0], new, "--out", tmp_path / "p.csv", "--save-joined", joined)
+    assert f"The fit is kept in {joined}." in one_line(first)
+    again = succeed("predict", joined, new, "--out", tmp_path / "q.csv")
+    assert (tmp_path / "q.csv").read_text() == (tmp_path / "p.csv").read_text()
+    assert "New level echo" in again
+    said = succeed("predict", joined, new, "--out", tmp_path / "q.csv", "--new-levels")
+    assert "No level of new.jsonl is new to the fit." in said
+    assert (tmp_path / "q.csv").read_text() == (tmp_path / "p.csv").read_text()
+    refused = refuse("predict", fitted[0], new, "--out", tmp_path / "q.csv", "--save-joined", fitted[0])
+    assert "--save-joined" in refused
+    assert "a file that is read here" in refused
+
+
 def test_predict_refuses(tmp_path, fitted, observations):
     labels = ("--out", tmp_path / "p.csv", "--labelled", observations)
     assert "--labelled is for --target-accuracy" in refuse("predict", fitted[0], observations, *labels)

@@ -198,8 +198,8 @@ class TestReplaying:
             assert ("clearly better" in first) == (low > 0.001 * dearer)
 
     def test_levels_that_are_asked_several_times_are_counted(self, of_groups):
-        forecast = of_groups.forecast
-        forecast.at[2, "levels"] = ["rest", "two", "two", "two"]
+        policy, every, fixed = of_groups.records
+        forecast = pd.DataFrame([policy, every, fixed | {"levels": ["rest", "two", "two", "two"]}])
         assert "; always rest, 3 of two 0." in of_groups.text(forecast)
 
 

@@ -114,9 +114,12 @@ def test_new_level_has_standard_normal_offsets_in_draws(nuts: Fit, panel: Observ
     )
 
 
+def test_new_levels_that_are_none_leave_the_fit_as_it_is(point: Fit, joint: Fit, panel, simulated) -> None:
+    assert point.with_levels(simulated).fingerprint == point.fingerprint
+    assert joint.with_levels(panel).fingerprint == joint.fingerprint
+
+
 def test_new_levels_are_refused_where_nothing_tells_of_them(point: Fit, panel: Observations, simulated) -> None:
-    with pytest.raises(DirEAGError, match="expected one that the fit has not"):
-        point.with_levels(simulated)
     with pytest.raises(DirEAGError, match=r"too few questions that two other levels answer too: echo \(29\)"):
         point.with_levels(joined_by(simulated.select(simulated.usable.all(axis=1)).select(slice(29)), "echo"))
     paper = made_fit(simulated.select(slice(60)), natural())

@@ -135,6 +135,8 @@ def test_columns_of_signals_are_named_and_kept_by_the_fit(signals, observations,
         of_words.predict(observations.of_signals(["number"]))
     (remark,) = of_words.answer([report | {"confidences": {"number": 80}} for report in reports])["remarks"]
     assert "No report states words, from which" in remark
+    (quiet,) = signals.remarks(signals.aligned(observations.of_signals(["number", "words"])))
+    assert quiet == "No report states logprob, without which the probabilities hold."
     with pytest.raises(ObservationError, match=r"no column wrding; .*--column answer=NAME"):
         Observations.read(path, columns=Columns(signals={"words": "wrding"}))
     with pytest.raises(DirEAGError, match="saw the signal 'a b'; expected letters"):
