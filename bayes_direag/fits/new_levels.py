@@ -33,7 +33,7 @@ LEAST_QUESTIONS = 30
 def with_new_levels(
     tree: xr.DataTree, fitted: Observations, settings: FitSettings, observations: Observations
 ) -> xr.DataTree:
-    """Return the container with the further levels of observations, if any: see :meth:`bayes_direag.Fit.with_levels`."""
+    """Return the container with further levels of observations, if any: see :meth:`bayes_direag.Fit.with_levels`."""
     known, preset, labels = fitted.learned_levels, settings.preset, label_names(tree)
     added = tuple(name for name in observations.learned_levels if name not in known)
     if not added:
