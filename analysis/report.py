@@ -373,7 +373,8 @@ def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) ->
 
         columns[Column("right answer", holds="name")] = lambda row: _cut(asked(row).gold_answer)
         columns[Column("reports", holds="name")] = lambda row: _cut(votes(observations, known[row[question]]))
-        columns[Column("question", holds="prose")] = lambda row: _cut(asked(row).question)
+        if any(observations.questions[known[name]].question for name in rows[question]):
+            columns[Column("question", holds="prose")] = lambda row: _cut(asked(row).question)
     return Table.of(caption, rows.to_dict("records"), columns, source="predictions.csv")
 
 

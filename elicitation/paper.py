@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from importlib.metadata import entry_points
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -23,6 +23,8 @@ from elicitation.prompts import Protocol, ProtocolName, load_protocol
 from elicitation.questions import Form, QuestionSet, load_questions
 from elicitation.unread import count_words
 
+#: The exit status of a command that was refused what it needs.
+_REFUSED = 2
 #: The methods in the paper's tables: those that learn from labels, and the rules, which do not.
 LEARNED = "direag,count_calibrated,level_calibrated,direag_raw"
 RULES = "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk"
@@ -68,7 +70,8 @@ def paper_command(
     """Repeat the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
 
     Each model is served once by vLLM, started and stopped by this command, or by a running server (--base-url). After
-    an interruption the same command continues. What is complete is not asked or evaluated again.
+    an interruption the same command continues. What is complete is not asked or evaluated again. What cannot be
+    evaluated is named at the end, and the tables are of the rest.
 
     Contents of the folder: MODEL/DATASET/ with steered, samples and topk (for gsm8k also train), each a run of direag
     elicit, and evaluation/, made by direag evaluate under the presets release (as the paper's figures, with the
@@ -94,7 +97,7 @@ def paper_command(
         ServedEngine(model, folder, vllm_args, vllm_python, keep=True) if url is None else ChatEngine([url], model)
         for (model, folder), url in zip(folders.items(), cycle(urls), strict=False)
     ]
-    evaluations: list[Path] = []
+    evaluations, failed = list[Path](), list[str]()
     for (model, folder), engine in zip(folders.items(), engines, strict=True):
         preset = find_preset(model)
         sampling = choose_sampling(preset, "paraphrased")
@@ -109,12 +112,18 @@ def paper_command(
         finally:
             if isinstance(engine, ServedEngine):
                 engine.stop()
-        evaluations += [_evaluate(folder / name, preset, own_seed) for name in asked for preset in EVALUATED]
+        for evaluated, preset in product((folder / name for name in asked), EVALUATED):
+            if done := _evaluate(evaluated, preset, own_seed):
+                evaluations.append(done)
+            else:
+                failed.append(f"{evaluated} ({preset})")
     (tables,) = entry_points(group="direag.paper", name="tables")
     take(tables.module.partition(".")[0])
     prompts = f"Prompts: {"a paraphrase of the authors'" if prompts_from is None else "the authors' own"}."
     typer.echo(tables.load()(evaluations, target / "tables", prompts, seed or 0))
     out.print(f"{target / 'tables'} has table1 and table2 (.csv, .html, .tex), figure2 and figure3 (.png, .csv).")
+    if failed:
+        raise DirEAGError(f"{target / 'tables'} lacks {', '.join(failed)}, for the reasons above. Repeat it then.")
 
 
 def planned_runs(
@@ -153,10 +162,10 @@ def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
     return folders
 
 
-def _evaluate(folder: Path, preset: PresetName, seed: int) -> Path:
+def _evaluate(folder: Path, preset: PresetName, seed: int) -> Path | None:
     """Evaluate a model on a data set by the command, printed so that users can repeat it; return the folder.
 
-    An evaluation of the same replies is kept.
+    An evaluation of the same replies is kept. None if the command says why these replies cannot be evaluated.
     """
     from bayes_direag.cli import app
 
@@ -181,9 +190,9 @@ def _evaluate(folder: Path, preset: PresetName, seed: int) -> Path:
             status = app(arguments, standalone_mode=False)
     finally:
         sys.argv = typed
-    if status:
+    if status not in (0, None, _REFUSED):
         raise typer.Exit(status)
-    return target
+    return None if status == _REFUSED else target
 
 
 def _is_of(evaluation: Path, files: Mapping[str, Path], seed: int) -> bool:

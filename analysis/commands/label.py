@@ -80,8 +80,9 @@ def label_command(
 
         write_labelling_page(table, questions, page, file=target.name, then=then)
     write_labels(table, target)
-    labelled, names = Labels.of(table).filled.keys(), {*table["problem_id"]}
-    n_open, n_new = len(names - labelled), len(names.difference(() if so_far is None else so_far["problem_id"]))
+    labels, known = Labels.of(table), () if so_far is None else Labels.of(so_far).rows
+    labelled, names = labels.filled.keys(), {row.problem_id for row in labels.rows}
+    n_open, n_new = len(names - labelled), len(names - {row.problem_id for row in known})
     text = f"{target}: {n_open} questions to label, {n_new} of them new (seed {seed}); {len(labelled)} labelled."
     if n_open < n:
         text += " There are no others with a usable report and without a label."

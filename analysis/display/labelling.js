@@ -91,9 +91,7 @@
     const none = button("0", "None of these", same(right[at], []), chooseNone);
     none.className = "none";
     part("answers").replaceChildren(...buttons, none);
-    const typed = chosen.filter((answer) => !one.answers.includes(answer));
-    part("typed").hidden = !typed.length;
-    part("typed").textContent = `The table has another right answer: ${typed[0]}`;
+    if (!data.by_answer) part("other").value = chosen.find((answer) => !one.answers.includes(answer)) ?? "";
   }
 
   // A cell of the table for each label; an empty one where there is none.
@@ -134,8 +132,20 @@
   part("next").onclick = () => go(at + 1);
   part("open").onclick = () => go(firstOpen());
   part("save").onclick = save;
+  if (!data.by_answer) {
+    part("other").onchange = () => {
+      const text = part("other").value.trim();
+      label(text ? [text] : null);
+      show();
+    };
+  }
   document.onkeydown = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.id === "other") {
+      if (event.key !== "Enter" || event.isComposing) return;
+      event.target.blur();
+      return go(at + 1);
+    }
     if (event.key === "ArrowRight") go(at + 1);
     if (event.key === "ArrowLeft") go(at - 1);
     if (at === questions.length || event.repeat) return;

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.arrays import kind_of
-from bayes_direag.data.labels import AT_RANDOM, CLOSE_VOTES, Labels
+from bayes_direag.data.labels import AT_RANDOM, CLOSE_VOTES, COLUMNS, Labels
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
 
@@ -51,9 +51,10 @@ def questions_to_label(
     Returns
     -------
     DataFrame
-        A row for each question: ``problem_id``; ``question``, if there are texts; ``answers``, the most frequent first,
-        as they were given; an empty ``gold_answer``; and ``chosen``, why the question is there: ``at random`` or
-        ``close votes``. If answers are flagged, or texts with more than 12 different answers, a row for each
+        A row for each question: ``problem_id``, or what its file calls it; ``question``, if there are texts;
+        ``answers``, the most frequent first, as they were given; an empty ``gold_answer``; and ``chosen``, why the
+        question is there: ``at random`` or ``close votes``. If answers are flagged, or texts with more than 12
+        different answers, a row for each
         ``answer``, with an empty ``correct``.
 
     Raises
@@ -78,24 +79,25 @@ def questions_to_label(
     has_texts = table.texts_of_questions("question").given[observations.row].any()
     are_free = observations.kind == "text" and len({*chain.from_iterable(observations.candidates)}) > _MOST_LABELS
     by_answer = are_free or table.texts("correct").given.any()
-    columns = ["problem_id", *(["question"] if has_texts else [])]
+    name = observations.question_column if observations.question_column not in COLUMNS else "problem_id"
+    columns = [name, *(["question"] if has_texts else [])]
     columns += [*(["answer", "correct"] if by_answer else ["answers", "gold_answer"]), "chosen"]
     if so_far is not None:
-        labels, columns = Labels.of(so_far), [str(name) for name in so_far.columns]
+        labels, columns = Labels.of(so_far), [*map(str, so_far.columns)]
         labels.check_names(labels.rows, observations.problem_id, table.path)
         if labels.filled:
             observations.with_labels(so_far)
-        names = {row.problem_id for row in labels.rows}
+        name, names = labels.name, {row.problem_id for row in labels.rows}
         taken |= np.isin(observations.problem_id, [*names])
         n -= len(names - labels.filled.keys())
     rows = []
     for number, why in _chosen(observations, n, taken, seed).items():
         answers, question = answers_as_given(observations, number), table.record(int(observations.row[number]))
-        about = {"problem_id": question.problem_id, "question": question.question or "", "chosen": why}
+        about = {name: question.problem_id, "question": question.question or "", "chosen": why}
         of_labels = (
             [{"answer": text} for text in answers] if "answer" in columns else [{"answers": BETWEEN.join(answers)}]
         )
-        rows += [[(about | label).get(name, "") for name in columns] for label in of_labels]
+        rows += [[(about | label).get(column, "") for column in columns] for label in of_labels]
     added = pd.DataFrame(rows, columns=columns, dtype="str")
     return added if so_far is None else pd.concat([so_far.set_axis(columns, axis=1), added], ignore_index=True)
 

@@ -1,7 +1,8 @@
 """Labels in a table of their own, as a person fills it in: the gold answer to a question, or a verdict on each answer.
 
-A row has a ``problem_id`` and a ``gold_answer``; or a ``problem_id``, an ``answer`` and whether it is ``correct``. It
-says nothing while ``gold_answer`` or ``correct`` is empty.
+A row names a question, and has a ``gold_answer``; or an ``answer``, and whether it is ``correct``. It says nothing
+while ``gold_answer`` or ``correct`` is empty. The name stands under ``problem_id`` or, without such a column, in the
+first one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 NONE_OF_THESE = "none of these"
 #: Why a question was chosen to be labelled, in the column ``chosen``.
 AT_RANDOM, CLOSE_VOTES = "at random", "close votes"
-#: The columns that models write, or whoever wrote the questions.
+#: The columns that models write, or whoever wrote the questions; and all that do not name a question.
 _OF_MODELS = ("question", "answers", "answer")
+COLUMNS = (*_OF_MODELS, "gold_answer", "correct", "chosen")
 _PATH = "path"
 
 #: Which candidate of a question a text is.
@@ -59,11 +61,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Labels:
-    """The rows of a table of labels, the column that holds them, and the file that they were read from."""
+    """The rows of a table of labels, the columns of labels and of names, and the file that they were read from."""
 
     rows: tuple[LabelRow, ...]
     column: Literal["gold_answer", "correct"]
     path: Path | None
+    name: str = "problem_id"
 
     @classmethod
     def of(cls, source: "pandas.DataFrame | str | Path") -> "Labels":
@@ -72,20 +75,21 @@ class Labels:
         path = frame.attrs.get(_PATH)
         lines = range(1, len(frame) + 1) if path is None else map(int, frame.index)
         header = [str(name) for name in frame.columns]
-        if "problem_id" not in header or ("gold_answer" in header) == ({"answer", "correct"} <= {*header}):
+        question = "problem_id" if "problem_id" in header else header[0] if header else "answer"
+        if question in COLUMNS or ("gold_answer" in header) == ({"answer", "correct"} <= {*header}):
             raise ObservationError(
                 "this is not a table of labels",
                 path=path,
                 line=None if path is None else 1,
                 seen=", ".join(header),
-                expected="columns problem_id and gold_answer, or problem_id, answer and correct",
+                expected="columns problem_id (or another, first) and gold_answer, or problem_id, answer and correct",
                 remedy="Name the columns so. In a file there are commas, semicolons or tabs between the cells.",
             )
         column: Literal["gold_answer", "correct"] = "gold_answer" if "gold_answer" in header else "correct"
         cells = {name: map(_text, frame.iloc[:, number]) for number, name in enumerate(header)}
         answers, chosen = cells.get("answer", repeat(None)), cells.get("chosen", repeat(None))
-        rows = zip(lines, cells["problem_id"], answers, cells[column], chosen, strict=False)
-        return cls(tuple(LabelRow(line, name or "", *others) for line, name, *others in rows), column, path)
+        rows = zip(lines, cells[question], answers, cells[column], chosen, strict=False)
+        return cls(tuple(LabelRow(line, name or "", *others) for line, name, *others in rows), column, path, question)
 
     @property
     def at_random(self) -> dict[str, bool]:
@@ -149,7 +153,7 @@ class Labels:
                     "there is no such question",
                     path=self.path,
                     line=row.line,
-                    field="problem_id",
+                    field=self.name,
                     seen=row.problem_id,
                     expected=f"the name of a question of {source or 'the observations'}",
                     remedy="Correct the name, or remove the row.",

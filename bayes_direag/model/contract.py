@@ -7,6 +7,7 @@ continuous prior, whose shapes are those of their plates and do not depend on th
 import inspect
 import re
 import traceback
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Never
@@ -14,6 +15,7 @@ from typing import Any, Never
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from jax.interpreters.partial_eval import dce_jaxpr
 from numpyro.primitives import Messenger
 
 from bayes_direag.errors import DirEAGError
@@ -50,6 +52,7 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
             _check_sites(preset, model, data)
             _check_shapes(preset, model, data)
             _check_start(preset, model, data)
+            unused = unused_sites(model, data)
     except DirEAGError:
         raise
     except Exception as error:
@@ -60,6 +63,9 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
             f"model {preset.name}{line}: {type(error).__name__}: {text}; expected a NumPyro function of LikelihoodData "
             "that runs, on questions without labels too."
         ) from error
+    if unused:
+        text = "nothing depends on it, so labels teach nothing about it. Use it, or leave it out."
+        warnings.warn(f"model {preset.name}: saw the site {', '.join(unused)}; {text}", stacklevel=2)
 
 
 def _check_sites(preset: Preset, model: Any, data: LikelihoodData) -> None:
@@ -200,6 +206,22 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
             "one that follows from the question and the parameters",
             "Read no data.target, and scale data.numbers by fixed figures, not by their mean.",
         )
+
+
+def unused_sites(model: Model, data: LikelihoodData) -> list[str]:
+    """Return the sites on which neither a probability of a state nor the prior of another site depends."""
+    start, _ = start_and_bounds(model, data)
+    priors: list[str] = []
+
+    def said(values: Mapping[str, Any]) -> list[Any]:
+        at = evaluated(model, dict(values), data)
+        priors[:] = at.log_prior
+        return [at.probability, *at.log_prior.values()]
+
+    program, names = jax.make_jaxpr(said)(start).jaxpr, sorted(start)  # as jax orders a dictionary
+    used = {name: dce_jaxpr(program, [True, *(other != name for other in priors)])[1] for name in names}
+    unused = [name for number, name in enumerate(names) if not used[name][number]]
+    return [name.removesuffix("_base").removesuffix("_decentered") for name in unused]
 
 
 def _refuse(preset: Preset, seen: str, expected: str, remedy: str = "See docs/model.md.") -> Never:

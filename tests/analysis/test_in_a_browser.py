@@ -33,6 +33,10 @@ CUT = """
 """
 UNFOLD = "document.querySelectorAll('details').forEach(one => one.open = true)"
 HEIGHTS = "[...document.querySelectorAll('button')].filter(one => one.offsetParent).map(one => one.offsetHeight)"
+ENDS_OF_FIRST_METHODS = """
+[...document.querySelectorAll("table[aria-label='Is it better than a simpler method?'] tbody tr")]
+  .map(row => row.lastElementChild.getBoundingClientRect().right)
+"""
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
@@ -118,6 +122,9 @@ def test_pages_fit_the_window_and_can_be_seen(shown: Any, pages: dict[str, Path]
         assert (np.median(grey) < 0.2) == dark
         assert 0.002 < (np.abs(grey - np.median(grey)) > 0.4).mean() < 0.3
         if name == "map":
+            ends = page.evaluate(ENDS_OF_FIRST_METHODS)
+            assert len(ends) == 5
+            assert max(ends) <= WINDOWS[window][0]  # the accuracy is in sight
             page.evaluate(UNFOLD)
             page.evaluate("document.querySelector('img').scrollIntoView({behavior: 'instant'})")
             picture = imread(io.BytesIO(page.screenshot()))[:, :, :3]
@@ -217,6 +224,24 @@ class TestLabelling:
         person.click("Go to the first one without a label")
         assert person.sees("text") == ["How many pens?"]
         assert person.saved(tmp_path / "l.csv") == {"pens": "", "dogs": "4", "eggs": "", "cats": "8"}
+
+    def test_an_answer_that_nobody_gave_is_typed(self, person: Labeller, tmp_path: Path) -> None:
+        """Its digits choose nothing, and what is cleared is no label."""
+        other = person.page.locator("#other")
+        other.press_sequentially("12")
+        other.press("Enter")
+        assert person.sees("text", "progress") == ["How many dogs?", "Question 2 of 4 · 1 labelled"]
+        other.fill("4")  # an answer that was given
+        other.press("Tab")
+        assert (person.chosen, other.input_value()) == (["4"], "")
+        person.click("Next")
+        other.fill("77")
+        person.click("Back")
+        person.click("Back")
+        assert (person.chosen, other.input_value()) == ([], "12")
+        other.fill("")
+        person.click("Next")
+        assert person.saved(tmp_path / "l.csv") == {"pens": "", "dogs": "4", "eggs": "77", "cats": ""}
 
     def test_a_reload_loses_nothing(self, person: Labeller, tmp_path: Path) -> None:
         person.press("2", "ArrowRight", "0")

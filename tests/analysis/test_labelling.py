@@ -16,7 +16,7 @@ from analysis.display.labelling_page import fingerprint, write_labelling_page
 from bayes_direag import Observations, questions_to_label
 from bayes_direag.data.records import Observation, Question
 from tests.analysis.pages import Page
-from tests.command_line import one_line, refuse, succeed
+from tests.command_line import direag, one_line, refuse, succeed
 
 THEN = "direag fit new.jsonl --labels labels.csv"
 
@@ -105,6 +105,8 @@ class TestPage:
         assert "\u202e" not in path.read_text()
         shown = {text for texts in screens_of(path, "shown").values() for text in texts}
         assert {"\\u202eabc", "<b>bold</b>", "=1+1"} <= shown
+        of_numbers = Page.read(written(numbers(), tmp_path)[0])  # with a place for an answer that nobody gave
+        assert {name for name, _ in of_numbers.tags} - {name for name, _ in page.tags} == {"label", "input"}
 
     def test_the_fingerprint_is_that_of_the_set(self) -> None:
         observations = numbers()
@@ -163,6 +165,18 @@ class TestCommand:
             csv.writer(file).writerows([rows[0], *filled])
         printed = succeed("label", tmp_path / "new.jsonl", "--n", 2, "--out", tmp_path / "labels.csv")
         assert "1 questions to label, 1 of them new" in printed
+
+    def test_the_table_calls_questions_as_their_file_does(self, tmp_path: Path, observations: Path) -> None:
+        frame = Observations.read(observations, "numeric").to_frame().drop(columns="gold_answer")
+        frame.rename(columns={"problem_id": "item"}).to_csv(tmp_path / "log.csv", index=False)
+        ask = ("label", tmp_path / "log.csv", "--answers", "numeric", "--out", tmp_path / "labels.csv")
+        assert "6 questions to label, 6 of them new" in succeed(*ask, "--n", 6)
+        assert (tmp_path / "labels.csv").read_text("utf-8-sig").startswith("item,question,answers,gold_answer,chosen\n")
+        fill(tmp_path / "labels.csv", 3)
+        assert "6 questions to label, 3 of them new (seed 0); 3 labelled." in succeed(*ask, "--n", 6)
+        text = (tmp_path / "labels.csv").read_text("utf-8-sig")
+        (tmp_path / "labels.csv").write_text(text.replace("\n", "\nx", 1))
+        assert "labels.csv, line 2, field item: there is no such question" in direag(*ask, "--n", 6).stderr
 
     def test_another_file_is_never_written_over(self, tmp_path: Path, questions: Path) -> None:
         path, content = tmp_path / "labels.csv", "problem_id,gold_answer\nz,\n"

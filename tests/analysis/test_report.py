@@ -12,13 +12,15 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from analysis.display.document import Paragraph
+from analysis.display.document import Paragraph, Table
 from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.evaluation import Evaluation, evaluate
 from analysis.learned import learned_blocks
-from analysis.report import sentences, title, useful_thresholds, with_parts, write_report
+from analysis.report import _question_blocks, sentences, title, useful_thresholds, with_parts, write_report
+from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model import presets
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made import ATTACK, Said, attacking_observations, made_evaluation, random_said
 from tests.analysis.pages import Page
 from tests.made_fits import made_fit, natural, replaced
@@ -217,6 +219,16 @@ class TestPage:
             assert row[4].replace("\xa0", " ") == ", ".join(f"{text} ({said[text]})" for text in ordered)
         _, *least = page.tables["Least sure"]
         assert [row[0] for row in least] == rows.nsmallest(10, "probability").iloc[:, 0].tolist()
+
+    def test_questions_without_a_text_have_no_column_for_it(self) -> None:
+        questions = [one.model_copy(update={"question": None}) for one in simulate_observations(40, seed=2).questions]
+        observations = Observations.from_questions(questions, "numeric")
+        evaluation = evaluate(observations, methods=["majority", "majority_platt"], n_resamples=5)
+        tables = {one.caption: one for one in _question_blocks(evaluation) if isinstance(one, Table)}
+        assert {*tables} == {"Surest and wrong", "Least sure"}
+        for table in tables.values():
+            headers = [column.header for column in table.columns]
+            assert headers == ["problem_id", "probability", "answer", "right answer", "reports"]
 
     def test_the_fit_the_fits_behind_the_evaluation_and_how_to_repeat_it(self, page: Page, home: Path) -> None:
         for table in learned_blocks(Fit.load(home / "fit.nc")):

@@ -5,6 +5,7 @@ import re
 import signal
 from collections import Counter
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -91,6 +92,23 @@ def test_evaluation_is_kept_until_the_replies_are_others(tmp_path: Path, monkeyp
     runs.ask(12, runs.canned(), tmp_path / "steered")
     _evaluate(tmp_path, "paper", 3)
     assert pd.read_csv(target / "metrics.csv")["n"].tolist() == [12]
+
+
+def test_paper_goes_on_past_what_cannot_be_evaluated_and_names_it(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here two answers, too few for folds; the tables are of the rest."""
+    monkeypatch.setattr("elicitation.paper.EVALUATED", {"release": "vanilla", "paper": "vanilla"})
+    tabled: list[list[Path]] = []
+    monkeypatch.setattr("analysis.paper.results.write_results", lambda folders, *_: tabled.append(folders) or "")
+    plan = planned_runs(["gsm8k", "svamp"], questions, 5, None)
+    for name in ("train", "steered"):
+        plan[f"gsm8k/{name}"] = replace(plan[f"gsm8k/{name}"][0], problems=()), plan[f"gsm8k/{name}"][1]
+    monkeypatch.setattr("elicitation.paper.planned_runs", lambda *_: plan)
+    out = tmp_path / "out"
+    with Stub(MODELS[1]) as stub, pytest.raises(DirEAGError, match=r"lacks .*gsm8k \(release\), .*for the reasons"):
+        paper_command(target=out, models=MODELS[1], datasets="gsm8k,svamp", base_url=[stub.url])
+    assert tabled == [[out / MODELS[1] / "svamp" / "evaluation" / preset for preset in ("release", "paper")]]
 
 
 def paper(folder: Path, *arguments: str) -> str:

@@ -330,3 +330,21 @@ def test_contract_takes_what_is_right(program: Callable[[LikelihoodData], None])
     """Vectors of an event, plates with priors that have no mean, factors, masks, own reparametrisation, loops."""
     with jax.numpy_rank_promotion("allow"):  # of numpyro's Dirichlet
         require_program(preset(program), LikelihoodData.of(QUESTIONS, preset=program))
+
+
+def half_used(data: LikelihoodData) -> None:
+    """Draw two sites that nothing depends on, one of them positive, and others in a chain of priors."""
+    numpyro.sample("idle", dist.Normal(0, 1))
+    numpyro.sample("scale", dist.LogNormal(0, 1))
+    spread = numpyro.sample("spread", dist.HalfNormal(1))
+    with data.levels():
+        weight = numpyro.sample("weight", dist.LogNormal(0, spread))
+    with numpyro.plate("idle_plate", 3):
+        numpyro.deterministic("shown", numpyro.sample("vector", dist.Normal(0, 1)) + 1)
+    finished(data, data.of_columns(weight)[:, None])
+
+
+def test_contract_tells_sites_that_nothing_uses() -> None:
+    """By the program itself: where another value changes no probability of a state and no prior of another site."""
+    with pytest.warns(UserWarning, match=r"model half_used: saw the site idle, scale, vector; nothing depends on it"):
+        require_program(preset(half_used), LikelihoodData.of(QUESTIONS))
