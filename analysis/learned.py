@@ -246,7 +246,7 @@ def learned_blocks(fit: Fit) -> Iterator[Block]:
     """Yield the parameters of a fit and, where the model looks at it, how often its levels agree."""
     if fit.preset.variant == "level":
         yield Paragraph(_SCALE_NOTE_OF_LEVEL, "note")
-    yield from parameter_tables(compared_parameters({"fit": fit}))
+    yield from parameter_tables(compared_parameters({"fit": fit}), is_own=fit.preset.is_own)
     if agreement := fit.fitted.agreement:
         yield Table.of(
             "How often levels agree",

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = {"blue": RIGHT, "green": "#009E73", "purple": "#CC79A7"}
+#: What a fit of any model adds to its parameters.
+_ADDED = ("share", "recalibration_")
 _POOLED = ("_centre", "_spread", "_agreement")
 
 
@@ -44,18 +47,25 @@ def compared_parameters(fits: Mapping[str, Fit]) -> pd.DataFrame:
     return whole.sort_values(order, key=lambda column: pd.factorize(column)[0], ignore_index=True)
 
 
-def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
-    """Yield the parameters that labels identify, and those that they do not, with a column for each fit."""
-    note = "share: of the weight of all levels. relative: in units of that weight."
-    if table["below"].notna().any():
-        note += " draws below: how much of the posterior lies below the mode."
+def parameter_tables(table: pd.DataFrame, *, is_own: bool = False) -> Iterator[Table]:
+    """Yield the parameters that labels identify, and those that they do not, with a column for each fit.
+
+    Of a model of one's own only what every fit adds is explained: a site may have a name of ours and another meaning.
+    """
+    explained = {
+        "share: of the weight of all levels.": table["parameter"] == "share",
+        "relative: in units of the weight of all levels.": table["parameter"].str.endswith("_relative"),
+        "draws below: how much of the posterior lies below the mode.": table["below"].notna(),
+    }
+    note = " ".join(text for text, rows in explained.items() if rows.any())
     scale = "Only their ratios change predictions: the prior alone sets their common scale."
     n_models, estimates = table["model"].nunique(), table[["value", "low", "high"]].to_numpy(float)
+    meaning = partial(_meaning, is_own)
     rows = table.assign(
         name=table["parameter"] + [f", {level}" if isinstance(level, str) else "" for level in table["level"]],
         estimate=[f"{number(value, 2)} {interval(low, high, 2)}".rstrip() for value, low, high in estimates],
         share=["" if np.isnan(below) else percent(below, 0) for below in table["below"]],
-        meaning=table["parameter"].map(_meaning).mask(table.duplicated(["identified", "parameter"]), ""),
+        meaning=table["parameter"].map(meaning).mask(table.duplicated(["identified", "parameter"]), ""),
     )
     for identified, title in ((True, "Parameters that labels identify"), (False, "And those that they do not")):
         part = rows[rows["identified"] == identified]
@@ -74,8 +84,10 @@ def parameter_tables(table: pd.DataFrame) -> Iterator[Table]:
             yield Table.of(title, part["name"].unique(), columns, note if identified else scale, "parameters.csv")
 
 
-def _meaning(parameter: str) -> str:
+def _meaning(is_own: bool, parameter: str) -> str:
     name = parameter.partition("[")[0]
+    if is_own and not name.startswith(_ADDED):
+        return ""
     return PARAMETERS.get(name) or PARAMETERS.get(name.rpartition("_")[2], "")
 
 

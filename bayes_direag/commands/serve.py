@@ -62,8 +62,9 @@ def serve_command(
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         name = f"[{host}]" if ":" in host else host
         options.out.print(f"{fit}: http://{name}:{listening.getsockname()[1]} answers. Ctrl-C ends it.", soft_wrap=True)
+        limits = {"limit_concurrency": MOST_REQUESTS, "timeout_graceful_shutdown": 5}
         # error: one warning for each of a thousand refused requests helps nobody
-        config = uvicorn.Config(app, limit_concurrency=MOST_REQUESTS, timeout_graceful_shutdown=5, log_level="error")
+        config = uvicorn.Config(app, http=protocol(DEADLINE), log_level="error", **limits)
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -115,6 +116,35 @@ def service(
 
     app.add_middleware(_Limited, largest_body=largest_body, deadline=deadline, host=host)
     return app
+
+
+def protocol(deadline: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol, with connections closed whose request has no whole head after this many seconds."""
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Prompt(H11Protocol):
+        _closing: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._closing = self.loop.call_later(deadline, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            has_head = self.conn.their_state is not h11.IDLE
+            if self._closing is not None and has_head:
+                self._closing.cancel()
+                self._closing = None
+            elif self._closing is None and not has_head:  # the next request of a connection
+                self._closing = self.loop.call_later(deadline, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._closing is not None:
+                self._closing.cancel()
+            super().connection_lost(exc)
+
+    return Prompt
 
 
 class _Limited:

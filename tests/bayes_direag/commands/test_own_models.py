@@ -15,8 +15,8 @@ import jax.numpy as jnp, numpyro, numpyro.distributions as dist
 from bayes_direag.model.evidence import draw_states, sums_by_answer
 
 def odds(data):
-    rate = numpyro.sample("rate", dist.Normal(0.3, 0.2))
-    draw_states(data, rate * sums_by_answer(data.usable * data.logit, data.candidate), jnp.zeros(len(data.weight)))
+    slope = numpyro.sample("slope", dist.Normal(0.3, 0.2))
+    draw_states(data, slope * sums_by_answer(data.usable * data.logit, data.candidate), jnp.zeros(len(data.weight)))
 
 def even(data):
     with data.levels():
@@ -42,13 +42,17 @@ def own(program: str, observations: Path) -> Path:
 
 
 def test_preset_may_be_a_function_in_a_file(own: Path, program: str, observations: Path, tmp_path: Path) -> None:
-    """It is fitted, named again where it predicts, and shown without it."""
+    """It is fitted, named again where it predicts, and shown without it, in no words of ours about its sites."""
     table = tmp_path / "p.csv"
     assert "model of its own, odds" in refuse("predict", own, observations, "--out", table)
     succeed("predict", own, observations, "--preset", program, "--out", table)
     expected = Fit.load(own, preset=chosen_preset(program)).predict(str(observations))
     assert len(table.read_text().splitlines()) == len(expected) + 1
-    assert "rate" in succeed("show", own)
+    shown = one_line(succeed("show", own))
+    assert " slope " in shown
+    assert "stated confidence" not in shown
+    assert "share: of the weight" not in shown
+    assert "final calibration; 0 leaves the support as it is" in shown
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
-from bayes_direag.commands.serve import service
+from bayes_direag.commands.serve import protocol, service
 from bayes_direag.fits.fit import Fit
 from tests.command_line import HEAR_CTRL_C, refuse
 
@@ -177,6 +178,37 @@ def test_serve_over_loopback(point: Fit, tmp_path: Path) -> None:
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_serve_closes_a_connection_whose_head_does_not_end(point: Fit, first: bytes) -> None:
+    """The first on a connection, or one after an answer; a byte now and then does not help."""
+
+    async def seconds_open() -> float:
+        app = service(point, host="127.0.0.1")
+        config = uvicorn.Config(app, port=0, http=protocol(0.5), log_level="error", timeout_keep_alive=60)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        if first:
+            writer.write(first)
+            assert b"200 OK" in await reader.readuntil(b"}")
+            await asyncio.sleep(1)  # a quiet connection stays
+        clock, closed = asyncio.get_running_loop().time, asyncio.create_task(reader.read())
+        began = clock()
+        writer.write(b"POST /answer HTTP/1.1\r\nX: ")
+        while not closed.done() and clock() - began < 30:
+            writer.write(b"x")
+            await asyncio.sleep(0.1)
+        seconds, server.should_exit = clock() - began, True
+        writer.close()
+        await serving
+        return seconds
+
+    assert 0.4 < asyncio.run(seconds_open()) < 30
 
 
 def test_serve_needs_a_fit_and_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: Fit) -> None:
