@@ -17,12 +17,6 @@ from bayes_direag.model.evidence import draw_states, sums_by_answer
 def odds(data):
     slope = numpyro.sample("slope", dist.Normal(0.3, 0.2))
     draw_states(data, slope * sums_by_answer(data.usable * data.logit, data.candidate), jnp.zeros(len(data.weight)))
-
-def even(data):
-    with data.levels():
-        weight = numpyro.sample("weight", dist.LogNormal(1, 0.5))
-    answers = 1 / data.n_states[None] + sums_by_answer(data.by_report(weight) * data.usable, data.candidate)
-    draw_states(data, jnp.log(answers), -jnp.log(data.n_states))
 """
 
 
@@ -91,13 +85,10 @@ def test_compare_gives_the_function_to_the_fit_of_a_model_of_ones_own(
     assert "own.nc: the fit is of a model of its own odds; saw bayes; expected the one that was fitted" in refused
 
 
-def test_explain_takes_the_function_of_a_model(own: Path, program: str, observations: Path, tmp_path: Path) -> None:
-    even, fit = program.replace(":odds", ":even"), tmp_path / "even.nc"
+def test_explain_takes_the_function_of_a_model(own: Path, program: str, observations: Path) -> None:
     question = Observations.read(observations).problem_id[0]
-    succeed("fit", observations, "--preset", even, "--out", fit)
-    for words in (("explain", fit, observations, question), ("serve", fit)):
-        assert "the fit is of a model of its own, even, whose function a file does not hold" in refuse(*words)
-    assert question in succeed("explain", fit, observations, question, "--preset", even)
+    for words in (("explain", own, observations, question), ("serve", own)):
+        assert "the fit is of a model of its own, odds, whose function a file does not hold" in refuse(*words)
     assert question in succeed("explain", own, observations, question, "--preset", program)
 
 

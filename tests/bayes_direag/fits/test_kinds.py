@@ -1,7 +1,6 @@
 """Two properties of every kind of fit: it predicts by the printed equations, and the same by whatever door."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,10 +44,30 @@ def case(request, simulated: Observations, unlearnable: Observations) -> tuple[F
     return request.getfixturevalue(kind), new
 
 
-#: Doors see columns, and what a file holds of a fit: presets of the same columns differ in neither.
-@pytest.mark.parametrize("case", ["nuts", "small", "own", "groups", "votes", "signals"], indirect=True)
-def test_kinds_of_fits_say_the_same_by_every_door(case: tuple[Fit, Observations], tmp_path: Path) -> None:
-    assert_every_door_says_the_same(*case, tmp_path)
+def everything() -> Observations:
+    """Return questions with groups, signals, a level that only votes, clusters, and some without a gold answer."""
+    votes, questions = {"confidence": None, "confidences": None}, []
+    for number, question in enumerate(grouped(test_signals.simulated_signals()).questions):
+        reports = [
+            report.model_copy(update=votes) if report.level_name == "vanilla" else report
+            for report in question.observations
+        ]
+        about = {"cluster": f"c{number // 2}", "gold_answer": question.gold_answer if number % 9 else None}
+        questions.append(question.model_copy(update=about | {"observations": tuple(reports)}))
+    return Observations.from_questions(questions, "numeric")
+
+
+@pytest.mark.parametrize("kind", ["nuts", "everything"])
+def test_fits_say_the_same_by_every_door(kind: str, request, simulated: Observations, unlearnable, tmp_path) -> None:
+    """Doors see columns, and what a file holds of a fit: draws, or a mode of all kinds of columns at once."""
+    if kind == "nuts":
+        new = Observations.from_questions([*simulated.questions[60:90], *unlearnable.questions], "numeric")
+        fit = request.getfixturevalue("nuts")
+    else:
+        observations = everything()
+        assert observations.voting == ("vanilla",)
+        fit, new = fit_map(observations), observations[:30]
+    assert_every_door_says_the_same(fit, new, tmp_path)
 
 
 def supports(fit: Fit, questions: Observations) -> list[dict[str, float]]:
