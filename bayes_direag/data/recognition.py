@@ -58,10 +58,9 @@ _CONFIDENCES = re.compile(r"conf|confidences?|certain(ty)?|sure(ness)?|prob(a|ab
 _KEYS = re.compile(
     r"ref(erence)?|expected|gold(en)?|target|key|truth|correct|labels?|solution|final|adjudicated|consensus"
 )
-_NO_ANSWERS = re.compile(
-    r"tokens?|costs?|price|times?|latency|duration|sec(ond)?s?|ms|ids?|date|len(gth)?|count|n|chars|words|prompt|scores?"
-    r"|reasoning|rationale|explanation"
-)
+_MEASURES = "tokens?|costs?|price|times?|latency|duration|sec(ond)?s?|ms|ids?|date|len(gth)?|count|n|chars|words"
+_NO_CONFIDENCES = re.compile(_MEASURES)
+_NO_ANSWERS = re.compile(f"{_MEASURES}|prompt|scores?|reasoning|rationale|explanation")
 _CONDITIONS = re.compile(
     r"prompts?|template|temp(erature)?|variant|version|model|level|size|layer|checkpoint|steps?|shots?|k|depth|persona"
     r"|language|round|turn"
@@ -301,7 +300,8 @@ class _Table:
         others = [form for form in stated if not levels or forms[form].keys() <= levels or form == WIDE["confidence"]]
         others = [form for form in others if form not in (answer, gold)]
         named = [form for form in others if _says(form.replace(LEVEL, ""), _CONFIDENCES)]
-        larger = [f for f in others if not named and answer in forms and self.is_larger(forms[f], forms[answer], gold)]
+        unnamed = [form for form in others if answer in forms and not named and not _says(form, _NO_CONFIDENCES)]
+        larger = [form for form in unnamed if self.is_larger(forms[form], forms[answer], gold)]
         told = {"answer": answer, "confidence": self.only("confidence", named or larger), "gold": gold}
         return {field: name for field, name in told.items() if name or field == "confidence"}
 

@@ -256,6 +256,7 @@ def test_recognition_takes_numbers_for_confidences_if_they_are_called_so_or_larg
     flags = informative.assign(correct=~WRONG).drop(columns="truth")
     assert told(flags, answers="numeric").table.names.confidence == "grade"
     assert told(informative.assign(grade=100 - informative["grade"])).table.names.confidence is None
+    assert told(informative.rename(columns={"grade": "latency"})).table.names.confidence is None
 
 
 @pytest.mark.parametrize(("name", "seeds"), [("attempt", (1, 2, 3)), ("seed", (11, 23, 42)), ("no", (0, 7, 9))])
