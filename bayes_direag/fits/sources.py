@@ -67,8 +67,9 @@ def observations_of(
 
 def table_of_reports(reports: Sequence[Mapping[str, object]], read_as: Columns | None) -> LongTable:
     """Take the reports on one question, under our names, on the scale and with the groups of ``read_as``."""
-    if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
-        raise not_observations("answer", reports, "a list of reports")
+    is_list = isinstance(reports, Sequence) and not isinstance(reports, str | Mapping)
+    if odd := [reports] if not is_list else [one for one in reports if not isinstance(one, Mapping)][:1]:
+        raise not_observations("answer", odd[0], "a list of reports, each an object")
     known = read_as or Columns()
     names = Columns(scale=known.scale, groups=known.groups, run=known.run, needs_labels=False)
     if not reports:

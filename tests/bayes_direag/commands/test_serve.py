@@ -53,6 +53,7 @@ def test_serve_answers_as_its_fit(client: TestClient, point: Fit) -> None:
         (json.dumps([{"level": "nobody", "answer": "51", "confidence": 70}]), 422, "saw 'nobody'; expected one of"),
         (json.dumps({"level": "cautious"}), 422, "expected a list of reports"),
         (json.dumps("reports"), 422, "expected a list of reports"),
+        (json.dumps([[{"level": "cautious"}]]), 422, "expected a list of reports, each an object"),
         ("[{", 422, "this is not JSON (EOF"),
         ("", 422, "this is not JSON (EOF"),
         ('[{"level": "cautious", "answer": "51", "answer": "52"}]', 422, "field answer: it is there twice"),
