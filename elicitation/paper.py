@@ -112,11 +112,11 @@ def paper_command(
         finally:
             if isinstance(engine, ServedEngine):
                 engine.stop()
-        for evaluated, preset in product((folder / name for name in asked), EVALUATED):
-            if done := _evaluate(evaluated, preset, own_seed):
+        for evaluated, by in product((folder / name for name in asked), EVALUATED):
+            if done := _evaluate(evaluated, by, own_seed):
                 evaluations.append(done)
             else:
-                failed.append(f"{evaluated} ({preset})")
+                failed.append(f"{evaluated} ({by})")
     (tables,) = entry_points(group="direag.paper", name="tables")
     take(tables.module.partition(".")[0])
     prompts = f"Prompts: {"a paraphrase of the authors'" if prompts_from is None else "the authors' own"}."

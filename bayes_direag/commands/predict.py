@@ -106,8 +106,9 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     if engine == "ray":
-        others = (column, scale, groups, same, preset, new_levels, save_joined)
-        if candidates or target_accuracy is not None or any(others):
+        if target_accuracy is not None or any(
+            (candidates, column, scale, groups, same, preset, new_levels, save_joined)
+        ):
             raise DirEAGError(
                 "--engine ray writes predictions of presets alone, of files in our own form. Leave out --candidates, "
                 "--target-accuracy, --column, --scale, --groups, --same, --preset, --new-levels and --save-joined."

@@ -62,9 +62,13 @@ def serve_command(
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         name = f"[{host}]" if ":" in host else host
         options.out.print(f"{fit}: http://{name}:{listening.getsockname()[1]} answers. Ctrl-C ends it.", soft_wrap=True)
-        limits = {"limit_concurrency": MOST_REQUESTS, "timeout_graceful_shutdown": 5}
-        # error: one warning for each of a thousand refused requests helps nobody
-        config = uvicorn.Config(app, http=protocol(DEADLINE), log_level="error", **limits)
+        config = uvicorn.Config(
+            app,
+            http=protocol(DEADLINE),
+            limit_concurrency=MOST_REQUESTS,
+            timeout_graceful_shutdown=5,
+            log_level="error",  # one warning for each of a thousand refused requests helps nobody
+        )
         uvicorn.Server(config).run(sockets=[listening])
 
 

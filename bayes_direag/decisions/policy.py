@@ -276,7 +276,7 @@ class Policy:
         simplest_first = self._for_its_price(rows)[::-1]
         is_dearer = rows["price"] > rows["price"].iloc[0]
         gain = simplest_first["difference_low"].where(is_dearer, simplest_first["difference"])
-        return str(rows["asked"][gain.idxmax()])
+        return str(rows["asked"].iloc[::-1].iloc[int(gain.argmax())])
 
     def _for_its_price(self, forecast: pd.DataFrame) -> pd.DataFrame:
         dearer = self.factor * (forecast["price"] - forecast["price"].iloc[0])

@@ -198,16 +198,15 @@ def test_exports_of_tracing_tools_are_read_as_their_page_says(tmp_path: Path, mo
         scale = dict(given).get("--scale")
         columns = Columns(**{field: name or None for field, name in names.items()}, scale=scale)  # type: ignore[arg-type]
         found[Path(file).stem] = Observations.read(file, columns=columns)
-    assert {*found} == {"langsmith", "weave", "promptfoo"}
+    assert {*found} == {"langsmith", "langfuse", "weave", "promptfoo"}
     first = found["langsmith"]
     assert (len(first), first.kind, first.level_names) == (12, "numeric", ("small", "large"))
-    assert [found["promptfoo"].level_names, found["weave"].level_names] == [
-        ("openai:small", "openai:large"),
-        ("small", "large"),
-    ]
+    assert found["promptfoo"].level_names == ("openai:small", "openai:large")
     for table in found.values():
         assert (table.correct == first.correct).all()
-    assert (found["weave"].confidence == first.confidence).all()
+    for name in ("weave", "langfuse"):
+        assert found[name].level_names == ("small", "large")
+        assert (found[name].confidence == first.confidence).all()
     assert (found["promptfoo"].confidence != found["promptfoo"].confidence).all()
 
 
