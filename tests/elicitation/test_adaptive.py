@@ -170,7 +170,7 @@ def test_adaptive_asks_a_group_sample_by_sample(tmp_path: Path) -> None:
     elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "full", runs.ONCE)
     elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "full runs", runs.ONCE)
     policy = policy_of_runs(tmp_path / "full runs")
-    summary = elicit(runs.questions(60), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
+    summary = elicit(runs.questions(30), protocol, runs.canned(), tmp_path / "run", runs.ONCE, policy=policy)
     asked = [[one["level_name"] for one in record["observations"]] for record in runs.records(tmp_path / "run")]
     assert all(names == [f"sample_{number}" for number in range(len(names))] for names in asked)
     n_asked = {*map(len, asked)}
@@ -178,9 +178,9 @@ def test_adaptive_asks_a_group_sample_by_sample(tmp_path: Path) -> None:
     assert (min(n_asked), max(n_asked)) == (1, 4)
     observations = Observations.read(tmp_path / "run" / "observations.jsonl")
     assert (observations.n_levels, observations.learned_levels) == (4, ("runs",))
-    assert summary.spending["all_reports"] == 240
+    assert summary.spending["all_reports"] == 120
     by_form = policy_of_runs(tmp_path / "full", Columns(groups="{group}_{n}"))
-    elicit(runs.questions(60), ungrouped, runs.canned(), tmp_path / "by form", runs.ONCE, policy=by_form)
+    elicit(runs.questions(30), ungrouped, runs.canned(), tmp_path / "by form", runs.ONCE, policy=by_form)
     assert [record["decision"] for record in runs.records(tmp_path / "by form")] == [
         record["decision"] for record in runs.records(tmp_path / "run")
     ]
@@ -220,17 +220,17 @@ def test_policy_asks_a_cheap_and_a_dear_model(policy: Policy, tmp_path: Path) ->
                 for stub in ((cheap, dear)[level.index > 2],)
             )
         )
-        asked = ("elicit", "--questions", runs.SUMS, "--limit", 30, "--levels", tmp_path / "panel.toml")
+        asked = ("elicit", "--questions", runs.SUMS, "--limit", 20, "--levels", tmp_path / "panel.toml")
         asked = (*asked, "--set", "repairs=0")
         by_policy = ("--policy", tmp_path / "policy.nc")
         succeed(*asked, "--out", tmp_path / "full")
-        assert [len(stub.requests) for stub in (cheap, dear)] == [90, 60]
+        assert [len(stub.requests) for stub in (cheap, dear)] == [60, 40]
         told = succeed(*asked, *by_policy, "--out", tmp_path / "run", "--concurrency", "4")
         assert "The policy asked" in told
-        assert 0 < len(dear.requests) - 60 < len(cheap.requests) - 90
+        assert 0 < len(dear.requests) - 40 < len(cheap.requests) - 60
         spending = json.loads(succeed(*asked, *by_policy, "--out", tmp_path / "run", "--json"))["spending"]
-        assert spending["reports"] == len(dear.requests) + len(cheap.requests) - 150
-        assert spending["all_reports"] == 150
+        assert spending["reports"] == len(dear.requests) + len(cheap.requests) - 100
+        assert spending["all_reports"] == 100
         again = ("--out", tmp_path / "run", "--policy", tmp_path / "run" / "manifest.json")
         assert "not a fit that this version can read (ValueError: this is no NetCDF file)" in refuse(*asked, *again)
         assert (

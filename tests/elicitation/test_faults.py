@@ -84,7 +84,7 @@ def test_client_interrupted_asks_no_finished_reply_again(tmp_path: Path, number:
 
 
 @pytest.mark.parametrize(
-    ("n", "kills", "by_policy"), [(20, 1, False), (20, 1, True), pytest.param(250, 20, False, marks=MANY_KILLS)]
+    ("n", "kills", "by_policy"), [(20, 1, False), (20, 1, True), pytest.param(120, 8, False, marks=MANY_KILLS)]
 )
 def test_client_killed_loses_and_duplicates_nothing(tmp_path: Path, n: int, kills: int, by_policy: bool) -> None:
     folder = tmp_path / "run"
