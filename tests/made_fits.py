@@ -1,6 +1,7 @@
 """Fits for the tests: made once for all workers, made by hand, and changed by hand."""
 
 import fcntl
+import json
 import os
 import pickle
 from collections.abc import Callable, Mapping
@@ -90,6 +91,16 @@ def natural(n_levels: int = 5, variant: Variant = "confidence", **changes: float
         "null_base": 0.2,
     }
     return {name: values[name] for name in _OF_VARIANT[variant]} | changes
+
+
+def released(vector: str, variant: Variant) -> dict[str, np.ndarray]:
+    """Return the parameters of ``release`` from its vector: weights, biases, slope, prior strength, null base, gain."""
+    values, has_bias = np.array(json.loads(vector)), variant != "count"
+    sizes = {"weight_base": 5, "bias": 5 * has_bias, "slope": int(variant == "confidence")}
+    sizes |= {"prior_strength_base": 1, "null_base_base": 1, "null_gain_base": int(has_bias)}
+    assert len(values) == sum(sizes.values())
+    parts = dict(zip(sizes, np.split(values, np.cumsum([*sizes.values()])[:-1]), strict=True))
+    return {name: own if len(own) > 1 else own[0] for name, own in parts.items() if len(own)}
 
 
 def made_fit(

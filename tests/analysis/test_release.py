@@ -1,6 +1,5 @@
 """Whole evaluations against those that the released code has left."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import distribution
+from tests.made_fits import released
 
 RECORDED_SEED = 20260517
 RULES = ["majority", "mean_confidence", "steerconf"]
@@ -100,17 +100,6 @@ def test_raw_support_without_the_null_weight_is_calibrated_as_the_page_says(name
         assert ece == pytest.approx(documented_error(golden, name, "1", stage), abs=0.0015)
 
 
-def released_draw(vector: np.ndarray, variant: str) -> dict[str, np.ndarray]:
-    """Return the one draw of the release's vector: weights, biases, slope, prior strength, null base and gain."""
-    has_bias, has_slope = variant != "count", variant == "confidence"
-    sizes = {"weight_base": 5, "bias": 5 * has_bias, "slope": has_slope, "prior_strength_base": 1, "null_base_base": 1}
-    ends = np.cumsum([*sizes.values(), 1 * has_bias])
-    values = dict(zip([*sizes, "null_gain_base"], np.split(vector, ends[:-1]), strict=True))
-    assert ends[-1] == len(vector)
-    levels = ("weight_base", "bias")
-    return {name: own[None] if name in levels else own for name, own in values.items() if own.size}
-
-
 @pytest.mark.parametrize(
     "name", ["train", *(pytest.param(one, marks=pytest.mark.slow) for one in ("weak", "strong", "mid"))]
 )
@@ -119,10 +108,8 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
     recorded = recorded_predictions(golden, name).set_index(["method", "problem_id"])["confidence"]
     fold = assign_folds(len(observations), 5, RECORDED_SEED)
     for config in pd.read_csv(golden / f"{name}.configs.csv").itertuples():
-        settings, draw = (
-            presets.preset("release", config.variant),
-            released_draw(np.array(json.loads(config.raw_params_json)), config.variant),
-        )
+        settings = presets.preset("release", config.variant)
+        draw = {name: value[None] for name, value in released(config.raw_params_json, config.variant).items()}
         fitting, mine = observations, test
         if test is None:
             fitting, mine = (observations.select(kept) for kept in (fold != int(config.fold), fold == int(config.fold)))

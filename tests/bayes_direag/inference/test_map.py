@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 from bayes_direag.model.unconstrained import parameter_sites, start_and_bounds, without_bounds
 from tests.bayes_direag.data.questions import question
+from tests.made_fits import released
 
 RECORDED_SEED = 20260517
 
@@ -75,18 +75,6 @@ def agrees_with_an_independent_optimiser(observations: Observations, settings: P
     np.testing.assert_allclose(float(ours.loss[0]), theirs, atol=1e-6, rtol=0)
 
 
-def recorded(row: str, variant: Variant) -> dict[str, jax.Array]:
-    """Return unconstrained parameters from the release's vector: weights, biases, slope, eta, beta_0, gamma."""
-    values, unconstrained = np.array(json.loads(row)), {}
-    of_level = ("weight_base", "bias")[: 1 if variant == "count" else 2]
-    scalars = ("slope", "prior_strength_base", "null_base_base", "null_gain_base")
-    scalars = scalars[variant != "confidence" :][: 2 if variant == "count" else None]
-    for name, size in (*((name, 5) for name in of_level), *((name, 1) for name in scalars)):
-        unconstrained[name], values = jnp.asarray(values[:size] if size > 1 else values[0]), values[size:]
-    assert len(values) == 0
-    return unconstrained
-
-
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
@@ -107,7 +95,7 @@ def test_map_reproduces_and_betters_recorded_losses(name: str, variant: Variant,
     loss = jax.jit(lambda unconstrained, data: penalised_loss(model_of(release), unconstrained, data))
     for row, weights, expected in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
         data = LikelihoodData.weighted(observations, weights, preset=release, labels=())
-        np.testing.assert_allclose(float(loss(recorded(row, variant), data)), expected, atol=1e-7, rtol=0)
+        np.testing.assert_allclose(float(loss(released(row, variant), data)), expected, atol=1e-7, rtol=0)
 
     optimum = map_estimates(observations, weight, preset=release)
     assert (np.asarray(optimum.loss) <= configs["cal_categorical_nll"].to_numpy() + 1e-7).all()
