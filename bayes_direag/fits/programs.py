@@ -1,13 +1,13 @@
 """Programs of one's own after a fit, given again by whoever loads it."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.container import by_sample, evaluated_draws
 from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
@@ -15,6 +15,8 @@ from bayes_direag.model.unconstrained import UnconstrainedDraws, parameter_sites
 
 #: How far a stored loss, and a log-likelihood of four digits, may be from those of the program.
 _SAME_LOSS, _SAME_LIKELIHOOD = 1e-9, 1e-3
+
+_penalised_loss = compiled("model")(penalised_loss)
 
 
 def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) -> None:
@@ -36,8 +38,7 @@ def require_program_of(tree: xr.DataTree, preset: Preset, data: LikelihoodData) 
         differ = np.abs(of_first - recorded) > _SAME_LIKELIHOOD * np.maximum(np.abs(recorded), 1)
     else:
         with jax.enable_x64(True):
-            mode = {name: jnp.asarray(values[0]) for name, values in drawn.items()}
-            loss = float(jax.jit(penalised_loss, static_argnums=0)(model, mode, data))
+            loss = float(_penalised_loss(model, {name: values[0] for name, values in drawn.items()}, data))
         recorded_loss = tree["sample_stats"]["loss"].item()
         differ = np.array(not abs(loss - recorded_loss) <= _SAME_LOSS * max(abs(recorded_loss), 1))
     if differ.any():

@@ -30,13 +30,14 @@ the stated logits, and :math:`\delta = -C_{yk} / (\kappa C_{kk})` (k: the log sh
 Other models are sampled as they are.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -144,15 +145,15 @@ def straightened(
         return mode, covariance, None
     mean, spread = map(np.asarray, _logits(data, model=model))
     references = References(mean, np.zeros(()))
-    place = {name: np.atleast_1d(at) for name, at in ravel_pytree(mode)[1](jnp.arange(len(covariance))).items()}
-    y, v, sharpness = (place[name] for name in ("weight_centre", "bias", "sharpness_base"))
+    place = places(mode)
+    y, v, sharpness = (place[name].ravel() for name in ("weight_centre", "bias", "sharpness_base"))
 
     def moved() -> tuple[Unconstrained, _Square]:
         point, slopes = _moved(mode, data, references, model=model)
-        return point, slopes @ covariance @ slopes.T
+        return point, np.asarray(slopes) @ covariance @ np.asarray(slopes).T
 
     if data.n_signals:
-        slopes, (_, c) = place["slope_base"], moved()
+        slopes, (_, c) = place["slope_base"].ravel(), moved()
         ridge = np.linalg.solve(c[np.ix_(slopes, slopes)], c[slopes, v]) / np.exp(np.asarray(mode["slope_base"]))
         furthest = np.maximum(spread, np.finfo(float).tiny)
         references = references._replace(logit=mean + furthest * np.tanh(ridge / furthest))
@@ -160,6 +161,14 @@ def straightened(
     kappa = np.exp(np.asarray(mode["sharpness_base"]))
     references = references._replace(log_ratio=-c[y, sharpness][0] / (kappa * c[sharpness, sharpness][0]))
     return *moved(), references
+
+
+def places(point: Unconstrained) -> dict[str, Int[np.ndarray, "..."]]:
+    """Return the place of each value in the vector of a point, which ``ravel_pytree`` makes."""
+    shapes = {name: np.shape(point[name]) for name in sorted(point)}
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+    parts = np.split(np.arange(ends[-1]), ends[:-1])
+    return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 
 @compiled("model")

@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.coordinates import Coordinates, straightened
+from bayes_direag.inference.coordinates import Coordinates, places, straightened
 from bayes_direag.inference.newton import ProjectedNewton, convex, dense_size, hessian, minimise_in_box
 from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -314,8 +314,8 @@ def _laplace(
         mode, covariance, references = straightened(model, data, mode, np.linalg.inv(curvature))
         variance, basis = np.linalg.eigh(covariance)
         variance = np.clip(variance, 0, _WIDEST**2)
-        centre, unravel = ravel_pytree(mode)
-        points.append(unravel(np.asarray(centre) + basis @ (np.sqrt(variance) * of_chain)))
+        move = basis @ (np.sqrt(variance) * of_chain)
+        points.append({name: np.asarray(mode[name]) + move[place] for name, place in places(mode).items()})
         matrices.append((basis * variance) @ basis.T)
     return jax.tree.map(lambda *values: np.stack(values), *points), np.stack(matrices), references
 

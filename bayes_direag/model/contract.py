@@ -16,15 +16,19 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 from jax.interpreters.partial_eval import dce_jaxpr
+from jaxtyping import Array, Float
 from numpyro.primitives import Messenger
 
 from bayes_direag.errors import DirEAGError
+from bayes_direag.model.compilation import compiled
 from bayes_direag.model.evidence import State
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.unconstrained import (
+    Evaluated,
     Model,
+    Unconstrained,
     evaluated,
     log_joint,
     parameter_sites,
@@ -49,7 +53,7 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
     data, model = data.select(np.flatnonzero(data.weight)), model_of(preset)
     try:
         with jax.enable_x64(True):
-            _check_sites(preset, model, data)
+            jax.eval_shape(lambda: _check_sites(preset, model, data))
             _check_shapes(preset, model, data)
             _check_start(preset, model, data)
             unused = unused_sites(model, data)
@@ -69,7 +73,7 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
 
 
 def _check_sites(preset: Preset, model: Any, data: LikelihoodData) -> None:
-    """Run the program once, as its author wrote it, with draws from its prior, and look at every site."""
+    """Trace the program once, as its author wrote it, with draws from its prior, and look at every site."""
     keys = _KeysAsked(model.__wrapped__)
     sites = traced(keys, data)
     if keys.n:
@@ -177,11 +181,9 @@ def _check_shapes(preset: Preset, model: Model, data: LikelihoodData) -> None:
 
 def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
     """Raise DirEAGError if the density is not finite where the search begins, or a question depends on others."""
-    start, _ = start_and_bounds(model, data)
-    density, gradient = jax.value_and_grad(lambda start: log_joint(model, start, data))(start)
+    density, gradient, at_start, (among, *others) = jax.tree.map(np.asarray, _at_start(data, model=model))
     remedy = "Every state of a question needs a probability above 0: bound logarithms and divisions away from 0."
     if not np.isfinite(density):
-        at_start = evaluated(model, start, data)
         wrong = [name for name, value in at_start.log_prior.items() if not np.isfinite(value).all()]
         unlikely = ~np.isfinite(at_start.log_likelihood)
         missing = [name for name, values in data.numbers.items() if np.isnan(values[unlikely]).any()]
@@ -195,11 +197,7 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
             seen = f"the slope of its log density along {name!r} is not finite at the start"
             _refuse(preset, seen, "a smooth density at the means of the priors", remedy)
 
-    aside = {name: value + _ASIDE for name, value in start.items()}
-    among = evaluated(model, aside, data).probability
-    without = evaluated(model, aside, data.unlabelled).probability
-    alone = evaluated(model, aside, data.select(slice(-1, None)).unlabelled).probability  # not the first: keys have one
-    if not all(np.allclose(among[:, -other.shape[1] :], other, rtol=1e-9, atol=0) for other in (without, alone)):
+    if not all(np.allclose(among[:, -other.shape[1] :], other, rtol=1e-9, atol=0) for other in others):
         _refuse(
             preset,
             "the probability of a state depends on its label, on the other questions, or on chance",
@@ -210,7 +208,7 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
 
 def unused_sites(model: Model, data: LikelihoodData) -> list[str]:
     """Return the sites on which neither a probability of a state nor the prior of another site depends."""
-    start, _ = start_and_bounds(model, data)
+    start = jax.eval_shape(lambda: start_and_bounds(model, data)[0])
     priors: list[str] = []
 
     def said(values: Mapping[str, Any]) -> list[Any]:
@@ -222,6 +220,22 @@ def unused_sites(model: Model, data: LikelihoodData) -> list[str]:
     used = {name: dce_jaxpr(program, [True, *(other != name for other in priors)])[1] for name in names}
     unused = [name for number, name in enumerate(names) if not used[name][number]]
     return [name.removesuffix("_base").removesuffix("_decentered") for name in unused]
+
+
+@compiled("model")
+def _at_start(
+    data: LikelihoodData, *, model: Model
+) -> tuple[Float[Array, ""], Unconstrained, Evaluated, list[Float[Array, "state _"]]]:
+    """Return the log density where the search begins, its gradient, and what the model says there.
+
+    And, aside of it, P of every state: of the questions with labels and without, and of the last one alone.
+    """
+    start, _ = start_and_bounds(model, data)
+    density, gradient = jax.value_and_grad(lambda start: log_joint(model, start, data))(start)
+    aside = {name: value + _ASIDE for name, value in start.items()}
+    last = data.select(slice(-1, None)).unlabelled  # not the first: keys of random numbers have one
+    probabilities = [evaluated(model, aside, each).probability for each in (data, data.unlabelled, last)]
+    return density, gradient, evaluated(model, start, data), probabilities
 
 
 def _refuse(preset: Preset, seen: str, expected: str, remedy: str = "See docs/model.md.") -> Never:

@@ -140,17 +140,12 @@ def _golds(
 
 def _probabilities(observations: Observations, preset: PresetLike, truth: Truth) -> Float[np.ndarray, "problem state"]:
     """Run the program as its author wrote it, with the true parameters."""
-    import jax
-
-    from bayes_direag.model.forward import by_candidate
+    from bayes_direag.model.forward import Forward
     from bayes_direag.model.likelihood_data import LikelihoodData
     from bayes_direag.model.models import model_of
-    from bayes_direag.model.unconstrained import state_of, traced
+    from bayes_direag.model.states import supports
 
     settings, weight = presets.preset(preset), np.ones(len(observations))
-    data = LikelihoodData.weighted(observations, weight, preset=settings, labels=()).unlabelled
-    with jax.enable_x64(True):
-        values = {name: jax.numpy.asarray(value) for name, value in truth.items()}
-        sites = traced(inspect.unwrap(model_of(settings)), data, values)
-        probability = np.asarray(state_of(sites).probabilities)
-    return by_candidate(probability, np.asarray(data.candidate), np.asarray(data.first)).T
+    data = LikelihoodData.weighted(observations, weight, preset=settings, labels=())
+    draws = {name: np.asarray(value, float)[None] for name, value in truth.items()}
+    return np.asarray(supports(Forward(inspect.unwrap(model_of(settings)), draws, data))[0])

@@ -54,42 +54,58 @@ def test_fits_of_one_shape_share_what_is_compiled(total: Compiled) -> None:
 CHILD = """
 import warnings
 from pathlib import Path
-import jax.numpy as jnp, numpy as np, numpyro, pandas as pd
+import jax.numpy as jnp, numpy as np, numpyro, numpyro.distributions as dist, pandas as pd
 from jax import lax
 from bayes_direag import Observations, fit_map, fit_nuts
 from bayes_direag.model import compilation
+from bayes_direag.model.evidence import draw_states
 
 warnings.simplefilter("ignore")
-compilation.KEPT, rng, maps, memory = 3, np.random.default_rng(0), [], []
+compilation.KEPT, rng = {kept}, np.random.default_rng(0)
 
 @compilation.compiled()
 def powers(matrix):
     return lax.fori_loop(0, 3, lambda n, power: jnp.sin(power @ matrix) + n, matrix).sum()
 
-def fitted(number):
-    rows = [(f"q{q}", f"level {k}", rng.choice(["a", "b"]), "a") for q in range(9) for k in range(1 + number)]
-    questions = Observations.from_frame(pd.DataFrame(rows, columns=["problem_id", "level", "answer", "gold_answer"]))
-    if number % 8 == 7:
-        fit_nuts(questions, num_chains=2, num_warmup=25, num_samples=25)
-    fit_map(questions).predict(questions.select(slice(0, 3)), warn=False)
+def votes(data):
+    with data.levels():
+        vote = numpyro.sample("vote", dist.Normal(0, 1))
+    draw_states(data, data.by_report(vote) * data.usable, numpyro.sample("null", dist.Normal(0, 1)))
 
-for number in range(40):
-    {of_number}
-    maps.append(Path("/proc/self/maps").read_bytes().count(b"\\n"))
-    memory.append(int(Path("/proc/self/statm").read_text().split()[1]))
-print(*maps, *memory)
+def questions(n_levels):
+    rows = [(f"q{q}", f"level {k}", rng.choice(["a", "b"]), "a") for q in range(9) for k in range(n_levels)]
+    return Observations.from_frame(pd.DataFrame(rows, columns=["problem_id", "level", "answer", "gold_answer"]))
+
+def predicted(fit):
+    fit.predict(questions(len(fit.level_names)), warn=False)
+
+def sampled(n_levels):
+    return fit_nuts(questions(n_levels), num_chains=2, num_warmup=25, num_samples=25)
+
+for number in range({n}):
+    if number:
+        {of_number}
+    maps = Path("/proc/self/maps").read_bytes().count(b"\\n")
+    print(maps, Path("/proc/self/statm").read_text().split()[1])
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system has /proc")
 @pytest.mark.parametrize(
-    "of_number",
-    ["powers(np.eye(1 + number))", pytest.param("fitted(number)", marks=pytest.mark.slow)],
+    ("of_number", "kept", "n"),
+    [
+        ("powers(np.eye(number))", 3, 41),
+        pytest.param("predicted(fit_map(questions(number)))", 1, 5, marks=pytest.mark.slow),
+        pytest.param("predicted(fit_map(questions(number), preset=votes))", 2, 9, marks=pytest.mark.slow),
+        pytest.param("predicted(sampled(number))", 1, 4, marks=pytest.mark.slow),
+    ],
+    ids=["computation", "map", "own model", "nuts"],
 )
-def test_forty_shapes_hold_no_more_memory_than_a_few(of_number: str) -> None:
-    run = [sys.executable, "-c", CHILD.replace("{of_number}", of_number)]
+def test_many_shapes_hold_no_more_memory_than_the_few_that_are_kept(of_number: str, kept: int, n: int) -> None:
+    code = CHILD.replace("{of_number}", of_number).replace("{kept}", str(kept)).replace("{n}", str(n))
+    run = [sys.executable, "-c", code]
     said = subprocess.run(run, env=os.environ.copy(), capture_output=True, text=True, check=True).stdout  # noqa: S603
-    maps, pages = np.array(said.split(), int).reshape(2, 40)
-    assert maps[2] > maps[0]  # of three shapes, which are kept
-    assert maps[-1] - maps[9] < maps[2] - maps[0]
-    assert pages[-1] < 1.1 * pages[9]
+    maps, pages = np.array(said.split(), int).reshape(n, 2).T
+    of_one, further = (maps[kept] - maps[0]) / kept, n - kept - 2
+    assert maps[-1] - maps[kept + 1] < of_one * further / 4
+    assert pages[-1] < 1.2 * pages[kept + 1]
