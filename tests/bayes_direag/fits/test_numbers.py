@@ -33,15 +33,6 @@ RECORDS: list[dict[str, Any]] = [
 ]
 QUESTIONS = Observations.from_records(RECORDS, "choice")
 NEW = {name: RECORDS[0][name] for name in ("problem_id", "observations")}
-PROGRAM = """
-import jax.numpy as jnp, numpyro, numpyro.distributions as dist
-from bayes_direag.model.evidence import draw_states, sums_by_answer
-
-def eased(data):
-    rate, effect = numpyro.sample("rate", dist.Normal(0, 1)), numpyro.sample("effect", dist.Normal(0, 2))
-    votes = sums_by_answer(data.usable, data.candidate)
-    draw_states(data, (rate + effect * data.numbers["ease"])[None] * votes, jnp.zeros(len(data.weight)))
-"""
 
 
 def eased(data: LikelihoodData) -> None:
@@ -178,7 +169,7 @@ def test_program_that_looks_at_other_questions_is_refused() -> None:
 
 
 def test_number_is_an_option_that_a_fit_keeps(tmp_path: Path) -> None:
-    (tmp_path / "models.py").write_text(PROGRAM)
+    (tmp_path / "models.py").write_text(f"from {__name__} import eased")
     (tmp_path / "new.jsonl").write_text(json.dumps(NEW))
     program, table = ("--preset", f"{tmp_path / 'models.py'}:eased"), tmp_path / "reports.csv"
     reports().to_csv(table, index=False)
