@@ -167,8 +167,11 @@ class _Limited:
         from fastapi import HTTPException
         from fastapi.responses import JSONResponse
 
+        if scope["type"] != "http":  # the service's own start and end
+            await self._app(scope, receive, send)
+            return
         asked = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
-        if scope["type"] == "http" and not _is_bound(asked, self._host):
+        if not _is_bound(asked, self._host):
             says = f"saw the host {asked[:60]!r}; expected {self._host}, at which this service listens."
             await JSONResponse({"detail": says}, 421)(scope, receive, send)
             return

@@ -138,6 +138,20 @@ def test_serve_refuses_other_hosts_than_it_is_bound_to(point: Fit, bound, asked,
     assert status == 200 or f"saw the host {asked!r}; expected {bound}" in reply.json()["detail"]
 
 
+def test_serve_itself_may_run_longer_than_a_request(point: Fit) -> None:
+    app, sent, states = service(point, deadline=0.05), [], iter(["startup", "shutdown"])
+
+    async def receive() -> dict[str, object]:
+        await asyncio.sleep(0.2)
+        return {"type": f"lifespan.{next(states)}"}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message["type"])
+
+    asyncio.run(app({"type": "lifespan"}, receive, send))
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
 def test_serve_says_which_fit_answers(client: TestClient, point: Fit) -> None:
     record = client.get("/health").json()
     assert (record["status"], record["levels"], record["answers"]) == ("ok", list(point.level_names), "numeric")
