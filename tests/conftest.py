@@ -196,3 +196,13 @@ def fitted(observations, tmp_path_factory) -> tuple[Path, str]:
         return path, succeed("fit", observations, "--out", path, "--seed", 3)
 
     return made_once(tmp_path_factory, "fitted", fit)
+
+
+@pytest.fixture(scope="session")
+def groups(simulated, tmp_path_factory):
+    """Return a fit to the first 120 of the simulated questions, with levels in groups."""
+    from bayes_direag.fits.making import fit_map
+    from tests.bayes_direag.fits.test_groups import grouped
+    from tests.made_fits import made_once
+
+    return made_once(tmp_path_factory, "groups", lambda _: fit_map(grouped(simulated.select(slice(120)))))

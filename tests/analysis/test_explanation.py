@@ -17,6 +17,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.bayes_direag import brute_force
+from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import direag, one_line
 from tests.made_fits import made_fit, natural
 
@@ -99,6 +100,26 @@ def test_explanation_is_the_prediction_and_that_of_files_without_a_report_or_wit
         predicted = fit.predict(Observations.from_questions(files, answers="numeric"), warn=False)
         assert [own.answer_without, own.answer] == predicted["answer"].tolist()
         np.testing.assert_allclose([own.probability_without, own.alone], predicted["probability"], rtol=1e-12)
+
+
+def test_explanation_of_levels_in_groups_is_by_report(groups: Fit, simulated: Observations) -> None:
+    """A run has the agreement of its group; without it, and alone, it is predicted as a file of such rows."""
+    asked = grouped(simulated.select(slice(120, 160)))
+    row = int((asked.usable.all(axis=1) & (asked.n_candidates > 2)).argmax())
+    explanation, frame = explain(groups, asked, asked.problem_id[row]), asked.select(slice(row, row + 1)).to_frame()
+    assert explanation.reports["level"].tolist() == list(LEVEL_NAMES)
+    share = dict(zip(groups.level_names, groups.fitted.agreement.share, strict=True))
+    assert explanation.reports["agreement"].tolist() == [share[name] for name in asked.groups]
+    for own in explanation.reports.itertuples():
+        is_own = frame["level_name"] == own.level
+        for rows, answer, probability in (
+            (~is_own, own.answer_without, own.probability_without),
+            (is_own, own.answer, own.alone),
+        ):
+            predicted = groups.predict(Observations.from_frame(frame[rows], answers="numeric"), warn=False).iloc[0]
+            assert predicted["answer"] == answer
+            assert predicted["probability"] == pytest.approx(probability, rel=1e-12)
+    assert len(explanation.figure().axes[0].patches) == len(LEVEL_NAMES)
 
 
 def test_explanation_fits_80_columns_says_what_decided_and_draws_every_part(explanation: Explanation) -> None:

@@ -31,14 +31,6 @@ def small_groups(panel: Observations, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="session")
-def groups(simulated: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    """A fit to the first 120 of the simulated questions, with levels in groups."""
-    from tests.bayes_direag.fits.test_groups import grouped
-
-    return made_once(tmp_path_factory, "groups", lambda _: fit_map(grouped(simulated.select(slice(120)))))
-
-
-@pytest.fixture(scope="session")
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Fit:
     """A fit to judges that only vote."""
     from tests.bayes_direag.fits.test_votes import OBSERVATIONS
