@@ -26,21 +26,22 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from jaxtyping import Bool, Float, Int
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
-from bayes_direag.fits.container import calibration_group, calibration_of
+from bayes_direag.fits.container import calibration_group, calibration_of, require_sound_calibration
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import hashed_folds
 from bayes_direag.fits.making import fits_by
-from bayes_direag.fits.stored import write_tree
+from bayes_direag.fits.stored import unreadable, write_tree
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -48,10 +49,9 @@ from bayes_direag.model.logits import logit_signals
 from bayes_direag.model.patterns import first_mentions
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Calibration, Recalibration, select
+from bayes_direag.model.settings import Settings
 from bayes_direag.model.states import States
 
-#: The version of the group of a file that holds a policy.
-POLICY_VERSION = 6
 #: Parts of the questions on which a policy is tried.
 _PARTS = 5
 
@@ -189,6 +189,20 @@ class Step(NamedTuple):
     hand_over: bool
 
 
+class _Record(Settings):
+    """What the file of a policy holds beside the fit, as JSON."""
+
+    version: Literal[6]
+    fit: str
+    learned_from: str
+    prices: tuple[NonNegativeFloat, ...]
+    person: PositiveFloat | None
+    factor: PositiveFloat
+    most: tuple[PositiveInt, ...]
+    n_labels: PositiveInt
+    records: list[dict[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class Policy:
     """Which level to ask next, and when to stop: made by :func:`policy`."""
@@ -316,7 +330,7 @@ class Policy:
         """Return what the file holds beside the fit, which its fingerprint tells from others."""
         names = ("prices", "person", "factor", "most", "n_labels", "records")
         parts = {name: np.asarray(getattr(self, name)).tolist() for name in names}
-        return {"version": POLICY_VERSION, "fit": repr(self.fit), "learned_from": self.fit.fingerprint} | parts
+        return {"version": 6, "fit": repr(self.fit), "learned_from": self.fit.fingerprint} | parts
 
     def save(self, path: str | Path) -> None:
         """Write the policy as NetCDF, completely or not at all: the file of its fit, with the group ``policy``."""
@@ -334,14 +348,19 @@ class Policy:
         fit = Fit.load(path, preset)
         if "policy" not in fit.tree.children:
             raise FitFileError(f"{path}: saw a fit; expected a policy, as `direag policy` writes it. Make one.")
-        stored = cast(xr.DataTree, fit.tree["policy"])
-        parts = json.loads(stored.attrs["record"])
-        if parts["version"] != POLICY_VERSION:
-            raise FitFileError(f"{path}: saw policy {parts['version']}; expected {POLICY_VERSION}. Make it again.")
-        price, most = np.array(parts["prices"], float), np.array(parts["most"], int)
-        figures = {name: parts[name] for name in ("person", "factor", "n_labels", "records")}
-        stopped = calibration_of(stored)
-        return cls(fit=fit, asking=Asking.of(fit), prices=price, most=most, stopped=stopped, **figures)
+        asking, stored = Asking.of(fit), cast(xr.DataTree, fit.tree["policy"])
+        try:
+            record, stopped = _Record.model_validate_json(stored.attrs["record"]), calibration_of(stored)
+            require_sound_calibration(stopped, (1, 1))
+            if {len(record.prices), len(record.most)} != {len(fit.level_names)}:
+                raise ValueError(f"saw {len(record.prices)} prices and {len(record.most)} numbers of reports")
+            prices, most = np.array(record.prices, float), np.array(record.most, int)
+            figures = record.model_dump(include={"person", "factor", "n_labels", "records"})
+            made = cls(fit=fit, asking=asking, prices=prices, most=most, stopped=stopped, **figures)
+            _ = made.text()
+        except Exception as error:  # whatever is wrong with a file
+            raise unreadable(path, "a policy", error, "one written by `direag policy`. Make it again.") from error
+        return made
 
 
 @dataclass(frozen=True, eq=False)

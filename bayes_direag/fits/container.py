@@ -62,7 +62,7 @@ from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.selection import IDENTITY, Calibration, Recalibration
-from bayes_direag.model.settings import FitSettings, Preset
+from bayes_direag.model.settings import FitSettings
 from bayes_direag.model.unconstrained import (
     Evaluated,
     Model,
@@ -91,16 +91,18 @@ _DIMS: dict[str, tuple[str, ...]] = {
 #: Arrays by group and name, with leading axes chain and draw.
 Groups = dict[str, dict[str, Any]]
 
+#: The statistics of a MAP.
+_OF_OPTIMUM = ("loss", "projected_gradient", "n_steps", "n_starts", "n_optima")
+
 #: The version of this layout. Before version 3 a preset's links and priors were settings.
 FORMAT = 5
 
 
 def map_groups(optimum: Optimum, member: int) -> Groups:
     """Return one member of a batch of MAP fits as groups of draws."""
-    figures = {"loss": optimum.loss, "projected_gradient": optimum.gradient, "n_steps": optimum.n_steps}
-    figures |= {"n_starts": optimum.n_starts, "n_optima": optimum.n_optima}
+    figures = optimum.loss, optimum.gradient, optimum.n_steps, optimum.n_starts, optimum.n_optima
     batch: Groups = {"unconstrained_posterior": {**optimum.unconstrained}, "posterior": {**optimum.natural}}
-    batch["sample_stats"] = figures
+    batch["sample_stats"] = dict(zip(_OF_OPTIMUM, figures, strict=True))
     return {
         group: {name: np.asarray(values)[member][None, None] for name, values in of_group.items()}
         for group, of_group in batch.items()
@@ -299,28 +301,41 @@ def label_names(tree: xr.DataTree) -> tuple[str, ...]:
 _LARGEST = 1e12
 
 
-def require_sound(tree: xr.DataTree, final: Recalibration, preset: Preset) -> None:
+def require_sound(tree: xr.DataTree, final: Recalibration, settings: FitSettings) -> None:
     """Raise ValueError unless the numbers of a container can be predicted with."""
     for names in (level_names(tree), label_names(tree), signal_names(tree)):
         if len({*names}) < len(names) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"saw the names {', '.join(map(str, names))}, some twice or no texts")
     drawn = {group: by_group(tree, group) for group in ("posterior", "unconstrained_posterior")}
     shape = next(iter(drawn["unconstrained_posterior"].values())).shape[:2]
-    values = [pair for each in (*drawn.values(), final.coefficients) for pair in each.items()]
+    values = [pair for each in drawn.values() for pair in each.items()]
     wrong = [name for name, each in values if each.shape[:2] != shape or not (np.abs(each) <= _LARGEST).all()]
     if wrong or not level_names(tree) or not signal_names(tree):
         raise ValueError(f"saw values of {', '.join(wrong) or 'no level'} that are no draws of numbers")
-    if final.method not in Recalibration.METHODS or not {"intercept", "slope"} <= final.coefficients.keys():
-        raise ValueError(f"saw a final calibration by {final.method}")
-    if "replay_draws" in tree.children:
+    require_sound_calibration(final, shape)
+    if settings.seed < 0:
+        raise ValueError(f"saw seed {settings.seed}; expected a number from 0 on")
+    if settings.method == "map" and not {*_OF_OPTIMUM} <= {*tree["sample_stats"]}:
+        raise ValueError(f"saw the statistics {', '.join(map(str, tree['sample_stats']))} of a MAP")
+    if settings.is_by_panel:
         _require_sound_replay(tree, drawn["unconstrained_posterior"])
-    if not (0 < preset.eps < 0.5 and 0 < final.eps < 0.5):
-        raise ValueError(f"saw eps {preset.eps} and {final.eps}; expected numbers between 0 and 0.5")
     data, _ = tree["constant_data"], tree.attrs["versions"]
+    if not all((np.abs(data[name]) <= _LARGEST).all() for name in _AGREEMENT if name in data):
+        raise ValueError("saw an agreement of levels that is no number")
     candidate, n_candidates = data["candidate"].to_numpy(), data["n_candidates"].to_numpy()
     exists = (candidate >= -1) & (candidate < n_candidates[:, None])
     if not exists.all() or (n_candidates > candidate.shape[1]).any():
         raise ValueError("saw reports of candidates that there are not")
+
+
+def require_sound_calibration(final: Recalibration, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless a final calibration can be predicted with, of draws of this shape."""
+    values = final.coefficients.values()
+    are_sound = all(each.shape == shape and (np.abs(each) <= _LARGEST).all() for each in values)
+    if final.method not in Recalibration.METHODS or final.coefficients.keys() != IDENTITY.keys() or not are_sound:
+        raise ValueError(f"saw a final calibration by {final.method} with {final.coefficients}")
+    if not 0 < final.eps < 0.5:
+        raise ValueError(f"saw eps {final.eps}; expected a number between 0 and 0.5")
 
 
 def _require_sound_replay(tree: xr.DataTree, unconstrained: Mapping[str, np.ndarray]) -> None:

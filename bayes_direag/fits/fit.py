@@ -39,7 +39,7 @@ from bayes_direag.fits.parameters import parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_program_of
 from bayes_direag.fits.sources import observations_of, table_of_reports, unknown_fields
-from bayes_direag.fits.stored import stored_tree, write_tree
+from bayes_direag.fits.stored import stored_tree, unreadable, write_tree
 from bayes_direag.inference.panels import PanelCalibration
 from bayes_direag.model import presets
 from bayes_direag.model.forward import Forward
@@ -359,13 +359,17 @@ class Fit:
             figures |= {"probability_low": low, "probability_high": high}
         return candidate_table(aligned, figures)
 
+    def read(self, source: Source, columns: Columns | None = None) -> Observations:
+        """Read observations as the labelled questions were, or with other columns; what is read stays as it is."""
+        return observations_of(source, self.answers, columns or self.columns, same=self.same)
+
     def aligned(self, observations: Source) -> Observations:
         """Return the observations with the levels of the fit, in its order; levels that only voted in it only vote.
 
         If the labels of the fit are true and false, other answers are not readable. Raises LevelError for a level that
         the fit does not have, and DirEAGError if the answers are of another kind.
         """
-        observations = observations_of(observations, self.answers, self.columns, same=self.same)
+        observations = self.read(observations)
         form = None if self.columns is None else self.columns.groups
         aligned = observations.as_fitted(self.answers, self.level_names, self.voting, form, self.fitted.same)
         labels = label_names(self.tree)
@@ -384,8 +388,8 @@ class Fit:
         others, the answers are of another kind, or the model's parameters of levels are no offsets from what levels
         share.
         """
-        asked = observations_of(observations, self.answers, self.columns, same=self.same)
-        return Fit(with_new_levels(self.tree, self.fitted, self.settings, asked), self.program, self.same)
+        wider = with_new_levels(self.tree, self.fitted, self.settings, self.read(observations))
+        return Fit(wider, self.program, self.same)
 
     def with_predictive(self) -> "Fit":
         """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.
@@ -437,13 +441,10 @@ class Fit:
             raise FitFileError(f"{path}: {seen}; expected {expected}.")
         try:
             fit = cls(stored_tree(path), same=same)
-            require_sound(fit.tree, fit.recalibration, fit.settings.preset)
-            _ = fit.fitted, fit.columns, fit.calibrated_on, fit.fingerprint
+            require_sound(fit.tree, fit.recalibration, fit.settings)
+            _ = fit.likelihood_data, fit.columns, fit.calibrated_on, fit.fingerprint, fit.parameters()
         except Exception as error:  # whatever is wrong with a file
-            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise FitFileError(
-                f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
-            ) from error
+            raise unreadable(path, "a fit", error, f"{expected}. Fit again.") from error
         if same is not None:
             require_same(Same.of(same), fit.fitted.same)
         return fit if preset is None else fit.with_program(preset, str(path))

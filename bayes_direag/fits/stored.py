@@ -16,6 +16,7 @@ from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
+from bayes_direag.errors import FitFileError
 from bayes_direag.fits.container import FORMAT
 from bayes_direag.model.settings import FitMethod
 
@@ -97,6 +98,12 @@ def stored_tree(path: str | Path) -> xr.DataTree:
         if tree.attrs[attribute] not in words:
             raise ValueError(f"saw {attribute} {tree.attrs[attribute]!r}; expected {', '.join(words)}")
     return tree
+
+
+def unreadable(path: str | Path, what: str, error: Exception, expected: str) -> FitFileError:
+    """Return the error of a file with which something is wrong, on one line."""
+    cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return FitFileError(f"{path}: not {what} that this version can read ({cause}); expected {expected}")
 
 
 def _try_apart(content: bytes) -> None:

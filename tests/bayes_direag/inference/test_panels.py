@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from bayes_direag import PRESETS, Fit, Observations, fit_map, preset, simulate_observations
-from bayes_direag.errors import FewReportsWarning, FitFileError
+from bayes_direag.errors import FewReportsWarning
 from bayes_direag.inference.logistic_regression import Batch
 from bayes_direag.inference.panels import PRIOR_SD
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -204,16 +204,6 @@ def test_a_saved_fit_has_the_same_calibration(name: str, request, panel: Observa
     fit.save(tmp_path / "fit.nc")
     expected = Fit(fit.tree).predict(lone, warn=False)  # which has not learned of panels before
     pd.testing.assert_frame_equal(Fit.load(tmp_path / "fit.nc").predict(lone, warn=False), expected, check_exact=True)
-
-
-def test_damaged_replays_are_one_line(small: Fit, tmp_path: Path) -> None:
-    for group, name, value in (("replay_weights", "unseen", 0.5), ("replay_draws", "bias", np.nan)):
-        tree = small.tree.copy()
-        dataset = tree[group].to_dataset()
-        tree[group] = type(tree)(dataset.assign({name: dataset[name] * 0 + value}))
-        Fit(tree).save(tmp_path / "fit.nc")
-        with pytest.raises(FitFileError, match=r"saw (draws|weights) of replays that"):
-            Fit.load(tmp_path / "fit.nc")
 
 
 def test_what_lacks_and_what_that_costs_is_said(small: Fit, panel: Observations) -> None:
