@@ -46,22 +46,33 @@ _CHUNK = 2**20
 
 
 class Calibration(NamedTuple):
-    """What some questions tell about the calibration of the probabilities of their answers; NaN without questions."""
+    """What some questions tell about the calibration of the probabilities of their answers; NaN without questions.
 
-    #: Number of answers.
+    Attributes
+    ----------
+    n : int
+        Number of answers.
+    stated, right : float
+        Mean probability, and the share of right answers.
+    smece : float
+        The smooth ECE.
+    size, low, high : float
+        The miscalibration, with its 90 % interval.
+    smallest_found : float
+        The smallest miscalibration that so many answers show in 80 % of cases; infinite if there is none.
+    worst : tuple[float, float, float, float]
+        Of the tenth of the probabilities that adds most to the ECE: its ends, what it states, and how often it is
+        right.
+    """
+
     n: int
-    #: Mean probability, and the share of right answers.
     stated: float
     right: float
-    #: The smooth ECE.
     smece: float
-    #: The miscalibration, with its 90 % interval.
     size: float
     low: float
     high: float
-    #: The smallest miscalibration that so many answers show in 80 % of cases; infinite if there is none.
     smallest_found: float
-    #: Of the tenth of the probabilities that adds most to the ECE: its ends, what it states, and how often it is right.
     worst: tuple[float, float, float, float]
 
     @property
