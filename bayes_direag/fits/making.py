@@ -108,8 +108,7 @@ def fit_nuts(
         Where questions count unequally (``release``, weights of questions) the draws are of a Gibbs
         posterior: the likelihood is not that of a probability model.
     num_chains, num_warmup, num_samples, target_accept_prob
-        As in NumPyro: independent chains, at least 2; steps of each that adapt the step size; draws of each, at least
-        25; and the acceptance rate that the step size is adapted to, nearer 1 for smaller steps.
+        As in NumPyro: see :class:`~bayes_direag.model.settings.SamplingSettings`.
     unlabelled
         As in :func:`fit_map`.
     seed
@@ -172,8 +171,14 @@ def fit_by(
     progress: bool = False,
 ) -> Fit:
     """Fit by the method of the settings; raise DirEAGError if there is none of that name, and as :func:`fit_map`."""
-    questions = _with_unlabelled(observations, unlabelled, settings)
-    return fits_by(settings, questions, np.ones((1, len(questions)), bool), progress=progress)[0]
+    if unlabelled is not None:
+        if not settings.preset.uses_agreement:
+            raise DirEAGError(
+                f"preset {settings.preset.name} learns nothing from unlabelled questions. Leave them out, or take "
+                "preset bayes."
+            )
+        observations = observations.with_agreement(unlabelled)
+    return fits_by(settings, observations, np.ones((1, len(observations)), bool), progress=progress)[0]
 
 
 def fits_by(
@@ -190,23 +195,6 @@ def fits_by(
         return _map_fits(observations, chosen, replace(settings, sampling=None))
     observations = observations.with_agreement()
     return [_sampled(observations.select(np.flatnonzero(row)), settings, progress) for row in chosen]
-
-
-def _with_unlabelled(
-    observations: Observations, unlabelled: Observations | None, settings: FitSettings
-) -> Observations:
-    """Return the questions, with the agreement of levels in both sets.
-
-    Raises DirEAGError if the preset does not look at unlabelled questions, or the sets cannot be used together.
-    """
-    if unlabelled is None:
-        return observations
-    if not settings.preset.uses_agreement:
-        raise DirEAGError(
-            f"preset {settings.preset.name} learns nothing from unlabelled questions. Leave them out, or take preset "
-            "bayes."
-        )
-    return observations.with_agreement(unlabelled)
 
 
 def _map_fits(

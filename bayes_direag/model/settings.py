@@ -35,33 +35,24 @@ class RecalibrationSettings(Settings):
     r"""The final calibration, or one of its alternatives.
 
     .. math:: \operatorname{sigmoid}(a + b \operatorname{logit} P)
-
-    Attributes
-    ----------
-    method
-        ``platt``: the equation above for the support P of the selected answer, at the optimum. ``release``: the same
-        objective after 1200 plain gradient steps of 0.05 from the identity. ``none``: support as it is.
-    penalty
-        lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2)``: a normal prior at the identity whose scale is
-        ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given.
-    scale
-        Standard deviation of the normal prior at the identity, for every coefficient and any number of questions.
-    eps
-        Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
-    out_of_fold
-        Number of inner folds over which a MAP predicts the support of its own fitting questions: at most the number of
-        questions, and none for a single question. 0 recalibrates on the same questions as the evidence parameters were
-        fitted to, as the paper's release does. NUTS ignores it: leave-one-out support has not seen the label.
-    split
-        Number of parts of the labelled questions, one of which is used for the final calibration alone, under MAP and
-        NUTS; 0: no split. In place of ``out_of_fold``, and of leave-one-out support.
     """
 
+    #: ``platt``: the equation above for the support P of the selected answer, at the optimum. ``release``: the same
+    #: objective after 1200 plain gradient steps of 0.05 from the identity. ``none``: support as it is.
     method: RecalibrationMethod = "platt"
+    #: lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2)``: a normal prior at the identity whose scale is
+    #: ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given.
     penalty: float = Field(default=0.001, gt=0)
+    #: Standard deviation of the normal prior at the identity, for every coefficient and any number of questions.
     scale: float | None = Field(default=None, gt=0)
+    #: Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
+    #: Number of inner folds over which a MAP predicts the support of its own fitting questions: at most the number of
+    #: questions, and none for a single question. 0 recalibrates on the same questions as the evidence parameters were
+    #: fitted to, as the paper's release does. NUTS ignores it: leave-one-out support has not seen the label.
     out_of_fold: int = Field(default=0, ge=0)
+    #: Number of parts of the labelled questions, one of which is used for the final calibration alone, under MAP and
+    #: NUTS; 0: no split. In place of ``out_of_fold``, and of leave-one-out support.
     split: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
@@ -80,33 +71,22 @@ class RecalibrationSettings(Settings):
 
 
 class Preset(Settings):
-    """A model, and the rest of what defines a fit beside its data.
+    """A model, and the rest of what defines a fit beside its data."""
 
-    Attributes
-    ----------
-    name
-        ``bayes``, ``paper``, ``release``, or the name of a program of your own.
-    program
-        Your own NumPyro function of :class:`~bayes_direag.LikelihoodData`; None: the one of this name in
-        :mod:`bayes_direag.model.models`. It is not stored with a fit.
-    source
-        The text of your own program, as far as Python knows it: stored, and never run. None: a preset's program.
-    variant
-        What counts as evidence under ``paper`` and ``release``, for the paper's ablation.
-    plain_reports
-        Whether the program sees the reports as in the paper: one signal, no labels, and no agreement of the levels.
-    eps
-        Stated confidences are clipped to ``[eps, 1 - eps]``.
-    null_target_weight
-        Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
-    """
-
+    #: ``bayes``, ``paper``, ``release``, or the name of a program of your own.
     name: str
+    #: Your own NumPyro function of :class:`~bayes_direag.LikelihoodData`; None: the one of this name in
+    #: :mod:`bayes_direag.model.models`. It is not stored with a fit.
     program: Callable[..., None] | None = Field(default=None, exclude=True)
+    #: The text of your own program, as far as Python knows it: stored, and never run. None: a preset's program.
     source: str | None = Field(default=None, repr=False)
+    #: What counts as evidence under ``paper`` and ``release``, for the paper's ablation.
     variant: Variant = "confidence"
+    #: Whether the program sees the reports as in the paper: one signal, no labels, and no agreement of the levels.
     plain_reports: bool = False
+    #: Stated confidences are clipped to ``[eps, 1 - eps]``.
     eps: float = Field(default=0.005, gt=0, lt=0.5)
+    #: Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
     null_target_weight: Literal[1, "balanced"] = 1
     recalibration: RecalibrationSettings = RecalibrationSettings(scale=0.2, out_of_fold=5)
 
@@ -147,23 +127,15 @@ class Preset(Settings):
 
 
 class SamplingSettings(Settings):
-    """How NUTS is run, in NumPyro's words.
+    """How NUTS is run, in NumPyro's words."""
 
-    Attributes
-    ----------
-    num_chains
-        Independent chains, each from its own start. At least 2, since R-hat compares chains.
-    num_warmup
-        Steps of each chain that adapt the step size; they are not kept.
-    num_samples
-        Steps of each chain that are kept. At least 25, for leave-one-out predictions.
-    target_accept_prob
-        Acceptance rate that the step size is adapted to; closer to 1 means smaller steps and fewer divergences.
-    """
-
+    #: Independent chains, each from its own start. At least 2, since R-hat compares chains.
     num_chains: int = Field(default=4, ge=2)
+    #: Steps of each chain that adapt the step size; they are not kept.
     num_warmup: int = Field(default=250, ge=1)
+    #: Steps of each chain that are kept. At least 25, for leave-one-out predictions.
     num_samples: int = Field(default=1000, ge=25)
+    #: Acceptance rate that the step size is adapted to; closer to 1 means smaller steps and fewer divergences.
     target_accept_prob: float = Field(default=0.98, gt=0, lt=1)
 
     @classmethod
