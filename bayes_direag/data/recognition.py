@@ -165,7 +165,7 @@ class _Table:
         pair, own = self.question_and_level(), self.fixed.get("answer", "")
         if self.may_be_right(None if pair is None else pair["question"]):
             others = {name: column for name, column in self.fixed.items() if name != "answer"}
-            free = _Table(self.rows, others, [own, *self.left], must_agree=True)
+            free = _Table(self.rows, others, [str(own), *self.left], must_agree=True)
             with nullcontext() if pair else suppress(ObservationError):
                 if "answer" in (told := free.told(pair)):
                     return {name: column for name, column in told.items() if name != "gold" or self.is_labelled}

@@ -232,7 +232,8 @@ def test_recognition_takes_no_constant_answer_for_the_models_own() -> None:
     table = table.rename(columns=ours)
     expected = Observations.from_frame(tickets(), **NAMED).fingerprint
     with pytest.warns(ColumnsWarning, match=r"answer reply, gold answer\."):
-        assert Observations.from_frame(table).fingerprint == expected
+        observations = Observations.from_frame(table)
+    assert (observations.fingerprint, observations.table.names.pairs) == (expected, ["answer=reply", "gold=answer"])
     judged = told(table.assign(correct=~WRONG))
     assert (judged.correct.sum(), judged.labelled.all()) == (np.count_nonzero(~WRONG), True)
     prose = table.assign(reply="I think that there are " + table["reply"])
