@@ -135,7 +135,8 @@ class Explanation:
             axes.axvline(whole, color=REFERENCE, linewidth=1.5)
             axes.barh(place, without - whole, left=whole, height=0.5, color=colour, alpha=0.45)
             axes.scatter(without, place, s=36, color=colour, zorder=3)
-            row_labels(axes, [*map(_report_label, rows["level"], rows["answer"])])
+            texts = zip(rows["level"], rows["answer"], strict=True)
+            row_labels(axes, [f"{shortened(level, 20)}: {shortened(answer, 12)}" for level, answer in texts])
             axes.set(
                 xlim=(0, 1), ylim=(-0.6, len(rows) - 0.4), xlabel="support of the selected answer without the report"
             )
@@ -159,7 +160,7 @@ class Explanation:
             {
                 Column("level", holds="name"): lambda row: row["level"],
                 Column("answer", holds="name"): lambda row: shortened(row["answer"], 16),
-                **{Column(_says(name)): partial(_percent, name) for name in stated},
+                **{Column("\n".join(["says", *name.split("_", 1)[1:]])): partial(_percent, name) for name in stated},
                 Column("alone"): lambda row: probability(row["alone"]),
                 Column("adds"): lambda row: f"{row['adds']:+.3f}",
                 Column("without\nit"): lambda row: Cell(
@@ -221,10 +222,8 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
             f"one of the {len(observations)} there, such as {', '.join(map(repr, near))}."
         )
     question = fit.aligned(observations.select(np.array(rows)))
-    less = with_and_without_each(question)
-    predicted, lone = (
-        fit.predict(each, interval_level=interval_level, warn=False) for each in (less, with_each_alone(question))
-    )
+    less, alone = with_and_without_each(question)
+    predicted, lone = (fit.predict(each, interval_level=interval_level, warn=False) for each in (less, alone))
     question, selected = question.of_signals(fit.fitted.signal_names), predicted.iloc[0]
     level, candidates = np.flatnonzero(question.usable[0]), question.candidates[0]
     null, candidate = len(candidates), question.candidate[0, level]
@@ -276,20 +275,12 @@ def _support_of(
     return support[:, candidates.index(answer)] if answer in candidates else np.zeros(len(support))
 
 
-def with_and_without_each(question: Observations) -> Observations:
-    """Return a single question as it is, then once without each of its usable reports."""
-    level = np.flatnonzero(question.usable[0])
-    copies = question.select(np.zeros(1 + len(level), int))
-    missing = np.zeros(copies.usable.shape, bool)
-    missing[np.arange(1, len(copies)), level] = True
-    return copies.without(missing)
-
-
-def with_each_alone(question: Observations) -> Observations:
-    """Return a single question once with each of its usable reports alone."""
-    level = np.flatnonzero(question.usable[0])
-    copies = question.select(np.zeros(len(level), int))
-    return copies.without(copies.usable & (np.arange(question.n_levels) != level[:, None]))
+def with_and_without_each(question: Observations) -> tuple[Observations, Observations]:
+    """Return a single question as it is, then without each of its usable reports; and with each of these alone."""
+    each = np.eye(question.n_levels, dtype=bool)[question.usable[0]]
+    less = question.select(np.zeros(1 + len(each), int)).without(np.vstack([np.zeros_like(question.usable), each]))
+    alone = question.select(np.zeros(len(each), int)).without(question.usable & ~each)
+    return less, alone
 
 
 def _calibrated(fit: Fit, question: Observations) -> str:
@@ -299,11 +290,6 @@ def _calibrated(fit: Fit, question: Observations) -> str:
     return f"a logistic function of the support's logit: intercept {intercept:.3f}, slope {slope:.3f}"
 
 
-def _says(column: str) -> str:
-    """Return the header of a column of stated confidences; a signal may be called as another column is."""
-    return "says" if column == "stated" else f"says\n{column.removeprefix('stated_')}"
-
-
 def _percent(name: str, row: Record) -> str:
     return "" if np.isnan(row[name]) else f"{100 * row[name]:g}%"
 
@@ -311,10 +297,6 @@ def _percent(name: str, row: Record) -> str:
 def _quoted(answer: str) -> str:
     short = shortened(answer, 24)
     return f'"{short}"' if " " in short else short
-
-
-def _report_label(level: str, answer: str) -> str:
-    return f"{shortened(level, 20)}: {shortened(answer, 12)}"
 
 
 def _answer_or_null(answer: str | float | None, width: int) -> str:

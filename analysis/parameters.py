@@ -60,12 +60,12 @@ def parameter_tables(table: pd.DataFrame, *, is_own: bool = False) -> Iterator[T
     note = " ".join(text for text, rows in explained.items() if rows.any())
     scale = "Only their ratios change predictions: the prior alone sets their common scale."
     n_models, estimates = table["model"].nunique(), table[["value", "low", "high"]].to_numpy(float)
-    meaning = partial(_meaning, is_own)
+    meaning = table["parameter"].map(partial(_meaning, is_own))
     rows = table.assign(
         name=table["parameter"] + [f", {level}" if isinstance(level, str) else "" for level in table["level"]],
         estimate=[f"{number(value, 2)} {interval(low, high, 2)}".rstrip() for value, low, high in estimates],
         share=["" if np.isnan(below) else percent(below, 0) for below in table["below"]],
-        meaning=table["parameter"].map(meaning).mask(table.duplicated(["identified", "parameter"]), ""),
+        meaning=meaning.mask(meaning == meaning.shift(), ""),  # once for what is alike
     )
     for identified, title in ((True, "Parameters that labels identify"), (False, "And those that they do not")):
         part = rows[rows["identified"] == identified]

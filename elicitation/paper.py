@@ -23,8 +23,6 @@ from elicitation.prompts import Protocol, ProtocolName, load_protocol
 from elicitation.questions import Form, QuestionSet, load_questions
 from elicitation.unread import count_words
 
-#: The exit status of a command that was refused what it needs.
-_REFUSED = 2
 #: The methods in the paper's tables: those that learn from labels, and the rules, which do not.
 LEARNED = "direag,count_calibrated,level_calibrated,direag_raw"
 RULES = "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk"
@@ -190,9 +188,11 @@ def _evaluate(folder: Path, preset: PresetName, seed: int) -> Path | None:
             status = app(arguments, standalone_mode=False)
     finally:
         sys.argv = typed
-    if status not in (0, None, _REFUSED):
+    if status == 2:  # it has said why
+        return None
+    if status:
         raise typer.Exit(status)
-    return None if status == _REFUSED else target
+    return target
 
 
 def _is_of(evaluation: Path, files: Mapping[str, Path], seed: int) -> bool:

@@ -49,13 +49,12 @@ def quickstart_command(
     parts = {target / "labelled.csv": questions.select(slice(n_labelled))}
     if n_labelled is not None:
         parts[target / "new.csv"] = questions.select(slice(n_labelled, None))
-    if target.exists() and not target.is_dir():
-        raise DirEAGError(f"--out {target}: saw a file; expected a new or empty folder. Choose another name.")
     ours = all(
         path.is_file() and Observations.read(path).fingerprint == part.fingerprint for path, part in parts.items()
     )
-    if target.is_dir() and any(target.iterdir()) and not ours:
-        raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
+    if target.exists() and not ours and not (target.is_dir() and not any(target.iterdir())):
+        seen = "other files there" if target.is_dir() else "a file"
+        raise DirEAGError(f"--out {target}: saw {seen}; expected a new or empty folder. Choose another name.")
     target.mkdir(exist_ok=True)
     EVALUATION_FOLDER.check(results)
     for path, part in parts.items():

@@ -78,8 +78,8 @@ def predict_command(
     would be selected. Probabilities of questions that lack reports are those of labelled questions with
     just the same reports.
 
-    With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
-    Their probabilities sum to one, the selected answer is the most probable candidate, and a NUTS fit adds intervals.
+    With --candidates the probabilities of a question sum to one, and the selected answer is the most probable
+    candidate.
 
     Parquet with one row a question, a file or a folder of them, may have any size: it is read in batches. With --engine
     ray a cluster reads it, and --out is a new folder.
@@ -87,11 +87,8 @@ def predict_command(
     At the end stands about how many of the answers to new questions are right. Of more than 10,000 questions, 10,000 at
     random say so: docs/estimate.md.
 
-    With --new-levels, levels that nobody has labelled count by how often they agree with the others; --save-joined
-    keeps the fit with them: docs/new-levels.md.
-
-    With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
-    labelled ones: docs/abstention.md.
+    What --new-levels takes levels for: docs/new-levels.md. With --target-accuracy the table has a column "answered";
+    the guarantee holds for questions of the same kind as the labelled ones: docs/abstention.md.
 
     Example: direag predict fit.nc new.jsonl --out predictions.csv
     """
@@ -148,10 +145,8 @@ def predict_command(
             if target_accuracy is None:
                 table = learned.predict_candidates(questions, interval_level=interval_level)
             else:
-                known, shares = (
-                    labelled and read(labelled),
-                    {"target_accuracy": target_accuracy, "assurance": assurance},
-                )
+                known = labelled and read(labelled)
+                shares = {"target_accuracy": target_accuracy, "assurance": assurance}
                 with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
                     decided = abstention(learned, questions, known, **shares, interval_level=interval_level)
                 table = decided.table

@@ -136,17 +136,11 @@ def protocol(deadline: float) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            has_head = self.conn.their_state is not h11.IDLE
-            if self._closing is not None and has_head:
+            if self.conn.their_state is h11.IDLE:  # the head of a request is missing, or a part of it
+                self._closing = self._closing or self.loop.call_later(deadline, self.transport.close)
+            elif self._closing is not None:
                 self._closing.cancel()
                 self._closing = None
-            elif self._closing is None and not has_head:  # the next request of a connection
-                self._closing = self.loop.call_later(deadline, self.transport.close)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._closing is not None:
-                self._closing.cancel()
-            super().connection_lost(exc)
 
     return Prompt
 

@@ -209,17 +209,14 @@ def _check_start(preset: Preset, model: Model, data: LikelihoodData) -> None:
 def unused_sites(model: Model, data: LikelihoodData) -> list[str]:
     """Return the sites on which neither a probability of a state nor the prior of another site depends."""
     start = jax.eval_shape(lambda: start_and_bounds(model, data)[0])
-    priors: list[str] = []
-
-    def said(values: Mapping[str, Any]) -> list[Any]:
-        at = evaluated(model, dict(values), data)
-        priors[:] = at.log_prior
-        return [at.probability, *at.log_prior.values()]
-
-    program, names = jax.make_jaxpr(said)(start).jaxpr, sorted(start)  # as jax orders a dictionary
-    used = {name: dce_jaxpr(program, [True, *(other != name for other in priors)])[1] for name in names}
-    unused = [name for number, name in enumerate(names) if not used[name][number]]
-    return [name.removesuffix("_base").removesuffix("_decentered") for name in unused]
+    run = jax.make_jaxpr(lambda values: evaluated(model, values, data)[1:], return_shape=True)
+    program, (priors, *others) = run(start)
+    unused = []
+    for number, name in enumerate(sorted(start)):  # as jax orders a dictionary
+        asked = [prior != name for prior in sorted(priors)] + [True] * len(others)
+        if not dce_jaxpr(program.jaxpr, asked)[1][number]:
+            unused.append(name.removesuffix("_base").removesuffix("_decentered"))
+    return unused
 
 
 @compiled("model")

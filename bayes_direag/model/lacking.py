@@ -63,12 +63,6 @@ def half_remark(panels: Int[np.ndarray, "problem level"], fitted: Int[np.ndarray
     )
 
 
-def _excess(lacking: Evaluation, final: Calibration, whole: Float[np.ndarray, "problem state"]) -> float:
-    """Return by how much selected answers are more probable than with all that the questions have, in mean."""
-    selected = predict(lacking, final, 0.5)
-    return float(np.mean(selected["probability"] - whole[np.arange(len(whole)), selected["candidate"]]))
-
-
 def signals_remark(
     asked: "Observations",
     fitted: "Observations",
@@ -79,14 +73,14 @@ def signals_remark(
 
     ``evaluation`` gives what the fit says of questions that are aligned with it.
     """
-    names = fitted.signal_names
-    percent = np.stack([*asked.of_signals(names).signals.values()], axis=-1)
-    lost = unstated(names, percent[asked.usable & asked.stated])
-    if not lost:
+    stating, stated = asked.usable & asked.stated, asked.of_signals(fitted.signal_names).signals
+    lost = [name for name, values in stated.items() if np.isnan(values[stating]).all()]
+    if not lost or not stating.any():
         return None
     known = fitted.select(np.sort(np.random.default_rng(0).permutation(len(fitted))[:_QUESTIONS]))
     lacking = known.of_signals([name for name in known.signal_names if name not in lost])
-    points = 100 * _excess(evaluation(lacking), final, distribution(evaluation(known), final))
+    selected, whole = predict(evaluation(lacking), final, 0.5), distribution(evaluation(known), final)
+    points = 100 * np.mean(selected["probability"] - whole[np.arange(len(whole)), selected["candidate"]])
     absent = f"No report states {', '.join(lost)}"
     if abs(points) < _LEAST_POINTS:
         return f"{absent}, without which the probabilities hold."
@@ -95,10 +89,3 @@ def signals_remark(
         f"{'high' if points > 0 else 'low'} by {abs(points):.1f} points. Fit to reports without it (in Python "
         "Observations.of_signals), or have it stated."
     )
-
-
-def unstated(signals: Sequence[str], percent: Float[np.ndarray, "report signal"]) -> list[str]:
-    """Return the signals that none of these reports states, which are not votes; none if there is no report."""
-    return [
-        signal for signal, lacks in zip(signals, np.isnan(percent).all(axis=0), strict=True) if lacks and len(percent)
-    ]

@@ -16,6 +16,7 @@ from analysis.learned import (
     recalibration_curve,
     stated_confidences,
 )
+from analysis.parameters import parameter_tables
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.parameters import identified_draws
@@ -136,6 +137,14 @@ def test_learned_blocks_are_the_parameters(kind, value, request) -> None:
     assert [row[0].text for row in agreement.rows] == list(fit.level_names)
     first, *_ = learned_blocks(made_fit(OBSERVATIONS, natural(variant="level"), variant="level"))
     assert "Only the prior determines weight, bias and null_gain" in first.text
+
+
+def test_learned_words_of_parameters_that_are_alike_stand_once() -> None:
+    names = ["share", "share", "label[A]", "label[B]", "slope[number]", "slope[words]", "vote_centre"]
+    table = pd.DataFrame({"parameter": names, "level": ["a", "b", *[None] * 5], "identified": True, "model": "fit"})
+    (shown,) = parameter_tables(table.assign(value=1.0, low=np.nan, high=np.nan, below=np.nan))
+    assert [row[-1].text != "" for row in shown.rows] == [True, False, True, False, True, False, True]
+    assert shown.note == "share: of the weight of all levels."
 
 
 def test_learned_groups_have_a_curve_and_a_row_each(simulated: Observations) -> None:
