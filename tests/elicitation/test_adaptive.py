@@ -123,6 +123,7 @@ def test_manifest_has_the_policy_and_a_run_resumes_with_the_same(policy: Policy,
             ask(adaptive, **other)
 
 
+@pytest.mark.usefixtures("unchecked_types")
 def test_adaptive_observations_depend_on_the_replies_alone(policy: Policy, adaptive: Path, tmp_path: Path) -> None:
     """Not on how many questions are asked together, in how many sessions, and the unit of the fit's confidences."""
     with Stub(delay=0.01, garbage=GARBAGE) as stub:

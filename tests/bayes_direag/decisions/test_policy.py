@@ -53,6 +53,7 @@ def asked(policy: Policy, report: Callable[[str, int], dict[str, object]]) -> tu
 
 
 class TestAsking:
+    @pytest.mark.usefixtures("unchecked_types")
     def test_a_replay_asks_what_next_asks(self, policy, new):
         """Question by question, where no report is missing."""
         policy = replace(policy, person=20.0, factor=1 / 40)
@@ -98,6 +99,7 @@ class TestAsking:
 
 
 class TestReplaying:
+    @pytest.mark.usefixtures("unchecked_types")
     def test_budgets_are_kept_and_only_ratios_of_prices_matter(self, small, policy, generous):
         shares = [given.forecast.iloc[0]["share"] for given in (policy, generous)]
         assert 0.3 < shares[0] <= 0.4 < 0.99 < shares[1]
@@ -133,12 +135,14 @@ class TestReplaying:
         policy = replace(of_groups, fit=fit)
         pd.testing.assert_frame_equal(policy.replay(replace(questions, level_names=runs, groups=None)), expected)
 
+    @pytest.mark.usefixtures("unchecked_types")
     def test_it_depends_on_neither_the_order_of_questions_nor_on_chance(self, policy, panel):
         order = np.random.default_rng(0).permutation(64)
         again = policy_of(fit_map(panel.select(order)), budget=0.4)
         assert again.factor == pytest.approx(policy.factor, rel=1e-3)
         pd.testing.assert_frame_equal(again.forecast, policy.forecast, rtol=1e-4)
 
+    @pytest.mark.usefixtures("unchecked_types")
     def test_the_fixed_levels_of_a_forecast_are_judged_where_they_were_not_chosen(self, small, policy):
         """By fits to the other folds: those that are best on the questions of these are asked on the fold."""
         replay = Replay.of(small, np.ones(5))

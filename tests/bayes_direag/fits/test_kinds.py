@@ -46,15 +46,11 @@ def case(request, simulated: Observations, unlearnable: Observations) -> tuple[F
 
 def everything() -> Observations:
     """Return questions with groups, signals, a level that only votes, clusters, and some without a gold answer."""
-    votes, questions = {"confidence": None, "confidences": None}, []
-    for number, question in enumerate(grouped(test_signals.simulated_signals()).questions):
-        reports = [
-            report.model_copy(update=votes) if report.level_name == "vanilla" else report
-            for report in question.observations
-        ]
-        about = {"cluster": f"c{number // 2}", "gold_answer": question.gold_answer if number % 9 else None}
-        questions.append(question.model_copy(update=about | {"observations": tuple(reports)}))
-    return Observations.from_questions(questions, "numeric")
+    frame = grouped(test_signals.simulated_signals()).to_frame()
+    number = frame["problem_id"].rank(method="dense").astype(int)
+    frame.loc[frame["level_name"] == "vanilla", [name for name in frame if name.startswith("confidence")]] = np.nan
+    about = {"cluster": "c" + (number // 2).astype(str), "gold_answer": frame["gold_answer"].where(number % 9 > 0)}
+    return Observations.from_frame(frame.assign(**about), answers="numeric")
 
 
 @pytest.mark.parametrize("kind", ["nuts", "everything"])
@@ -65,7 +61,7 @@ def test_fits_say_the_same_by_every_door(kind: str, request, simulated: Observat
         fit = request.getfixturevalue("nuts")
     else:
         observations = everything()
-        assert observations.voting == ("vanilla",)
+        assert (observations.voting, len(observations.signal_names)) == (("vanilla",), 3)
         fit, new = fit_map(observations), observations[:30]
     assert_every_door_says_the_same(fit, new, tmp_path)
 
