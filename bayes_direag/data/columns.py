@@ -175,13 +175,8 @@ class Columns:
         return self._wide(header, path) if LEVEL in self.answer else self._long(header, path)
 
     def _long(self, header: Sequence[str], path: Path | None) -> Layout:
-        runs = (
-            [self.run]
-            if self.run in header
-            else [*filter(is_word_for_runs, header)]
-            if self.group not in header
-            else []
-        )
+        words = [name for name in header if is_word_for_runs(name) and self.group not in header]
+        runs = [self.run] if self.run in header else words
         default = Columns().spelling
         required = {our for our, name in self.spelling.items() if name != default.get(our)} | {"problem_id", "answer"}
         required |= {"confidence"} & {*self.spelling} | (set() if self.group in header else {"level"})

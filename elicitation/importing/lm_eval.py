@@ -80,15 +80,13 @@ def replies(log: Log) -> Iterator[Reply]:
     odd = [n for n, both in enumerate(zip(same, said, strict=True)) if None not in both and both[0] != both[1]]
     is_target = any(same) and log.metric is None
     has_golds = not is_graded and (is_target or not any(said[n] for n in odd))
-    shown = ", ".join(f"{read[n].problem_id} ({read[n].gold_answer!r})" for n in odd[:3])
-    told = f"{metric} contradicts the target on {len(odd)} of {len(read)} answers, as on question {shown}"
-    if (unused := ", ".join(sorted(_OF_OTHER_CHOICE & {*others}))) and metric is None:
-        told = f"{unused} judges another choice than the likeliest"
-    is_told, counts = (
-        (odd and any(same)) or (unused and metric is None),
-        "metric" if metric and not is_target else "target",
-    )
-    remark = f"{log.path.name}: {told}. The {counts} counts." if is_told else None
+    remark, unused = None, ", ".join(sorted(_OF_OTHER_CHOICE & {*others}))
+    if unused and metric is None:
+        remark = f"{log.path.name}: {unused} judges another choice than the likeliest. The target counts."
+    elif odd and any(same):
+        shown = ", ".join(f"{read[n].problem_id} ({read[n].gold_answer!r})" for n in odd[:3])
+        told = f"{metric} contradicts the target on {len(odd)} of {len(read)} answers, as on question {shown}"
+        remark = f"{log.path.name}: {told}. The {'target' if is_target else 'metric'} counts."
     if is_target:
         for n in odd:
             read[n] = replace(read[n], given={**read[n].given, "correct": same[n]})
