@@ -78,11 +78,5 @@ def _named(paths: list[Path]) -> dict[str, Path]:
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise DirEAGError(f"{missing[0]}: no such file or folder; expected a fit or an evaluation folder.")
-    folders = [path for path in paths if path.is_dir()]
-    if 0 < len(folders) < len(paths):
-        raise DirEAGError(
-            f"saw {folders[0]}, a folder, among files; expected fits alone or evaluation folders alone. Compare like "
-            "with like."
-        )
-    names = [path.resolve().name if folders else path.stem for path in paths]
+    names = [path.resolve().name if path.is_dir() else path.stem for path in paths]
     return dict(zip(names if len(set(names)) == len(names) else map(str, paths), paths, strict=True))

@@ -34,16 +34,14 @@ def explain_command(
     from analysis.display.style import save_figure
     from analysis.display.terminal import shown
     from analysis.explanation import explain
-    from bayes_direag.data.observations import Observations
 
     if target is not None:
         options.check_file(target, fit, observations)
-    learned = options.load_fit(fit, preset)
+    learned = options.load_fit(fit, preset, options.chosen_same(same))
     with options.progress() as step:
         step(f"explaining {problem_id}")
         columns = options.chosen_columns(column, scale, groups, learned.columns)
-        questions = Observations.read(observations, learned.answers, columns, same=options.chosen_same(same))
-        explanation = explain(learned, questions, problem_id, interval_level=level)
+        explanation = explain(learned, learned.read(observations, columns), problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation.figure(), target)
     if as_json:

@@ -58,12 +58,9 @@ def policy_command(
                 f"saw the labelled questions {labelled}, on which a policy is tried as it is. Leave them out to make a "
                 "policy; or leave out --out, --budget, --prices and --person."
             )
-        from bayes_direag.data.observations import Observations
-
         made = Policy.load(source, None if preset is None else options.chosen_preset(preset))
-        known = made.fit
-        columns = options.chosen_columns(column, None, None, known.columns)
-        forecast = made.replay(Observations.read(labelled, known.answers, columns))
+        columns = options.chosen_columns(column, None, None, made.fit.columns)
+        forecast = made.replay(made.fit.read(labelled, columns))
         tried = f"{source}: tried on {labelled}."
     else:
         target = target or options.beside(source, "-policy.nc")

@@ -113,22 +113,16 @@ def predict_command(
         _predict_on_ray(fit, observations, target, interval_level)
         return
     from bayes_direag.data.files import check_table_path, write_table
-    from bayes_direag.data.observations import Observations
     from bayes_direag.decisions.abstention import abstention
     from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
-    equal = options.chosen_same(same)
-    learned, decided = options.load_fit(fit, preset, equal), None
+    learned, decided = options.load_fit(fit, preset, options.chosen_same(same)), None
     about_levels: list[tuple[str, dict[str, object]]] = []
     columns = options.chosen_columns(column, scale, groups, learned.columns)
-
-    def read(path: Path) -> Observations:
-        return Observations.read(path, learned.answers, columns, same=equal)
-
     with options.progress() as step:
         if new_levels or save_joined:
-            known_levels, learned = learned.level_names, learned.with_levels(read(observations))
+            known_levels, learned = learned.level_names, learned.with_levels(learned.read(observations, columns))
             if learned.level_names == known_levels:
                 about_levels.append((f"No level of {observations.name} is new to the fit.", {}))
         if save_joined:
@@ -139,13 +133,13 @@ def predict_command(
                 learned, observations, target, columns, interval_level=interval_level, on_step=step
             )
         else:
-            questions = read(observations)
+            questions = learned.read(observations, columns)
             predicted = Predicted(questions.usable.sum(axis=1), questions)
             step(f"predicting {len(questions)} questions")
             if target_accuracy is None:
                 table = learned.predict_candidates(questions, interval_level=interval_level)
             else:
-                known = labelled and read(labelled)
+                known = labelled and learned.read(labelled, columns)
                 shares = {"target_accuracy": target_accuracy, "assurance": assurance}
                 with warnings.catch_warnings(action="ignore", category=FewReportsWarning):  # the command says it itself
                     decided = abstention(learned, questions, known, **shares, interval_level=interval_level)

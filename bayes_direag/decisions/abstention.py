@@ -26,7 +26,6 @@ from jaxtyping import Bool, Float
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit, Source
 from bayes_direag.fits.making import left_out_predictions
-from bayes_direag.fits.sources import observations_of
 
 #: Factor on the expected number of errors, since probabilities learned from few labels are somewhat too high.
 _MORE_ERRORS = 1.1
@@ -92,11 +91,11 @@ def abstention(
     Raises DirEAGError if the fit has seen labelled questions, or they are also to be predicted; or if target, assurance
     or interval level are out of range.
     """
-    observations = observations_of(observations, fit.answers, fit.columns, same=fit.same)
+    observations = fit.read(observations)
     table, new = fit.predict(observations, interval_level=interval_level), ~fit.has_seen(observations)
     known = fit.fitted
     if labelled is not None:
-        known = observations_of(labelled, fit.answers, fit.columns, same=fit.same)
+        known = fit.read(labelled)
         known = known.select(known.labelled)
         seen = fit.learned_from.union(observations.problem_id)
         if both := [name for name in known.problem_id if name in seen]:

@@ -105,7 +105,7 @@ def test_command_succeeds(files: Path, tmp_path: Path, monkeypatch, command, cod
         ("compare {f}/map.nc {f}/map.nc", "one of them twice"),
         ("compare {f}/plain {f}/../files/plain", "one of them twice"),
         ("compare {f}/map.nc {f}/nowhere.nc", "nowhere.nc: no such file or folder"),
-        ("compare {f}/map.nc {f}/plain", "a folder, among files"),
+        ("compare {f}/map.nc {f}/plain", "saw fits among evaluations"),
         ("compare {f}/plain {f}/changed --out {f}/plain", "saw evaluation.json"),
         ("compare {f}/plain {f}/changed --obs {f}/new.jsonl", "observations (--obs): saw evaluation folders"),
         ("diagnose {f}/none.nc", "no such file"),
