@@ -346,7 +346,7 @@ class _Table:
             code = np.stack([self.rows.column(name).code for name in (*names, beside or names[0])])
             number = np.zeros(code.shape[1], np.int64)
             for of_name in code[:-1]:
-                number = np.unique(number * (of_name.max() + 2) + of_name, return_inverse=True)[1]
+                number = np.unique(number * (of_name.max(initial=-1) + 2) + of_name, return_inverse=True)[1]
             self._counts[key] = len(np.unique(number[(code >= 0).all(axis=0)]))
         return self._counts[key]
 
