@@ -245,7 +245,7 @@ class _Table:
             return False
         if run == IN_ORDER:  # all pairs are there, and equally often
             n_pairs = self.n(question, *level)
-            return n_pairs == n_questions * self.n(*level) and n % n_pairs == 0 and n // n_pairs < n_questions
+            return 0 < n_pairs == n_questions * self.n(*level) and n % n_pairs == 0 and n // n_pairs < n_questions
         of_level = (*level, run) if run else level
         is_several = (is_named or n > _REPORTS * n_questions) and (not run or self.n(run) < n_questions)
         return is_several and n > _PAIRS * n_questions * self.n(*of_level) and self.n(question, *of_level) == n
