@@ -101,9 +101,9 @@ def service(
             raise HTTPException(422, f"this is not JSON ({error}); expected a list of reports. Correct it.") from error
         if (field := field_twice(body, reports)) is not None:
             raise HTTPException(422, f"field {field}: it is there twice in one object; expected it once. Remove one.")
-        if not isinstance(reports, list):
-            seen = str(reports)[:60]
-            raise HTTPException(422, f"reports: saw {seen!r}; expected a list of reports. Make a list of them.")
+        if not (isinstance(reports, list) and all(isinstance(report, dict) for report in reports)):
+            seen, says = str(reports)[:60], "expected a list of reports, each an object. Make a list of them."
+            raise HTTPException(422, f"reports: saw {seen!r}; {says}")
         try:
             return fit.answer(reports)
         except DirEAGError as error:
