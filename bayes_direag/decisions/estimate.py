@@ -113,8 +113,19 @@ def estimate(fit: Fit, observations: Source, *, interval_level: float = 0.9) -> 
         accuracies, benefits = means.mean(axis=1)[:, None, None] + spread[:, None] + np.stack(noise)
         worth = accuracy * (1 - accuracy) / accuracies.var()
         ends, benefit_ends = np.quantile(accuracies.clip(0, 1), quantiles), np.quantile(benefits, quantiles)
-    figures = float(accuracy), *ends.tolist(), float(benefit), *benefit_ends.tolist()
-    return Estimate(*figures, interval_level, n_labels, n_answers, float(worth))
+    (low, high), (benefit_low, benefit_high) = ends.tolist(), benefit_ends.tolist()
+    return Estimate(
+        accuracy=float(accuracy),
+        accuracy_low=low,
+        accuracy_high=high,
+        benefit=float(benefit),
+        benefit_low=benefit_low,
+        benefit_high=benefit_high,
+        interval_level=interval_level,
+        n_labels=n_labels,
+        n_answers=n_answers,
+        worth=float(worth),
+    )
 
 
 def _moments(
