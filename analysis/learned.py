@@ -21,9 +21,8 @@ from bayes_direag.data.remarks import voting_remark
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import OptimumSummary, convergence_summary, convergence_verdict
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.logits import clipped_logit
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import distribution
+from bayes_direag.model.selection import clipped_logit, distribution
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.states import supports
 

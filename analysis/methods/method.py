@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.logits import clipped_logit
+from bayes_direag.model.selection import clipped_logit
 
 #: Confidences are clipped to [CLIP, 1 - CLIP] before their logit is taken.
 CLIP = 0.01

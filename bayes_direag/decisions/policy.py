@@ -44,8 +44,7 @@ from bayes_direag.fits.making import fits_by
 from bayes_direag.fits.stored import unreadable, write_tree
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.forward import Forward
-from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.logits import logit_signals
+from bayes_direag.model.likelihood_data import LikelihoodData, logit_signals
 from bayes_direag.model.patterns import first_mentions
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Calibration, Recalibration, select

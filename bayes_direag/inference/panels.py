@@ -28,11 +28,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.logistic_regression import Batch
+from bayes_direag.inference.logistic_regression import LogisticRegressions
 from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.logits import clipped_logit
-from bayes_direag.model.selection import Recalibration
+from bayes_direag.model.selection import Recalibration, clipped_logit
 from bayes_direag.model.states import States
 
 #: The scale of the prior: of intercept and slope, by the log of how many times fewer reports there are.
@@ -245,17 +244,18 @@ class PanelCalibration:
         member = np.full(n, -1)
         member[lacking] = np.arange(len(lacking))
         chosen = lacks[panel]
-        batch = Batch(
-            clipped_logit(support[:, chosen], self.general.eps).ravel(),
-            right[:, chosen].ravel(),
-            np.tile(weight[chosen] / 2, 2),
-            np.tile(member[panel[chosen]], 2),
-            self._general.mean(axis=0),
-            PRIOR_SD * times_fewer[lacking, None],
+        logit = clipped_logit(support[:, chosen], self.general.eps).ravel()
+        regressions = LogisticRegressions(
+            features=np.stack([np.ones(len(logit)), logit]).T,
+            right=right[:, chosen].ravel(),
+            weight=np.tile(weight[chosen] / 2, 2),
+            member=np.tile(member[panel[chosen]], 2),
+            prior_mean=self._general.mean(axis=0),
+            prior_sd=PRIOR_SD * times_fewer[lacking, None],
         )
-        modes, hessians = batch.modes()
-        covariance = np.linalg.inv(hessians)
-        follows = covariance / batch.prior_sd[:, None] ** 2
+        modes, _ = regressions.modes()
+        covariance = np.linalg.inv(regressions.hessians(modes))
+        follows = covariance / regressions.prior_sd[:, None] ** 2
         roots = np.linalg.cholesky(covariance)
         gained = np.bincount(panel, weight * (right.mean(axis=0) - labelled.whole[question]), n)
         learned: list[_Coefficients | None] = [None] * n

@@ -24,10 +24,9 @@ import numpy as np
 import scipy  # which loads its slow parts when they are used
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.inference.logistic_regression import LogisticPosterior
+from bayes_direag.inference.logistic_regression import LogisticRegressions
 from bayes_direag.inference.map import require_converged
-from bayes_direag.model.logits import clipped_logit
-from bayes_direag.model.selection import IDENTITY, Recalibration
+from bayes_direag.model.selection import IDENTITY, Recalibration, clipped_logit
 from bayes_direag.model.settings import RecalibrationSettings
 
 _RELEASE_RATE, _RELEASE_STEPS = 0.05, 1200
@@ -68,28 +67,36 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
     """Fit one recalibration for each row of a batch."""
     if settings.method == "none":
         return [Recalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
-    calibrations = []
-    for row in range(len(outcomes.weight)):
-        posterior = logistic_posterior(outcomes, row, settings)
-        if settings.method == "release":
-            point = posterior.descended(_RELEASE_RATE, _RELEASE_STEPS)
-        else:
-            point, n_steps = posterior.mode()
-            gradient, loss = np.abs(posterior.gradient(point)).max(), posterior.loss(point)
-            require_converged("the recalibration", np.array([gradient]), np.array([loss]), np.array([n_steps]))
-        coefficients = {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=True)}
-        calibrations.append(Recalibration(settings.method, coefficients, settings.eps))
-    return calibrations
+    regressions = logistic_regressions(outcomes, settings)
+    if settings.method == "release":
+        points = regressions.descended(_RELEASE_RATE, _RELEASE_STEPS)
+    else:
+        points, n_steps = regressions.modes()
+        gradients = np.abs(regressions.gradients(points)).max(axis=1) / regressions.total
+        require_converged("the recalibration", gradients, regressions.losses(points) / regressions.total, n_steps)
+    return [
+        Recalibration(
+            settings.method,
+            {name: np.full((1, 1), value) for name, value in zip(IDENTITY, point, strict=True)},
+            settings.eps,
+        )
+        for point in points
+    ]
 
 
-def logistic_posterior(outcomes: Outcomes, row: int, settings: RecalibrationSettings) -> LogisticPosterior:
-    """Return the posterior of the coefficients for one member of a batch, in the order of :data:`IDENTITY`."""
-    used = outcomes.weight[row] > 0
-    logit = clipped_logit(outcomes.support[row, used], settings.eps)
-    features = np.stack([np.ones(len(logit)), logit], axis=1)
-    weight, identity = outcomes.weight[row, used], np.array([*IDENTITY.values()])
-    right, prior_sd = outcomes.right[row, used], settings.prior_scale(weight.sum())
-    return LogisticPosterior(features, right, weight, identity, prior_sd)
+def logistic_regressions(outcomes: Outcomes, settings: RecalibrationSettings) -> LogisticRegressions:
+    """Return the regressions of a batch; their coefficients are in the order of :data:`IDENTITY`."""
+    used = outcomes.weight > 0
+    logit = clipped_logit(outcomes.support[used], settings.eps)
+    prior_sd = [[settings.prior_scale(total)] * len(IDENTITY) for total in outcomes.weight.sum(axis=1)]
+    return LogisticRegressions(
+        features=np.stack([np.ones(len(logit)), logit]).T,
+        right=outcomes.right[used],
+        weight=outcomes.weight[used],
+        member=np.nonzero(used)[0],
+        prior_mean=np.array([*IDENTITY.values()]),
+        prior_sd=np.array(prior_sd),
+    )
 
 
 def draw_recalibration(
@@ -105,13 +112,12 @@ def draw_recalibration(
     settings = settings.model_copy(update={"method": "platt"})
     platt = recalibrate(outcomes, settings)[0]
     mode = np.array([value[0, 0] for value in platt.coefficients.values()])
-    posterior = logistic_posterior(outcomes, 0, settings)
+    regression = logistic_regressions(outcomes, settings)
     n_chains, n_draws = shape
     n_steps = _SETTLING + n_draws
-    proposals = mode, posterior.curvature(mode), posterior.prior_mean, posterior.prior_sd
+    proposals = mode, regression.hessians(mode[None])[0], regression.prior_mean, regression.prior_sd[0, 0]
     points, log_proposal = _proposals(*proposals, n_chains * n_steps, rng)
-    log_densities = posterior.log_densities(points)
-    log_ratio = (log_densities - log_proposal).reshape(n_chains, n_steps)
+    log_ratio = (regression.log_densities(points) - log_proposal).reshape(n_chains, n_steps)
     accepted = _accepted(log_ratio, np.log(rng.uniform(size=log_ratio.shape)))[:, _SETTLING:]
     drawn = points.reshape(n_chains, n_steps, -1)[np.arange(n_chains)[:, None], accepted]
     coefficients = {name: drawn[..., number] for number, name in enumerate(platt.coefficients)}

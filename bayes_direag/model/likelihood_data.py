@@ -9,18 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, not_observations
 from bayes_direag.model import presets
-from bayes_direag.model.logits import logit_signals
 from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows, first_mentions
 from bayes_direag.model.presets import PresetLike
+from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import Preset
 
 _ARRAYS = ("logit", "candidate", "first", "merged", "label", "n_candidates", "target", "weight", "agreement")
+#: Those that hold -1 where there is no report or no question.
+_INDICES = ("candidate", "merged", "label", "target")
 
 
 class Numbers(dict[str, Float[Array | np.ndarray, " problem"]]):
@@ -167,12 +168,11 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         order = [own[level].pop(0) if own.get(level) else -1 for level in slots]
         further = [column for columns in own.values() for column in columns]
 
-        def placed(array: Any, absent: int | float) -> Any:
-            wide = np.pad(array, [*[(0, 0)] * (array.ndim - 2), (0, 1), (0, 0)], constant_values=absent)
-            return wide[..., [*order, *further], :]
+        def placed(name: str) -> Any:
+            return self._widened(name, 1, axis=-2)[..., [*order, *further], :]
 
-        arrays = {name: placed(getattr(self, name), -1) for name in ("candidate", "merged", "label")}
-        arrays |= {"logit": placed(self.logit, 0), "first": first_mentions(arrays["candidate"])}
+        arrays = {name: placed(name) for name in ("candidate", "merged", "label", "logit")}
+        arrays["first"] = first_mentions(arrays["candidate"])
         return replace(self, slots=(*slots, *(self.slots[column] for column in further)), **arrays)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -296,19 +296,21 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``; their numbers are the first's."""
         n = len(self.weight)
-
-        def filled(array: Any, value: ArrayLike) -> Any:
-            wide = np.full((*array.shape[:-1], size), value, array.dtype)
-            wide[..., :n] = array
-            return wide
-
-        fill = {"candidate": -1, "merged": -1, "label": -1, "target": -1}
-        arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
-        wide: dict[str, Any] = {
-            name: None if array is None else filled(array, fill.get(name, 0)) for name, array in arrays.items()
+        wide = {name: self._widened(name, size - n, axis=-1) for name in _ARRAYS if name != "agreement"}
+        numbers = {
+            name: np.pad(values, (0, size - n), constant_values=values[0] if n else 1.0)
+            for name, values in self.numbers.items()
         }
-        numbers = {name: filled(values, values[0] if n else 1.0) for name, values in self.numbers.items()}
         return replace(self, **wide, numbers=Numbers(numbers))
+
+    def _widened(self, name: str, n: int, *, axis: int) -> Any:
+        """Return an array with n further reports or questions, in which nothing is said."""
+        array = getattr(self, name)
+        if array is None:
+            return None
+        widths = [(0, 0)] * array.ndim
+        widths[axis] = (0, n)
+        return np.pad(array, widths, constant_values=-1 if name in _INDICES else 0)
 
     def patterns(self) -> Patterns:
         """Find questions that have the same likelihood under all parameters; weights are ignored.
@@ -400,3 +402,9 @@ def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:
     octave = max(least, 1 << max(n - 1, 0).bit_length()) // 2
     step = max(octave // per_octave, 1)
     return max(least, -(-n // step) * step)
+
+
+def logit_signals(signals: Sequence[Float[np.ndarray, "*shape"]], eps: float) -> Float[np.ndarray, "*signal_and_shape"]:
+    """Return the clipped logits of signals, 0 where one is missing; a single signal has no axis of its own."""
+    logits = clipped_logit(np.nan_to_num(np.stack(signals), nan=0.5), eps)
+    return logits if len(signals) > 1 else logits[0]

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 from bayes_direag import PRESETS, Fit, Observations, fit_map, preset, simulate_observations
 from bayes_direag.errors import FewReportsWarning
-from bayes_direag.inference.logistic_regression import Batch
+from bayes_direag.inference.logistic_regression import LogisticRegressions
 from bayes_direag.inference.panels import PRIOR_SD
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.states import supports
@@ -243,14 +243,15 @@ def test_probabilities_hold_where_one_bad_level_is_left() -> None:
     assert np.abs(off).mean(axis=0)[1] < 0.04
 
 
-def test_batch_finds_the_mode_of_each_regression() -> None:
+def test_regressions_have_a_mode_each() -> None:
     rng = np.random.default_rng(0)
     member, x = rng.integers(0, 3, 90), rng.normal(0, 3, 90)
     right, weight = rng.random(90) < 1 / (1 + np.exp(-x)), rng.choice([0.5, 2.0], 90)
     right[member == 2] = True
     mean, sd = np.array([0.3, 0.8]), np.array([[0.01, 0.01], [1.0, 0.3], [30.0, 30.0]])
-    batch = Batch(x, right, weight, member, mean, sd)
-    modes, hessians = batch.modes()
+    regressions = LogisticRegressions(np.stack([np.ones(90), x], axis=1), right, weight, member, mean, sd)
+    modes, _ = regressions.modes()
+    hessians = regressions.hessians(modes)
     for number in range(3):
         chosen = member == number
 
