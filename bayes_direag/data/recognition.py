@@ -80,7 +80,7 @@ def recognised(rows: RowTable, names: Columns) -> Columns:
     is_free = isinstance(names.answer, Ours) and not {ours.answer, names.level, names.group} & header
     if is_free and names.question in header and any(name.startswith("answer_") for name in header):
         names = replace(names, **WIDE | {"confidence": names.confidence and WIDE["confidence"]})
-    else:
+    elif len(rows.line):
         names = _named(rows, names)
     return _with_levels(rows, names) if LEVEL in names.answer else _with_verdicts(rows, names)
 
@@ -245,7 +245,7 @@ class _Table:
             return False
         if run == IN_ORDER:  # all pairs are there, and equally often
             n_pairs = self.n(question, *level)
-            return 0 < n_pairs == n_questions * self.n(*level) and n % n_pairs == 0 and n // n_pairs < n_questions
+            return n_pairs == n_questions * self.n(*level) and n % n_pairs == 0 and n // n_pairs < n_questions
         of_level = (*level, run) if run else level
         is_several = (is_named or n > _REPORTS * n_questions) and (not run or self.n(run) < n_questions)
         return is_several and n > _PAIRS * n_questions * self.n(*of_level) and self.n(question, *of_level) == n
@@ -346,7 +346,7 @@ class _Table:
             code = np.stack([self.rows.column(name).code for name in (*names, beside or names[0])])
             number = np.zeros(code.shape[1], np.int64)
             for of_name in code[:-1]:
-                number = np.unique(number * (of_name.max(initial=-1) + 2) + of_name, return_inverse=True)[1]
+                number = np.unique(number * (of_name.max() + 2) + of_name, return_inverse=True)[1]
             self._counts[key] = len(np.unique(number[(code >= 0).all(axis=0)]))
         return self._counts[key]
 
