@@ -46,7 +46,8 @@ def quality_sentence(observations: "Observations") -> str:
     if n_several := (observations.correct_candidate.sum(axis=1) > 1).sum():
         sentence += f", {n_several} with several"
     if n_conflicts := observations.conflicting.sum():
-        sentence += f"; {n_conflicts} answers judged both right and wrong (the majority was taken)"
+        sentence += f"; {n_conflicts} answers judged both right and wrong, or wrong though they equal the right answer"
+        sentence += " (the majority of verdicts was taken)"
     return f"{sentence}."
 
 

@@ -304,7 +304,10 @@ def spellings(table: LongTable, kind: AnswerKind) -> list[dict[str, str]]:
 
 
 def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple[AreReports, PerQuestion, PerQuestion]:
-    """Return which answers are right, the number of flags of each question, and of candidates whose flags disagree."""
+    """Return which answers are right, and of each question the numbers of flags and of candidates that they contradict.
+
+    Flags contradict each other, or call an answer wrong that equals the gold answer; one that differs may be right.
+    """
     row, level = np.nonzero(flag >= 0)
     cell, size = row * candidate.shape[1] + candidate[row, level], candidate.size
     n_flags = np.bincount(cell, minlength=size).reshape(candidate.shape)
@@ -313,7 +316,10 @@ def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple
     flagged = np.take_along_axis(n_flags, index, axis=1)
     majority = 2 * np.take_along_axis(n_true, index, axis=1) > flagged
     correct = np.where(flagged > 0, majority, is_gold) & (candidate >= 0)
-    return correct, n_flags.sum(axis=1), ((n_true > 0) & (n_true < n_flags)).sum(axis=1)
+    conflicting = (n_true > 0) & (n_true < n_flags)
+    row, level = np.nonzero(is_gold & (flagged > 0) & ~majority)
+    conflicting[row, candidate[row, level]] = True
+    return correct, n_flags.sum(axis=1), conflicting.sum(axis=1)
 
 
 def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:

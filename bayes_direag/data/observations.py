@@ -67,7 +67,7 @@ class Observations:
     labelled : (problem,) array
         Whether correctness is known: there is a gold answer, or all usable observations are flagged.
     conflicting : (problem,) array
-        The number of answers whose ``correct`` flags disagree.
+        The number of answers whose ``correct`` flags disagree, or call the gold answer wrong.
     weight : (problem,) array
         How many questions each one counts as in a fit; not negative.
     numbers : dict of (problem,) arrays

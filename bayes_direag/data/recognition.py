@@ -50,6 +50,8 @@ _LARGER, _CLEARLY = 0.1, 3.0
 _MOST_ROWS = 5000
 #: The fewest questions of which one says what a column means.
 _FEWEST = 3
+#: Verdicts that call a larger share of answers wrong that equal the right one, of so many or more, are none.
+_CONTRADICTED, _JUDGED = 0.8, 8
 #: The most columns among which those of levels are looked for.
 _MOST_COLUMNS = 200
 #: Words in the names of confidences; of keys among levels side by side; of columns that hold no answers; and of numbers
@@ -427,12 +429,13 @@ def _with_levels(rows: RowTable, names: Columns) -> Columns:
 def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
     """Return the names with right answers in the place of verdicts that are the same for different answers.
 
-    Raises ObservationError if these may be either, or if most answers have both verdicts in one question.
+    Raises ObservationError if these may be either, if most answers have both verdicts in one question, or if nearly
+    all that equal the right answer are judged wrong.
     """
     is_asked = names.needs_labels and isinstance(names.correct, Ours) and _may_be_verdicts(rows, names.correct)
     if not is_asked or not {names.question, names.answer, names.correct} <= {*rows.header}:
         return names
-    table, first = _Table(rows), np.arange(min(len(rows.line), _MOST_ROWS))
+    table, first = _Table(rows, verdict=names.correct), np.arange(min(len(rows.line), _MOST_ROWS))
     said = rows.column(names.answer).take(first).changed(str)
     said = said.changed(lambda text: canonical(text, "numeric") or canonical(text, "text"))
     about = [rows.column(name).take(first) for name in (names.question, str(names.correct))]
@@ -449,6 +452,11 @@ def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
         problem = "says of most answers both, right and wrong, in one question"
         n_both = len(np.unique(code, axis=0)) - len(pairs)
         is_wrong = 2 * n_both > len(pairs) >= _FEWEST
+    if not is_wrong and names.gold in rows.header:
+        equal, judged = table.right(names.answer, str(names.gold)), table.right(names.answer, "")
+        verdicts = judged[0][equal[0] & judged[1]]
+        problem = f"says of nearly all answers that equal {names.gold} that they are wrong"
+        is_wrong = np.count_nonzero(~verdicts) > _CONTRADICTED * len(verdicts) and len(verdicts) >= _JUDGED
     if is_wrong:
         raise ObservationError(
             f"{names.correct} {problem}",

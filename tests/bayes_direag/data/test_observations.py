@@ -208,7 +208,7 @@ def test_orders_of_reports_questions_and_levels_change_nothing(records, data):
     [
         pytest.param("asdiv_llama8b_10runs", "numeric", 2249, 10, 22349, 2190, 0, marks=pytest.mark.slow),
         pytest.param("commonsense_qa_5models_2prompts", "choice", 1000, 10, 9948, 1000, 0, marks=pytest.mark.slow),
-        ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 48),
+        ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 62),
     ],
 )
 def test_observations_of_the_real_files(

@@ -342,6 +342,19 @@ def test_flags_that_are_the_same_for_different_answers_are_right_answers_or_aske
             Observations.from_frame(both, confidence=None)
 
 
+def test_flags_that_contradict_the_right_answers_are_asked_for() -> None:
+    said, gold = np.tile(["Oslo", "Bergen", "Oslo"], N), np.repeat(["Oslo", "oslo "], 3 * N // 2)
+    table = pd.DataFrame({"problem_id": np.repeat(np.arange(N), 3), "level": ["x", "y", "z"] * N, "answer": said})
+    table = table.assign(gold_answer=gold, correct=said != "Oslo")
+    with pytest.raises(ObservationError, match="correct says of nearly all answers that equal gold_answer"):
+        Observations.from_frame(table, confidence=None)
+    observations = Observations.from_frame(table, confidence=None, correct="correct")
+    assert observations.correct.tolist() == [[False, True, False]] * N
+    assert observations.conflicting.tolist() == [1] * N
+    table["correct"] = table["correct"] ^ (np.arange(3 * N) > 6)  # a few, which are counted
+    assert Observations.from_frame(table, confidence=None).conflicting.sum() == 3
+
+
 def test_recognition_without_right_answers_says_how_to_name_them() -> None:
     with pytest.raises(ObservationError, match=r"name it: --column gold=NAME, or correct=NAME"), pytest.warns():
         Observations.from_frame(tickets()[["ticket", "llm", "said", "sure"]])
