@@ -456,7 +456,7 @@ def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
         equal, judged = table.right(names.answer, str(names.gold)), table.right(names.answer, "")
         verdicts = judged[0][equal[0] & judged[1]]
         problem = f"says of nearly all answers that equal {names.gold} that they are wrong"
-        is_wrong = np.count_nonzero(~verdicts) > _CONTRADICTED * len(verdicts) and len(verdicts) >= _JUDGED
+        is_wrong = bool(np.count_nonzero(~verdicts) > _CONTRADICTED * len(verdicts)) and len(verdicts) >= _JUDGED
     if is_wrong:
         raise ObservationError(
             f"{names.correct} {problem}",
