@@ -127,7 +127,6 @@ def predict_command(
                 about_levels.append((f"No level of {observations.name} is new to the fit.", {}))
         if save_joined:
             learned.save(save_joined)
-            about_levels.append((f"The fit is kept in {save_joined}.", {"joined_fit": str(save_joined)}))
         if target_accuracy is None and not candidates:
             predicted = predict_file(
                 learned, observations, target, columns, interval_level=interval_level, on_step=step
@@ -146,6 +145,9 @@ def predict_command(
                 table = decided.table
             write_table(table, target)
         said = [*_said(learned, target, predicted, decided, interval_level), *about_levels]
+        if save_joined:
+            first, facts = said[0]
+            said[0] = f"{first}\n{save_joined}: the fit with the new levels.", facts | {"joined_fit": str(save_joined)}
     if as_json:
         options.out.print_json(data={name: value for _, facts in said for name, value in facts.items()})
     else:

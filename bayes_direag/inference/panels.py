@@ -36,6 +36,8 @@ from bayes_direag.model.states import States
 
 #: The scale of the prior: of intercept and slope, by the log of how many times fewer reports there are.
 PRIOR_SD = np.array([0.8, 0.24])
+#: Coefficients are kept to so many decimals: the last digits depend on what is learned at once, as others have asked.
+_DECIMALS = 10
 #: At most this many labelled questions are replayed for a panel, and about this many replays are evaluated at once.
 _MOST_QUESTIONS, _AT_ONCE = 500, 1 << 17
 #: So many panels are kept.
@@ -257,10 +259,9 @@ class PanelCalibration:
         covariance = np.linalg.inv(regressions.hessians(modes))
         follows = covariance / regressions.prior_sd[:, None] ** 2
         roots = np.linalg.cholesky(covariance)
+        kept = [each.round(_DECIMALS) for each in (modes, follows, roots)]
         gained = np.bincount(panel, weight * (right.mean(axis=0) - labelled.whole[question]), n)
         learned: list[_Coefficients | None] = [None] * n
         for number, place in enumerate(lacking.tolist()):
-            learned[place] = _Coefficients(
-                modes[number], follows[number], roots[number], float(gained[place] / total[place])
-            )
+            learned[place] = _Coefficients(*(each[number] for each in kept), gain=float(gained[place] / total[place]))
         return learned

@@ -90,7 +90,7 @@ def test_predict_keeps_the_joined_fit_which_predicts_alike(tmp_path, fitted):
     new, joined = tmp_path / "new.jsonl", tmp_path / "joined.nc"
     joined_by(simulate_observations(40, seed=78), "echo").write(new)
     first = succeed("predict", fitted[0], new, "--out", tmp_path / "p.csv", "--save-joined", joined)
-    assert f"The fit is kept in {joined}." in one_line(first)
+    assert f"\n{joined}: the fit with the new levels.\n" in first
     again = succeed("predict", joined, new, "--out", tmp_path / "q.csv")
     assert (tmp_path / "q.csv").read_text() == (tmp_path / "p.csv").read_text()
     assert "New level echo" in again

@@ -122,6 +122,14 @@ def test_neither_batch_nor_order_of_questions_matters(small: Fit, panel: Observa
     np.testing.assert_allclose(alone, together[:12], rtol=1e-12)  # pieces of other sizes round otherwise
 
 
+def test_coefficients_do_not_depend_on_what_is_learned_with_them(small: Fit) -> None:
+    panels = np.array([each for each in np.ndindex(*[2] * len(small.level_names)) if 0 < sum(each) < 4][:24])
+    together = Fit(small.tree).calibration.coefficients(panels)
+    one_by_one, own = Fit(small.tree).calibration, Fit(small.tree).calibration
+    np.testing.assert_array_equal(np.concatenate([one_by_one.coefficients(each[None]) for each in panels]), together)
+    np.testing.assert_array_equal(np.concatenate([*map(own.coefficients, np.split(panels, [3, 10, 11]))]), together)
+
+
 def test_order_of_labelled_questions_does_not_matter(panel: Observations) -> None:
     known, lone = panel.select(slice(64)), keeping(panel.select(slice(64, None)), [1, 4])
     again = fit_map(known.select(np.random.default_rng(0).permutation(64)))
