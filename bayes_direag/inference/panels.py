@@ -259,9 +259,10 @@ class PanelCalibration:
         covariance = np.linalg.inv(regressions.hessians(modes))
         follows = covariance / regressions.prior_sd[:, None] ** 2
         roots = np.linalg.cholesky(covariance)
-        kept = [each.round(_DECIMALS) for each in (modes, follows, roots)]
+        modes, follows, roots = (each.round(_DECIMALS) for each in (modes, follows, roots))
         gained = np.bincount(panel, weight * (right.mean(axis=0) - labelled.whole[question]), n)
         learned: list[_Coefficients | None] = [None] * n
         for number, place in enumerate(lacking.tolist()):
-            learned[place] = _Coefficients(*(each[number] for each in kept), gain=float(gained[place] / total[place]))
+            gain = float(gained[place] / total[place])
+            learned[place] = _Coefficients(modes[number], follows[number], roots[number], gain)
         return learned
