@@ -54,8 +54,7 @@ def questions_to_label(
         A row for each question: ``problem_id``, or what its file calls it; ``question``, if there are texts;
         ``answers``, the most frequent first, as they were given; an empty ``gold_answer``; and ``chosen``, why the
         question is there: ``at random`` or ``close votes``. If answers are flagged, or texts with more than 12
-        different answers, a row for each
-        ``answer``, with an empty ``correct``.
+        different answers, a row for each ``answer``, with an empty ``correct``.
 
     Raises
     ------
