@@ -125,7 +125,7 @@ def tell(asked: Columns, names: Columns, rows: RowTable, levels: DictionaryColum
     """Warn of what was told by the content of a table, and how to change it."""
     ours = {name: (vars(asked)[name], getattr(Columns, name), WIDE.get(name)) for name in (*get_args(Field), "run")}
     told = {name: vars(names)[name] or "none" for name in ours if vars(names)[name] not in ours[name]}
-    last = "level" if "level" in told else (*told, "")[-1]
+    last = "level" if "level" in told else ("", *told)[-1]
     options = [f"--column {last}=NAME (in Python {last}='NAME')"] if told else []
     options += ["--groups none"] if "run" in told else []
     options += ["--column confidence=NAME"] if told.get("confidence") == "none" and last != "confidence" else []

@@ -342,6 +342,14 @@ def test_flags_that_are_the_same_for_different_answers_are_right_answers_or_aske
             Observations.from_frame(both, confidence=None)
 
 
+def test_what_was_told_names_the_option_that_changes_it() -> None:
+    table = pd.DataFrame({"problem_id": ["q", "q", "r", "r"], "level": ["x", "y"] * 2, "reply": ["1", "2"] * 2})
+    with pytest.warns(
+        ColumnsWarning, match=r"answer reply.*\nTo change it: --column (\w+)=NAME \(in Python \1='NAME'\)"
+    ):
+        Observations.from_frame(table.assign(gold_answer=["1", "1", "2", "2"], confidence=[90, 80, 70, 60]))
+
+
 def test_flags_that_contradict_the_right_answers_are_asked_for() -> None:
     said, gold = np.tile(["Oslo", "Bergen", "Oslo"], N), np.repeat(["Oslo", "oslo "], 3 * N // 2)
     table = pd.DataFrame({"problem_id": np.repeat(np.arange(N), 3), "level": ["x", "y", "z"] * N, "answer": said})
