@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,8 @@ from bayes_direag.model.settings import FitSettings, SamplingSettings
 if TYPE_CHECKING:
     from bayes_direag.fits.fit import Fit
 
+#: The group of entry points in which packages declare what there is to say of a fit: text, or "".
+REMARKS = "direag.fit_remarks"
 _FURTHER = "Further questions"
 
 
@@ -84,6 +87,9 @@ def fit_command(
     options.out.print(f"{target}: {fitted}\n{verdict}", soft_wrap=True)
     if severity == "failure":
         raise typer.Exit(1)
+    for remark in entry_points(group=REMARKS):
+        if said := remark.load()(fitted):
+            options.out.print(said, soft_wrap=True)
     options.out.print(f"What it has learned: direag show {target}", soft_wrap=True)
 
 

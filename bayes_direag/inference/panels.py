@@ -105,10 +105,10 @@ class Labelled:
         return self.panels.sum(axis=1)
 
     @cached_property
-    def whole(self) -> Float[np.ndarray, " problem"]:
-        """Whether each question is answered right with all its reports: 1/2 if one of its two answers is."""
-        every = self._replayed(self.questions.data, np.arange(len(self.order)), np.zeros(len(self.order), int))
-        return every.right.mean(axis=0)
+    def whole(self) -> Replays:
+        """Every question with all its reports, in order."""
+        n = len(self.order)
+        return self._replayed(self.questions.data, np.arange(n), np.zeros(n, int))
 
     def replays(self, panels: Panels) -> Replays:
         """Predict the questions that have each of these panels, at most 500 for each, without other reports."""
@@ -260,7 +260,7 @@ class PanelCalibration:
         follows = covariance / regressions.prior_sd[:, None] ** 2
         roots = np.linalg.cholesky(covariance)
         modes, follows, roots = (each.round(_DECIMALS) for each in (modes, follows, roots))
-        gained = np.bincount(panel, weight * (right.mean(axis=0) - labelled.whole[question]), n)
+        gained = np.bincount(panel, weight * (right.mean(axis=0) - labelled.whole.right.mean(axis=0)[question]), n)
         learned: list[_Coefficients | None] = [None] * n
         for number, place in enumerate(lacking.tolist()):
             gain = float(gained[place] / total[place])

@@ -72,7 +72,9 @@ def test_coefficients_are_the_mode_of_labelled_questions_with_just_these_levels(
     np.testing.assert_allclose(small.calibration.coefficients(panel)[0], mode, atol=1e-5)
     gain = sum(weight * right for _, right, weight in answers) / sum(weight for *_, weight in answers)
     rows = np.flatnonzero(of_column(small.fitted, levels))
-    assert small.calibration.gain(panel)[0] == pytest.approx(gain - small.calibration.labelled.whole[rows].mean())
+    assert small.calibration.gain(panel)[0] == pytest.approx(
+        gain - small.calibration.labelled.whole.right[:, rows].mean()
+    )
 
 
 def test_predictions_of_a_panel_use_its_coefficients(small: Fit, panel: Observations) -> None:
