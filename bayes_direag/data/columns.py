@@ -33,9 +33,9 @@ _NEEDED = ("answer", "confidence")
 _REQUIRED = ("question", "level", *_NEEDED)
 
 
-type Layout = Mapping[str | None, Mapping[str, tuple[str, ...]]]
-"""Where a table has what: for each report of a row, by the name of its level (None: a column holds it), the columns by
-our names. A level may be named by several columns."""
+type Layout = Mapping[str | None, Mapping[str, str]]
+"""Where a table has what: for each report of a row, by the name of its level (None: columns hold it), the columns by
+our names."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ class Columns:
         wanted = [self.spelling[our] for our in self.spelling if our in required and our != "level"]
         wanted[1:1] = of_level if "level" in required else ()
         self._require(header, wanted, path)
-        columns = {our: (name,) for our, name in self.known(header).items() if name not in of_level}
-        of_run = {RUN: (runs[0],)} if len(runs) == 1 and runs[0] not in of_level else {}
-        return {None: columns | ({"level": of_level} | of_run if {*of_level} <= {*header} else {})}
+        columns = {our: name for our, name in self.known(header).items() if name not in of_level}
+        of_run = {RUN: runs[0]} if len(runs) == 1 and runs[0] not in of_level else {}
+        return {None: columns | ({"level": self.level} | of_run if {*of_level} <= {*header} else {})}
 
     def side_by_side(self, header: Sequence[str]) -> dict[str, str]:
         """Return the columns of answers by level, of a table with a row for each question."""
@@ -195,9 +195,7 @@ class Columns:
         others = {name for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
         forms = {form for our, form in self._of_levels.items() if form != self.answer}
         others |= {form.replace(LEVEL, name) for form in forms for name in header}
-        before, _, after = self.answer.partition(LEVEL)
-        matching = [name for name in header if name.startswith(before) and name.endswith(after) and name not in others]
-        levels = self.levels or [name[len(before) : len(name) - len(after)] for name in matching]
+        levels = self.levels or levels_of(self.answer, [name for name in header if name not in others])
         return {level: self.answer.replace(LEVEL, level) for level in levels}
 
     @property
@@ -206,7 +204,7 @@ class Columns:
 
     def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
         known = self.known(header).items()
-        of_question = {our: (name,) for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
+        of_question = {our: name for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
         named = {
             level: {our: form.replace(LEVEL, level) for our, form in self._of_levels.items()}
             for level in self.side_by_side(header)
@@ -214,7 +212,7 @@ class Columns:
         needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
         self._require(header, [self.question, *(needed or [self.answer]), *self.numbers], path)
         return {
-            level: of_question | {our: (name,) for our, name in of_level.items() if name in header}
+            level: of_question | {our: name for our, name in of_level.items() if name in header}
             for level, of_level in named.items()
         }
 
@@ -256,6 +254,12 @@ class Columns:
         ours = dict.fromkeys(map(_our_name, NAMED)) | {their: our for our, their in self.spelling.items()}
         named = {ours.get(name, name) or "": name for name in header}
         return {our: name for our, name in named.items() if our in COLUMNS or SIGNALS.holds(our) or NUMBERS.holds(our)}
+
+
+def levels_of(form: str, header: Iterable[str]) -> dict[str, str]:
+    """Return the columns whose names have a form, by what stands there for the level, or else by their names."""
+    pattern = re.compile(re.escape(form).replace(re.escape(LEVEL), "(.*)", 1), re.DOTALL)
+    return {match[match.lastindex or 0]: match[0] for match in map(pattern.fullmatch, header) if match}
 
 
 def _our_name(field: str) -> str:

@@ -5,7 +5,6 @@ is then made a record, whose validation gives the message.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -17,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.columns import IN_ORDER, LEVEL, RUN, Columns, Ours
+from bayes_direag.data.columns import IN_ORDER, LEVEL, RUN, Columns, Layout, Ours
 from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, plain
 from bayes_direag.data.recognition import WHOLE, recognised, scaled, tell
 from bayes_direag.data.records import (
@@ -108,34 +107,25 @@ class LongTable:
     @classmethod
     def _of_rows(cls, rows: RowTable, asked: Columns, hidden: Sequence[str]) -> "LongTable":
         names = recognised(rows, asked)
-        columns, line = _of_layout(rows, names, hidden), np.repeat(rows.line, len(names.layout(rows.header, rows.path)))
-        names = scaled(names, columns)
-        question = _numbers_of_questions(columns["problem_id"])
+        layout = names.layout(rows.header, rows.path)
+        columns, line = _of_layout(rows, layout, hidden), np.repeat(rows.line, len(layout))
+        names, levels = scaled(names, columns), columns["level"]
+        called, _ = _checked("problem_id", columns["problem_id"])
+        question = np.where(called.given, called.code, len(called.values) + np.arange(len(line)))  # or one of its own
         columns, names = _with_runs(columns, question, names)
-        tell(asked, names, rows, columns["level"])
-        return cls._in_order(columns, question, line, rows.path, names)._converted().valid()
-
-    @classmethod
-    def _in_order(
-        cls,
-        columns: Mapping[str, DictionaryColumn],
-        question: Int[np.ndarray, " row"],
-        line: Int[np.ndarray, " row"],
-        path: Path | None,
-        names: Columns,
-    ) -> "LongTable":
-        """Put the rows of each question together, in the order of the numbers of questions."""
+        tell(asked, names, rows, levels)
         order = np.argsort(question, kind="stable")
         reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or SIGNALS.holds(name)]
-        return cls(
+        table = cls(
             columns={name: column.take(order) for name, column in columns.items()},
             start=np.flatnonzero(np.diff(question[order], prepend=-1)),
             is_report=np.logical_or.reduce(reports)[order],
-            path=path,
+            path=rows.path,
             line=line[order],
             names=names,
             is_long=True,
         )
+        return table._converted().valid()
 
     @classmethod
     def _of_questions(cls, questions: QuestionTable, names: Columns | None, hidden: Sequence[str]) -> "LongTable":
@@ -182,6 +172,16 @@ class LongTable:
     @cached_property
     def _columns(self) -> dict[str, tuple[DictionaryColumn, Bool[np.ndarray, " row"]]]:
         return {name: _checked(name, column) for name, column in self.columns.items()}
+
+    def column(self, name: str) -> DictionaryColumn:
+        """Return a column as it was given."""
+        return self.columns.get(name, DictionaryColumn.missing(len(self.line)))
+
+    @cached_property
+    def level_names(self) -> DictionaryColumn:
+        """The names by which levels are known: that of each report, or else its number's, such as ``level_3``."""
+        named = self.column("level_name").changed(str)
+        return named.or_else(self.column("level").changed(lambda level: f"level_{level}"))
 
     def texts(self, name: str) -> DictionaryColumn:
         """Return a column of texts; blank ones are missing."""
@@ -245,8 +245,6 @@ class LongTable:
                     raise refusal("level", code, "this level is not among those given", expected, remedy)
             number = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
             columns |= {"level": level.changed(number.get), "level_name": level}
-        if names.groups is not None:
-            columns |= {"group": _grouped(columns, names, self.path)}
         low, high = SCALES[names.scale or "percent"]
         for name in [name for name in columns if high != 100 and (name == "confidence" or SIGNALS.holds(name))]:
             percents = [on_percent_scale(value, names.scale) for value in columns[name].values]
@@ -256,7 +254,23 @@ class LongTable:
                     remedy = "Correct it, or declare another scale, such as percent."
                     raise refusal(name, code, problem, f"a number from {low} to {high}", remedy)
             columns[name] = DictionaryColumn.without_missing(percents, columns[name].code)
-        return replace(self, columns=columns)
+        table = replace(self, columns=columns)
+        return table if names.groups is None else table._grouped(names)
+
+    def _grouped(self, names: Columns) -> "LongTable":
+        """Return the table with the group of each report: that which it states, or else that of its level's name."""
+        stated, of_name = self.column("group"), self.level_names.changed(lambda level: group_of(names.groups, level))
+        if names.groups == NO_GROUPS:
+            stated = of_name
+        elif names.needs_labels and not of_name.values:
+            raise ObservationError(
+                "no level has a name of the form of the groups",
+                path=self.path,
+                seen=", ".join(map(str, self.level_names.values)),
+                expected=f"names such as {names.groups}, where {{n}} is a number",
+                remedy="Correct the form: groups='{group}_run{n}' (on the command line --groups '{group}_run{n}').",
+            )
+        return replace(self, columns={**self.columns, "group": stated.or_else(of_name)}, names=names)
 
     def _with_fractions_missing(self) -> "LongTable":
         """Mark numbers between 0 and 1 among the whole percentages of a level, unless the scale is said.
@@ -279,17 +293,13 @@ class LongTable:
 
     def _numbered_in_groups(self) -> DictionaryColumn:
         """Return the levels; a report with a group alone is called by it and its number in the question."""
-        missing = DictionaryColumn.missing(len(self.line))
-        level, group = self.columns.get("level", missing), self.columns.get("group", missing)
-        lacking = group.given & ~level.given
-        if not lacking.any():
-            return level
-        names, n_of_group = level.objects(), Counter[tuple[int, int]]()
-        for row in np.flatnonzero(lacking).tolist():
-            key = int(self.question[row]), int(group.code[row])
-            n_of_group[key] += 1
-            names[row] = f"{group.value(row)} {n_of_group[key]}"
-        return DictionaryColumn.of(names)
+        level, group = self.column("level"), self.column("group")
+        rows, names = np.flatnonzero(group.given & ~level.given), level.objects()
+        of_group = self.question[rows] * (len(group.values) + 1) + group.code[rows]
+        order = np.argsort(of_group, kind="stable")
+        number = np.arange(len(rows)) - np.searchsorted(of_group[order], of_group[order])
+        names[rows[order]] = [f"{group.value(row)}/{n + 1}" for row, n in zip(rows[order], number, strict=True)]
+        return DictionaryColumn.of(names) if len(rows) else level
 
     def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
         """Check every question, and return the table; ObservationError names the first bad one."""
@@ -401,13 +411,9 @@ class LongTable:
         is_released = any("samples" in spelling.values() for _, spelling in (self.file_records or ())[:1])
         if names.groups is not None or is_released or "level" not in columns or self.texts("group").given.any():
             return self
-        called = names_of_levels(columns)
         is_wide = LEVEL in names.answer  # and numbers of columns side by side are those of runs
-        form = form_of_runs(called.values, RUN if is_wide else names.level)
-        if form is None:
-            return self
-        group = called.changed(lambda level: group_of(form, level))
-        return replace(self, columns={**columns, "group": group}, names=replace(names, groups=form, are_runs=True))
+        form = form_of_runs(self.level_names.values, RUN if is_wide else names.level)
+        return self if form is None else self._grouped(replace(names, groups=form, are_runs=True))
 
     def take(self, questions: Int[np.ndarray, " taken"]) -> "LongTable":
         """Return some questions, in the order given."""
@@ -458,34 +464,15 @@ def _merged(report: Fields, converted: Fields) -> Fields:
     return report | converted | ({"confidences": signals} if "confidences" in report else {})
 
 
-def _of_layout(rows: RowTable, names: Columns, hidden: Sequence[str]) -> dict[str, DictionaryColumn]:
+def _of_layout(rows: RowTable, layout: Layout, hidden: Sequence[str]) -> dict[str, DictionaryColumn]:
     """Return the columns of a table under our names, with a row for each report."""
-    columns_of = {
-        level: _of_reports(rows, {our: theirs for our, theirs in named.items() if our not in hidden}, level)
-        for level, named in names.layout(rows.header, rows.path).items()
-    }
-    missing = DictionaryColumn.missing(len(rows.line))
-    columns = {
-        our: _alternating([of_level.get(our, missing) for of_level in columns_of.values()])
-        for our in dict.fromkeys(("level", *chain.from_iterable(columns_of.values())))
-    }
+    n, columns_of = len(rows.line), []
+    for level, named in layout.items():
+        of_level = {} if level is None else {"level": DictionaryColumn([level], np.zeros(n, int))}
+        columns_of.append({our: _read(rows, name, our) for our, name in named.items() if our not in hidden} | of_level)
+    every = dict.fromkeys(("level", *chain.from_iterable(columns_of)))
+    columns = {our: _alternating([of.get(our, DictionaryColumn.missing(n)) for of in columns_of]) for our in every}
     return columns | {"level": columns["level"].changed(whole)}
-
-
-def _numbers_of_questions(column: DictionaryColumn) -> Int[np.ndarray, " row"]:
-    """Return the number of each row's question; a row without a name is one of its own."""
-    name, _ = _checked("problem_id", column)
-    return np.where(name.given, name.code, len(name.values) + np.arange(len(name.code)))
-
-
-def _of_reports(rows: RowTable, named: Mapping[str, Sequence[str]], level: str | None) -> dict[str, DictionaryColumn]:
-    """Return the columns of one report of each row, under our names; ``level`` is its name, if no column has it."""
-    ours = {our: _read(rows, name, our) for our, (name, *others) in named.items() if not others}
-    if len(of_level := named.get("level", ())) > 1:
-        parts = zip(*(_read(rows, name, "level").objects() for name in of_level), strict=True)
-        names = [None if None in of_row else "/".join(str(whole(part)) for part in of_row) for of_row in parts]
-        ours["level"] = DictionaryColumn.of(names)
-    return ours | ({} if level is None else {"level": DictionaryColumn([level], np.zeros(len(rows.line), int))})
 
 
 def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
@@ -493,6 +480,9 @@ def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
 
     Raises ObservationError for a number with a decimal comma between semicolons: 1,234 would be taken for thousands.
     """
+    if our == "level" and name not in rows.header:  # of several columns
+        parts = zip(*(_read(rows, part.strip(), our).objects() for part in name.split(",")), strict=True)
+        return DictionaryColumn.of(None if None in each else "/".join(map(str, map(whole, each))) for each in parts)
     column = rows.column(name)
     kind = str if our == RUN else type_of(our)
     if kind is bool:  # a column with a gap may hold 1.0
@@ -530,12 +520,11 @@ def _with_runs(
     is_free = names.run == IN_ORDER or (names.needs_labels and isinstance(names.run, Ours))
     if run is None and is_free and len({*map(type, level.values)}) == 1:
         given, cells = level.given, [columns[name].code for name in columns if name in OF_OBSERVATION]
-        _, number, n_reports = np.unique(pairs[given], axis=0, return_inverse=True, return_counts=True)
+        n_reports = np.unique(pairs[given], axis=0, return_counts=True)[1]
         n_distinct = len(np.unique(np.column_stack([pairs, *cells])[given], axis=0))
-        if 2 * np.count_nonzero(n_reports > 1) >= len(n_reports) < n_distinct:
-            order, code = np.argsort(number, kind="stable"), np.full(len(given), -1)
-            code[np.flatnonzero(given)[order]] = np.arange(len(order)) - np.searchsorted(number[order], number[order])
-            run, names = DictionaryColumn(range(1, int(n_reports.max()) + 1), code), replace(names, run=IN_ORDER)
+        if 2 * np.count_nonzero(n_reports > 1) >= len(n_reports) < n_distinct:  # numbered within their group
+            nameless = DictionaryColumn.missing(len(question))
+            return columns | {"level": nameless, "group": level}, replace(names, run=IN_ORDER)
     if run is None:
         return columns, names
     rows = np.flatnonzero(level.given & run.given)
@@ -550,35 +539,5 @@ def _with_runs(
 
 def _alternating(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:
     """Return the values of several columns row by row."""
-    if len(columns) == 1:
-        return columns[0]
-    return DictionaryColumn.of(
-        value for row in zip(*(column.objects() for column in columns), strict=True) for value in row
-    )
-
-
-def _grouped(columns: Mapping[str, DictionaryColumn], names: Columns, path: Path | None) -> DictionaryColumn:
-    """Return the group of each report: that which it states, or else that of its level's name."""
-    if names.groups == NO_GROUPS:
-        return DictionaryColumn.missing(len(columns["level"].code))
-    name = names_of_levels(columns)
-    of_name, stated = name.changed(lambda level: group_of(names.groups, level)), columns.get("group")
-    if names.needs_labels and not of_name.values:
-        raise ObservationError(
-            "no level has a name of the form of the groups",
-            path=path,
-            seen=", ".join(map(str, name.values)),
-            expected=f"names such as {names.groups}, where {{n}} is a number",
-            remedy="Correct the form: groups='{group}_run{n}' (on the command line --groups '{group}_run{n}').",
-        )
-    return (
-        of_name if stated is None else DictionaryColumn.of(np.where(stated.given, stated.objects(), of_name.objects()))
-    )
-
-
-def names_of_levels(columns: Mapping[str, DictionaryColumn]) -> DictionaryColumn:
-    """Return the names by which levels are known: that of each report, or else its number's, such as ``level_3``."""
-    missing = DictionaryColumn.missing(len(columns["level"].code))
-    called = columns["level"].changed(lambda level: f"level_{level}")
-    named = columns.get("level_name", missing).changed(str)
-    return DictionaryColumn.of(np.where(named.given, named.objects(), called.objects()))
+    objects = np.column_stack([column.objects() for column in columns])
+    return columns[0] if len(columns) == 1 else DictionaryColumn.of(objects.ravel())

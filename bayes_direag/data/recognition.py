@@ -16,17 +16,16 @@ content contradicts a name, it is an error that names both and the option that d
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, product, takewhile
 from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool
 
 from bayes_direag.data.answers import AnswerKind, canonical, same_answer
-from bayes_direag.data.columns import IN_ORDER, LEVEL, WIDE, Columns, Ours
+from bayes_direag.data.columns import IN_ORDER, LEVEL, WIDE, Columns, Ours, levels_of
 from bayes_direag.data.plain import flag, is_percentage, percentage
 from bayes_direag.data.records import NUMBERS, SIGNALS
 from bayes_direag.data.runs import is_word_for_runs
@@ -91,13 +90,13 @@ def _named(rows: RowTable, names: Columns) -> Columns:
     header = {*rows.header}
     named: dict[str, str] = {field: vars(names)[field] or "" for field in get_args(Field)}
     fixed = {field: name for field, name in named.items() if not isinstance(name, Ours) or name in header}
-    verdicts = {*header} & {names.correct} if _may_be_verdicts(rows, names.correct) else set()
+    verdicts = [names.correct] if names.correct in header and _may_be_verdicts(rows, names.correct) else []
     is_labelled = names.needs_labels and not verdicts
     needed = {*named} - ({"level"} if names.group in header else set()) - (set() if is_labelled else {"gold"})
-    taken = {part.strip() for name in fixed.values() for part in name.split(",")}
-    taken |= verdicts | {names.cluster, names.weight, names.group, names.run, *names.signals.values(), *names.numbers}
-    ends = [form.split(LEVEL) for form in (*names.signals.values(), *fixed.values()) if LEVEL in form]
-    taken |= {name for name in header for before, after in ends if name.startswith(before) and name.endswith(after)}
+    of_reports = (*verdicts, names.group, names.run, *names.signals.values())
+    forms = [part.strip() for name in fixed.values() for part in name.split(",")]
+    forms += filter(None, (*of_reports, names.cluster, names.weight, *names.numbers))
+    taken = {name for form in forms for name in levels_of(form, header).values()}
     beside_answers = {name.replace("answer", "confidence", 1) for name in header if name.startswith("answer_")}
     left = [
         name
@@ -167,10 +166,9 @@ class _Table:
         pair, own = self.question_and_level(), self.fixed.get("answer", "")
         if self.may_be_right(None if pair is None else pair["question"]):
             others = {name: column for name, column in self.fixed.items() if name != "answer"}
-            free = _Table(self.rows, others, [str(own), *self.left], must_agree=True)
-            with nullcontext() if pair else suppress(ObservationError):
-                if "answer" in (told := free.told(pair)):
-                    return {name: column for name, column in told.items() if name != "gold" or self.is_labelled}
+            told = _Table(self.rows, others, [str(own), *self.left], must_agree=True).told(pair)
+            if "answer" in told:
+                return {name: column for name, column in told.items() if name != "gold" or self.is_labelled}
             if pair and "gold" not in self.fixed:
                 self.refuse_prose(own, pair["question"])
         return self.told(pair)
@@ -260,17 +258,14 @@ class _Table:
 
     def side_by_side(self) -> dict[str, str]:
         """Return the columns of a table with a row a question, and levels side by side; empty if it is none."""
-        names, forms = self.left[:_MOST_COLUMNS], dict[str, dict[str, str]]()
-        for form in {_form(*pair) for pair in combinations(names, 2)} - {LEVEL}:
-            before, after = form.split(LEVEL)
-            of_form = (name for name in names if name.startswith(before) and name.endswith(after))
-            forms[form] = {name[len(before) : len(name) - len(after)]: name for name in of_form}
+        names = self.left[:_MOST_COLUMNS]
+        forms = {_form(*pair): dict[str, str]() for pair in combinations(names, 2)}
+        forms = {form: levels_of(form, names) for form in sorted(forms.keys() - {LEVEL})}
         columns = self._columns = {form: {*of_level.values()} for form, of_level in forms.items()}
         apart = [name for name in names if not any(name in others for others in columns.values())]
         keys = {name for of_level in forms.values() for level, name in of_level.items() if _says(level, _KEYS)}
-        in_order = dict(sorted(forms.items()))
-        told = self.of_reports(in_order, apart, are_levels=True)
-        told = told if "gold" in told else self.of_reports(in_order, [*apart, *sorted(keys)], are_levels=True)
+        told = self.of_reports(forms, apart, are_levels=True)
+        told = told if "gold" in told else self.of_reports(forms, [*apart, *sorted(keys)], are_levels=True)
         if "answer" not in told:
             return {}
         used = {told.get("gold")}.union(*(columns.get(told[field], ()) for field in ("answer", "confidence")))
@@ -435,37 +430,36 @@ def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
     is_asked = names.needs_labels and isinstance(names.correct, Ours) and _may_be_verdicts(rows, names.correct)
     if not is_asked or not {names.question, names.answer, names.correct} <= {*rows.header}:
         return names
-    table, first = _Table(rows, verdict=names.correct), np.arange(min(len(rows.line), _MOST_ROWS))
-    said = rows.column(names.answer).take(first).changed(str)
-    said = said.changed(lambda text: canonical(text, "numeric") or canonical(text, "text"))
-    about = [rows.column(name).take(first) for name in (names.question, str(names.correct))]
-    code = np.column_stack([about[0].code, DictionaryColumn.of(said.objects()).code, about[1].code])
+    question, answer, correct = names.question, names.answer, str(names.correct)
+    table, gold = _Table(rows, verdict=correct), str(names.gold) if names.gold in rows.header else ""
+    said = rows.column(answer).changed(lambda value: canonical(str(value), "numeric") or canonical(str(value), "text"))
+    columns = [column.take(np.arange(len(rows.line))[:_MOST_ROWS]) for column in map(rows.column, (question, correct))]
+    code = np.column_stack([columns[0].code, DictionaryColumn.of(said.objects()[:_MOST_ROWS]).code, columns[1].code])
     code = code[(code >= 0).all(axis=1)]
     pairs = np.unique(code[:, :2], axis=0)
     differing = code[np.bincount(pairs[:, 0], minlength=1)[code[:, 0]] > 1]
-    if len(differing) and table.is_about(names.question, str(names.correct)):
-        if table.equal([names.answer], str(names.correct)) >= _EQUAL:
-            return replace(names, gold=str(names.correct))
-        problem = "says the same in all reports of every question, though their answers differ"
-        is_wrong = len(np.unique(differing[:, 0])) >= _FEWEST and len(np.unique(differing[:, 2])) > 1
-    else:
-        problem = "says of most answers both, right and wrong, in one question"
-        n_both = len(np.unique(code, axis=0)) - len(pairs)
-        is_wrong = 2 * n_both > len(pairs) >= _FEWEST
-    if not is_wrong and names.gold in rows.header:
-        equal, judged = table.right(names.answer, str(names.gold)), table.right(names.answer, "")
-        verdicts = judged[0][equal[0] & judged[1]]
-        problem = f"says of nearly all answers that equal {names.gold} that they are wrong"
-        is_wrong = bool(np.count_nonzero(~verdicts) > _CONTRADICTED * len(verdicts)) and len(verdicts) >= _JUDGED
-    if is_wrong:
+    is_constant = len(differing) > 0 and table.is_about(question, correct)
+    if is_constant and table.equal([answer], correct) >= _EQUAL:
+        return replace(names, gold=correct)
+    n_both = len(np.unique(code, axis=0)) - len(pairs)
+    equal, (flags, judged) = table.right(answer, gold)[0], table.right(answer, "")
+    n_equal, n_wrong = np.count_nonzero(equal & judged), np.count_nonzero(equal & judged & ~flags)
+    evidence = {
+        "says the same in all reports of every question, though their answers differ": is_constant
+        and len(np.unique(differing[:, 0])) >= _FEWEST
+        and len(np.unique(differing[:, 2])) > 1,
+        "says of most answers both, right and wrong, in one question": 2 * n_both > len(pairs) >= _FEWEST,
+        f"says of nearly all answers that equal {gold} that they are wrong": n_wrong > _CONTRADICTED * n_equal
+        and n_equal >= _JUDGED,
+    }
+    for problem in (problem for problem, is_there in evidence.items() if is_there):
         raise ObservationError(
-            f"{names.correct} {problem}",
+            f"{correct} {problem}",
             path=rows.path,
-            field=names.correct,
+            field=correct,
             expected="one verdict for one answer to a question",
-            remedy=f"If it judges each answer: --column correct={names.correct} (in Python "
-            f"correct={str(names.correct)!r}). If it has the right answers: --column gold={names.correct}. If neither, "
-            "rename it.",
+            remedy=f"If it judges each answer: --column correct={correct} (in Python correct={correct!r}). If it has "
+            f"the right answers: --column gold={correct}. If neither, rename it.",
         )
     return names
 
@@ -496,5 +490,4 @@ def _form(one: str, other: str) -> str:
 
 
 def _n_alike(parts: Sequence[str], others: Sequence[str]) -> int:
-    pairs = enumerate(zip(parts, others, strict=False))
-    return next((n for n, (part, other) in pairs if part != other), min(len(parts), len(others)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, others, strict=False)))

@@ -9,7 +9,6 @@ import numpy as np
 
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.arrays import spellings
-from bayes_direag.data.long_table import names_of_levels
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 
@@ -85,7 +84,7 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
             copies.setdefault(b, f"{names[a]} and {names[b]} ({same[both].mean():.0%})")
     table = observations.table.take(observations.row)
     is_between = np.zeros(len(table.line), bool) if table.is_between is None else table.is_between
-    between = names_of_levels(table.columns).objects()[is_between], table.numbers("confidence")[is_between]
+    between = table.level_names.objects()[is_between], table.numbers("confidence")[is_between]
     first = {name: f"{number:g}" for name, number in zip(*(of[::-1] for of in between), strict=True)}
     sentences = {
         "Missing, as numbers between 0 and 1 among percentages may be fractions or percentages: {}. If all are one of "
@@ -103,7 +102,7 @@ def level_remark(observations: Observations, among: Collection[str] | None = Non
 def unused_reports(question: Observations) -> list[str]:
     """Say of each report on one question that cannot be used what it lacks."""
     table, said = question.table, []
-    levels, answers = names_of_levels(table.columns).objects(), table.texts("answer")
+    levels, answers = table.level_names.objects(), table.texts("answer")
     for row in np.flatnonzero(table.is_report).tolist():
         status = Status(question.status[0, question.level_names.index(levels[row])])
         reason = {

@@ -69,6 +69,10 @@ class DictionaryColumn:
         """Return the column with other values; where they are missing, rows have none."""
         return DictionaryColumn.without_missing(map(change, self.values), self.code)
 
+    def or_else(self, other: "DictionaryColumn") -> "DictionaryColumn":
+        """Return the column with the values of another where its own are missing."""
+        return DictionaryColumn.of(np.where(self.given, self.objects(), other.objects())) if self.values else other
+
     def take(self, rows: Int[np.ndarray, " taken"]) -> "DictionaryColumn":
         """Return the column of some rows; -1 stands for a row without a value."""
         return DictionaryColumn(self.values, np.append(self.code, -1)[rows])

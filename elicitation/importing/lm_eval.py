@@ -61,14 +61,13 @@ def replies(log: Log) -> Iterator[Reply]:
     samples = list(read_records(log, _Sample))
     log.check_scorers({sample.filter for _, sample in samples})
     chosen = log.scorers or (samples[0][1].filter,)
-    hashes = {line: sample.doc_hash for line, sample in samples}
     used = [(line, sample) for line, sample in samples if sample.filter in chosen]
     metric, others, is_graded = _metric(log, [sample for _, sample in used])
-    read = [
-        reply
-        for line, sample in used
-        for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else "", metric)
-    ]
+    read: list[Reply] = []
+    for line, sample in used:
+        level = sample.filter if len(chosen) > 1 else ""
+        about = Reply(str(sample.doc_id), level, None, line, file=task, task=task, identity=sample.doc_hash)
+        read += _of_sample(log, about, sample, metric)
     same, said = _compared(read), [reply.given.get("correct") for reply in read]
     if others and metric is None and log.metric is None and not any(same):
         raise log.error(
@@ -97,9 +96,6 @@ def replies(log: Log) -> Iterator[Reply]:
             reply,
             level=f"{reply.level} 0".strip() if is_first else reply.level,
             group=reply.level if is_first else reply.group,
-            file=task,
-            task=task,
-            identity=hashes[reply.line or 0],
             gold_answer=reply.gold_answer if has_golds else None,
             remark=remark,
         )
@@ -143,85 +139,75 @@ def _answer(reply: Reply, kind: AnswerKind) -> str | None:
     return read_reply(reply.text, reply.finish_reason, kind=kind).answer
 
 
-def _of_sample(log: Log, line: int, sample: _Sample, level: str, metric: str | None) -> Iterator[Reply]:
+def _of_sample(log: Log, about: Reply, sample: _Sample, metric: str | None) -> Iterator[Reply]:
+    """Yield the replies of a sample, given what is known of each."""
     arguments = [list(request.values()) for request in sample.arguments.values()]
     is_whole = arguments and all(sample.resps) and sample.filtered_resps and min(map(len, arguments)) > 1
     if not is_whole or len(arguments) != len(sample.resps):
         raise log.error(
             "a sample without the requests to its replies",
-            line=line,
+            line=about.line,
             seen=sample.arguments,
             expected="arguments as lm-eval 0.4 writes them, one a reply",
             remedy="Write the log with lm-eval 0.4.3 or later.",
         )
     verdict = {} if metric is None else {"correct": bool((sample.model_extra or {})[metric])}
-    n = _n_choices(arguments)
+    choices = _choices(arguments)
     asked = sample.doc.get("question") if isinstance(sample.doc, dict) else None
-    contexts = {str(argument[0]) for argument in arguments[:n]}
-    question = asked if isinstance(asked, str) else contexts.pop() if len(contexts) == 1 else None
-    problem_id = str(sample.doc_id)
-    if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
-        letter, confidence = _likeliest(log, line, sample, n)
-        gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
-        judged: dict[str, object] = {"answer": letter, "confidence": confidence}
-        if sample.targets not in ([], [_HIDDEN]):
-            judged |= verdict
-        yield Reply(problem_id, level, None, line, given=judged, gold_answer=gold, question=question)
-        return
+    contexts = {str(context) for context, *_ in choices}
     gold = sample.targets[0].rpartition("####")[2].strip() if len(sample.targets) == 1 else None
-    texts = [str(text) for text in sample.resps[0]]
-    filtered = sample.filtered_resps[0]
+    question = asked if isinstance(asked, str) else contexts.pop() if len(contexts) == 1 else None
+    about = replace(about, gold_answer=gold, question=question)
+    if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
+        letter, confidence = _likeliest(log, about.line, sample, len(choices))
+        gold = _right_letter(log, about.line, sample, [str(choice).strip() for _, choice, *_ in choices])
+        judged = {} if sample.targets in ([], [_HIDDEN]) else verdict
+        yield replace(about, given={"answer": letter, "confidence": confidence, **judged}, gold_answer=gold)
+        return
+    texts, filtered = [str(text) for text in sample.resps[0]], sample.filtered_resps[0]
     if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer from all the replies
-        yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold_answer=gold, question=question)
+        yield replace(about, given=_extracted(filtered))
         return
     answers = filtered if isinstance(filtered, list) else [filtered]
     if len(texts) > 1 or answers[:1] == ["[invalid]"] or not (log.scorers or answers == texts):
         verdict = {}
     for repeat, text in enumerate(texts[: len(answers)] if log.scorers else texts):
-        yield Reply(
-            problem_id,
-            f"{level} {repeat}".strip() if len(texts) > 1 else level,
-            text,
-            line,
-            given=(_extracted(answers[repeat]) if log.scorers else {}) | verdict,
-            gold_answer=gold,
-            question=question,
-            group=level if len(texts) > 1 else None,
-        )
+        given = (_extracted(answers[repeat]) if log.scorers else {}) | verdict
+        reply = replace(about, text=text, given=given)
+        level = about.level
+        yield reply if len(texts) == 1 else replace(reply, level=f"{level} {repeat}".strip(), group=level)
 
 
-def _n_choices(arguments: list[list[Any]]) -> int:
-    """Return the number of choices; for mutual information, each is requested once more, without its context."""
+def _choices(arguments: list[list[Any]]) -> list[list[Any]]:
+    """Return the requests of the choices; for mutual information, each is made once more, without its context."""
     half = len(arguments) // 2
     first, second = arguments[:half], arguments[half:]
     again = [one[1] for one in first] == [one[1] for one in second] and {str(one[0]) for one in second} == {""}
-    return half if half and again else len(arguments)
+    return first if half and again else arguments
 
 
 def _extracted(answer: JsonValue) -> dict[str, object]:
     return {"answer": None if answer in (None, "[invalid]") else str(answer)}
 
 
-def _likeliest(log: Log, line: int, sample: _Sample, n: int) -> tuple[str, float]:
+def _likeliest(log: Log, line: int | None, sample: _Sample, n: int) -> tuple[str, float]:
     """Return the letter of the likeliest choice, and its share of the likelihood in percent."""
-    try:
+    with suppress(ValueError, IndexError):
         likelihoods = [float(str(reply[0][0])) for reply in sample.resps[:n] if isinstance(reply[0], list)]
         best = max(likelihoods)
-        if len(likelihoods) != n or not 2 <= len(likelihoods) <= 26 or not math.isfinite(best):
-            raise ValueError
-    except (ValueError, IndexError) as error:
-        raise log.error(
-            "these are no log-likelihoods of choices",
-            line=line,
-            seen=sample.resps,
-            expected="one for each of 2 to 26 choices",
-            remedy="Check that the task is one of multiple choice.",
-        ) from error
-    confidence = 100 / sum(math.exp(likelihood - best) for likelihood in likelihoods)
-    return ascii_uppercase[likelihoods.index(best)], confidence
+        if len(likelihoods) == n and 2 <= n <= 26 and math.isfinite(best):
+            share = 100 / sum(math.exp(likelihood - best) for likelihood in likelihoods)
+            return ascii_uppercase[likelihoods.index(best)], share
+    raise log.error(
+        "these are no log-likelihoods of choices",
+        line=line,
+        seen=sample.resps,
+        expected="one for each of 2 to 26 choices",
+        remedy="Check that the task is one of multiple choice.",
+    )
 
 
-def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str | None:
+def _right_letter(log: Log, line: int | None, sample: _Sample, choices: list[str]) -> str | None:
     """Return the letter of the choice whose number or text is the target; None if that is hidden, or says several."""
     if len(sample.targets) != 1:
         return None

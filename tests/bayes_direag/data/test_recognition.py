@@ -276,7 +276,9 @@ def test_numbers_that_tell_reports_of_a_level_apart_are_runs(name: str, seeds: t
 def test_repeated_rows_without_a_column_of_runs_are_runs_in_their_order(tmp_path: Path) -> None:
     table = tickets().sort_values("row", kind="stable")
     table = pd.concat([table, table.assign(said=table["said"].shift(1), sure=50)]).drop(columns=["row", "seconds"])
-    with pytest.warns(ColumnsWarning, match=r"run in the order of rows.*\n.*--groups none"):
+    with pytest.warns(
+        ColumnsWarning, match=r"level llm \(gpt, llama, \w+, \w+, \w+\), .*run in the order of rows.*\n.*--groups none"
+    ):
         observations = Observations.from_frame(table)
     assert (observations.n_levels, {*observations.groups}) == (10, {*MODELS})
     assert observations.level_names[:2] == ("gpt/1", "llama/1")
