@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from pathlib import Path
 
-VOID = {"meta", "br", "img", "input"}
+VOID = {"meta", "br", "img", "input", "wbr"}
 
 
 class Page(HTMLParser):

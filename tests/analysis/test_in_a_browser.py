@@ -37,6 +37,11 @@ ENDS_OF_FIRST_METHODS = """
 [...document.querySelectorAll("table[aria-label='Is it better than a simpler method?'] tbody tr")]
   .map(row => row.lastElementChild.getBoundingClientRect().right)
 """
+#: How many lines the tallest name of a row takes.
+LINES_OF_NAMES = """
+Math.max(...[...document.querySelectorAll("tbody th")]
+  .map(one => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)))
+"""
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
@@ -126,6 +131,7 @@ def test_pages_fit_the_window_and_can_be_seen(shown: Any, pages: dict[str, Path]
             assert len(ends) == 5
             assert max(ends) <= WINDOWS[window][0]  # the accuracy is in sight
             page.evaluate(UNFOLD)
+            assert page.evaluate(LINES_OF_NAMES) < 5  # none is broken letter by letter
             page.evaluate("document.querySelector('img').scrollIntoView({behavior: 'instant'})")
             picture = imread(io.BytesIO(page.screenshot()))[:, :, :3]
             assert (np.median(picture.mean(axis=2)) < 0.2) == dark
