@@ -26,13 +26,13 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from jaxtyping import Bool, Float, Int
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
@@ -188,10 +188,14 @@ class Step(NamedTuple):
     hand_over: bool
 
 
+#: The version of a policy's record.
+_VERSION = 6
+
+
 class _Record(Settings):
     """What the file of a policy holds beside the fit, as JSON."""
 
-    version: Literal[6]
+    version: Annotated[int, Field(ge=_VERSION, le=_VERSION)]
     fit: str
     learned_from: str
     prices: tuple[NonNegativeFloat, ...]
@@ -329,7 +333,7 @@ class Policy:
         """Return what the file holds beside the fit, which its fingerprint tells from others."""
         names = ("prices", "person", "factor", "most", "n_labels", "records")
         parts = {name: np.asarray(getattr(self, name)).tolist() for name in names}
-        return {"version": 6, "fit": repr(self.fit), "learned_from": self.fit.fingerprint} | parts
+        return {"version": _VERSION, "fit": repr(self.fit), "learned_from": self.fit.fingerprint} | parts
 
     def save(self, path: str | Path) -> None:
         """Write the policy as NetCDF, completely or not at all: the file of its fit, with the group ``policy``."""

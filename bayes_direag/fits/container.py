@@ -206,8 +206,8 @@ def _predicted(
 
 def by_group(tree: xr.DataTree, group: str) -> dict[str, Any]:
     """Return the arrays of a group of draws, by chain and draw."""
-    drawn = tree[group].to_dataset()
-    return {str(name): drawn[name].transpose("chain", "draw", ...).to_numpy() for name in drawn}
+    drawn = tree[group].to_dataset().transpose("chain", "draw", ...)
+    return {str(name): drawn[name].to_numpy() for name in drawn}
 
 
 def by_sample(tree: xr.DataTree) -> dict[str, Float[np.ndarray, "sample ..."]]:

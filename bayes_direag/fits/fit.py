@@ -35,7 +35,7 @@ from bayes_direag.fits.container import (
     signal_names,
 )
 from bayes_direag.fits.new_levels import joined_levels, with_new_levels
-from bayes_direag.fits.parameters import parameter_draws, parameter_table
+from bayes_direag.fits.parameters import identified_draws, parameter_draws, parameter_table
 from bayes_direag.fits.prediction import candidate_table, selected_table
 from bayes_direag.fits.programs import require_program_of
 from bayes_direag.fits.sources import observations_of, table_of_reports, unknown_fields
@@ -442,7 +442,7 @@ class Fit:
         try:
             fit = cls(stored_tree(path), same=same)
             require_sound(fit.tree, fit.recalibration, fit.settings)
-            _ = fit.likelihood_data, fit.columns, fit.calibrated_on, fit.fingerprint, fit.parameters()
+            _ = fit.likelihood_data, fit.columns, fit.calibrated_on, fit.fingerprint, identified_draws(fit.tree)
         except Exception as error:  # whatever is wrong with a file
             raise unreadable(path, "a fit", error, f"{expected}. Fit again.") from error
         if same is not None:

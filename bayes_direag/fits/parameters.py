@@ -42,7 +42,7 @@ def identified_draws(tree: xr.DataTree) -> xr.Dataset:
             name for name in IDENTITY if name in final and (final[name].size == 1 or float(final[name].std()) > 0)
         ]
         shown |= {f"recalibration_{name}": final[name] for name in moving}
-    return xr.Dataset({name: values.transpose(*_SAMPLE, ...) for name, values in shown.items()})
+    return xr.Dataset(shown).transpose(*_SAMPLE, ...)
 
 
 def parameter_draws(tree: xr.DataTree) -> pd.DataFrame:
@@ -54,12 +54,12 @@ def parameter_draws(tree: xr.DataTree) -> pd.DataFrame:
         One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` (missing without one). A
         parameter of each signal or label is named with it, as ``slope[words]``.
     """
-    natural, parameters = tree["posterior"].to_dataset(), dict(identified_draws(tree))
+    natural = tree["posterior"].to_dataset().transpose(*_SAMPLE, ...)
+    parameters = dict(identified_draws(tree))
     parameters |= {name: natural[name] for name in SCALED_TOGETHER if name in natural and name not in parameters}
     index = pd.MultiIndex.from_product([natural[dim].to_numpy().tolist() for dim in _SAMPLE], names=_SAMPLE)
     columns, values = list[tuple[str, object]](), [np.zeros((len(index), 0))]
     for name, draws in parameters.items():
-        draws = draws.transpose(*_SAMPLE, ...)
         for labels in product(*(draws[dim].to_numpy() for dim in draws.dims[2:])):
             at = dict(zip(draws.dims[2:], labels, strict=True))
             level = at.pop("level", None)

