@@ -100,7 +100,8 @@ _LETTERS = re.compile(
     re.IGNORECASE,
 )
 _LIST = re.compile(r"\s*(?:[\[{]\s*(?:[\"'].*|-?[\d.]+\s*,.*)[\]}]|\(\s*[\"'].*,.*\))\s*", re.DOTALL)
-_DECIMAL_COMMA = re.compile(r"\s*-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+\s*")
+#: A number whose comma is no comma between thousands.
+DECIMAL_COMMA = re.compile(r"[^\d.,]*(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)[^\d.,]*")
 
 
 @lru_cache(maxsize=2**16)
@@ -207,7 +208,7 @@ def infer_kind(
             )
         return whole
     for kind, odd in ((kind, unread[kind]) for kind in kinds):
-        commas = [number for number in odd if kind == "numeric" and _DECIMAL_COMMA.fullmatch(golds[number])]
+        commas = [number for number in odd if kind == "numeric" and DECIMAL_COMMA.fullmatch(golds[number])]
         if 2 * (len(odd) - len(commas)) < len(stated):
             first = (commas or odd)[0]
             raise ObservationError(

@@ -26,37 +26,28 @@ PerQuestion = Int[np.ndarray, " problem"]
 def levels_of(table: LongTable) -> dict[int, str]:
     """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
 
-    Raises ObservationError if a level has two names, or two levels have one, or one that differs in case or spaces
+    Raises ObservationError if a level has two names, or two levels have one, or names that differ in case or spaces
     alone.
     """
     named, levels, spelled = _first_lines(table, "level_name"), dict[int, str](), dict[str, str]()
     for level in sorted({level for level, _ in named}):
         lines = {name: line for (number, name), line in named.items() if number == level and name is not None}
         name, *others = list(lines) or [f"level_{level}"]
-        if others or name in levels.values():
-            before = f"level {level} is called {name!r} before"
+        other = spelled.setdefault(" ".join(name.split()).casefold(), name)
+        if others or other in levels.values():
             seen = others[0] if others else name
             raise ObservationError(
-                before if others else f"level {level} has the name of another level",
+                f"level {level} is called {name!r} before"
+                if others
+                else f"level {level} has the name of another level, {other!r}",
                 path=table.path,
                 line=lines.get(seen),
                 field="level_name",
                 seen=seen,
-                expected="one name for each level number, and one number for each name, in all questions",
-                remedy="Rename the level, or correct its number.",
+                expected="one name for each level number, and one number for each name, whatever its case and spaces",
+                remedy="Rename the level, spell it as before, or correct its number.",
             )
         levels[level] = name
-    for name in levels.values():
-        if (other := spelled.setdefault(" ".join(name.split()).casefold(), name)) != name:
-            raise ObservationError(
-                f"two levels have names that differ in case or spaces alone, {other!r} and {name!r}",
-                path=table.path,
-                line=next(line for (_, called), line in named.items() if called == name),
-                field="level_name",
-                seen=name,
-                expected="one spelling for each level",
-                remedy="Spell them alike, or give them names that differ more.",
-            )
     return levels
 
 

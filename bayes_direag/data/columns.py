@@ -142,19 +142,21 @@ class Columns:
     @cached_property
     def _given(self) -> Counter[str]:
         """How many fields have each column, but for optional ones under our columns names."""
-        names = [(field, vars(self)[field]) for field in NAMED if vars(self)[field] is not None]
-        chosen = [str(name) for field, name in names if field in _REQUIRED or name != getattr(Columns, field)]
+        chosen = [name for field, name in self._named.items() if field in _REQUIRED or name != getattr(Columns, field)]
         return Counter([part for name in chosen for part in name.split(",")] + [*self.signals.values()])
+
+    @property
+    def _named(self) -> dict[str, str]:
+        return {field: str(vars(self)[field]) for field in NAMED if vars(self)[field] is not None}
 
     @cached_property
     def spelling(self) -> dict[str, str]:
         """The column names by the field names of observation files, without fields that have no column."""
-        columns = {field: vars(self)[field] for field in NAMED if vars(self)[field] is not None}
-        hidden = {field for field, name in columns.items() if name == getattr(Columns, field) and name in self._given}
-        fields = {
-            _our_name(field): name for field, name in columns.items() if field in _REQUIRED or field not in hidden
+        hidden = {
+            field for field, name in self._named.items() if name == getattr(Columns, field) and name in self._given
         }
-        return fields | self._of_signals | {NUMBERS.column(name): name for name in self.numbers}
+        shown = {_our_name(field): name for field, name in self._named.items() if field not in hidden - {*_REQUIRED}}
+        return shown | self._of_signals | {NUMBERS.column(name): name for name in self.numbers}
 
     @property
     def _of_signals(self) -> dict[str, str]:
@@ -191,8 +193,7 @@ class Columns:
 
     def side_by_side(self, header: Sequence[str]) -> dict[str, str]:
         """Return the columns of answers by level, of a table with a row for each question."""
-        known = self.known(header).items()
-        others = {name for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
+        others = {*self._of_question(header).values()}
         forms = {form for our, form in self._of_levels.items() if form != self.answer}
         others |= {form.replace(LEVEL, name) for form in forms for name in header}
         levels = self.levels or levels_of(self.answer, [name for name in header if name not in others])
@@ -202,19 +203,16 @@ class Columns:
     def _of_levels(self) -> dict[str, str]:
         return {name: self.spelling[name] for name in WIDE if name in self.spelling} | self._of_signals
 
-    def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
+    def _of_question(self, header: Sequence[str]) -> dict[str, str]:
         known = self.known(header).items()
-        of_question = {our: name for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
-        named = {
-            level: {our: form.replace(LEVEL, level) for our, form in self._of_levels.items()}
-            for level in self.side_by_side(header)
-        }
-        needed = [name for of_level in named.values() for our, name in of_level.items() if our in _NEEDED]
+        return {our: name for our, name in known if our in ("problem_id", *OF_QUESTION) or NUMBERS.holds(our)}
+
+    def _wide(self, header: Sequence[str], path: Path | None) -> Layout:
+        about, forms = self._of_question(header), self._of_levels.items()
+        named = {level: {our: form.replace(LEVEL, level) for our, form in forms} for level in self.side_by_side(header)}
+        needed = [of_level[our] for of_level in named.values() for our in _NEEDED if our in of_level]
         self._require(header, [self.question, *(needed or [self.answer]), *self.numbers], path)
-        return {
-            level: of_question | {our: name for our, name in of_level.items() if name in header}
-            for level, of_level in named.items()
-        }
+        return {level: about | {our: of[our] for our in of if of[our] in header} for level, of in named.items()}
 
     def _require(self, header: Sequence[str], wanted: Sequence[str], path: Path | None) -> None:
         missing = [name for name in wanted if name not in header]

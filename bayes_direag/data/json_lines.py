@@ -127,39 +127,30 @@ def table_of_questions(questions: Sequence[Question]) -> LongTable:
 
 
 def _under_our_names(record: object) -> FileRecord:
-    if not isinstance(record, Mapping):
-        return record, {}
-    for form, answer in _RELEASED.items():
-        if form in record and "observations" not in record:
-            spelling = {
-                "observations": form,
-                "level": "level_index",
-                "gold_answer": "gold_answer_norm",
-                "answer": answer,
-            }
-            return _renamed(dict(record), form), spelling
-    return dict(record), {}
-
-
-def _renamed(record: Fields, form: str) -> Fields:
-    """Rename the fields of a record of the released implementation.
+    """Return a record under our names, with those of its fields, if it is one of the released implementation.
 
     Its raw answers are used only if the field of the normalised ones is absent, as a null there means no answer. Its
     ``level`` is the signed strength of the prompt, so the level is its ``level_index``.
     """
-    items, gold = record[form], record.get("gold_answer_norm")
+    if not isinstance(record, Mapping):
+        return record, {}
+    form = next((form for form in _RELEASED if form in record and "observations" not in record), None)
+    if form is None:
+        return dict(record), {}
+    items, gold, answer = record[form], record.get("gold_answer_norm"), _RELEASED[form]
     renamed = {name: value for name, value in record.items() if name not in (form, "confidence", "raw_output")}
     renamed["gold_answer"] = record.get("gold_answer_raw") if gold is None else gold
     if isinstance(items, list):
-        items = [_renamed_item(item, form, number) for number, item in enumerate(items)]
-    return {**renamed, "observations": items}
+        items = [_renamed(item, form, number) if isinstance(item, dict) else item for number, item in enumerate(items)]
+    spelling = {"observations": form, "level": "level_index", "gold_answer": "gold_answer_norm", "answer": answer}
+    return {**renamed, "observations": items}, spelling
 
 
-def _renamed_item(item: object, form: str, number: int) -> object:
-    if not isinstance(item, dict):
-        return item
-    answer = _RELEASED[form]
-    kept = {name: value for name, value in item.items() if name not in ("level", "level_index")}
+def _renamed(item: Fields, form: str, number: int) -> Fields:
+    answer, kept = (
+        _RELEASED[form],
+        {name: value for name, value in item.items() if name not in ("level", "level_index")},
+    )
     if form != "outputs":
         kept |= {"level": number, "level_name": f"{'sample' if form == 'samples' else 'rank'}_{number}"}
     elif "level_index" in item:

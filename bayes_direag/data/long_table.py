@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
+from bayes_direag.data.answers import DECIMAL_COMMA
 from bayes_direag.data.columns import IN_ORDER, LEVEL, RUN, Columns, Layout, Ours
 from bayes_direag.data.plain import SCALES, flag, is_percentage, on_percent_scale, plain
 from bayes_direag.data.recognition import WHOLE, recognised, scaled, tell
@@ -49,8 +50,6 @@ from bayes_direag.errors import ObservationError
 _LABELS = ("gold_answer", "correct", "weight", "dataset", "model", "question")
 #: So many confidences of a level tell its scale.
 FEWEST_OF_SCALE = 5
-#: A number whose comma is no comma between thousands.
-_DECIMAL_COMMA = re.compile(r"[^\d.,]*(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)[^\d.,]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +108,9 @@ class LongTable:
         names = recognised(rows, asked)
         layout = names.layout(rows.header, rows.path)
         columns, line = _of_layout(rows, layout, hidden), np.repeat(rows.line, len(layout))
-        names, levels = scaled(names, columns), columns["level"]
+        names = scaled(names, columns)
         called, _ = _checked("problem_id", columns["problem_id"])
         question = np.where(called.given, called.code, len(called.values) + np.arange(len(line)))  # or one of its own
-        columns, names = _with_runs(columns, question, names)
-        tell(asked, names, rows, levels)
         order = np.argsort(question, kind="stable")
         reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or SIGNALS.holds(name)]
         table = cls(
@@ -125,6 +122,8 @@ class LongTable:
             names=names,
             is_long=True,
         )
+        table = table._with_levels_of_runs(names)
+        tell(asked, table.names or names, rows, columns["level"])
         return table._converted().valid()
 
     @classmethod
@@ -202,16 +201,12 @@ class LongTable:
     @property
     def numbers_of_questions(self) -> dict[str, Float[np.ndarray, " problem"]]:
         """The numbers of the questions by name; NaN if missing."""
-        columns = {name: self.texts_of_questions(name) for name in sorted(filter(NUMBERS.holds, self.columns))}
-        return {
-            NUMBERS.name(name): np.array([*column.values, np.nan], float)[column.code]
-            for name, column in columns.items()
-        }
+        names = sorted(filter(NUMBERS.holds, self.columns))
+        return {NUMBERS.name(name): self.texts_of_questions(name).numbers() for name in names}
 
     def numbers(self, name: str) -> Float[np.ndarray, " row"]:
         """Return a column of numbers or flags; NaN if missing."""
-        column = self.texts(name)
-        return np.asarray(np.array([*column.values, np.nan], float)[column.code])
+        return self.texts(name).numbers()
 
     @cached_property
     def percents(self) -> dict[str, Float[np.ndarray, " row"]]:
@@ -243,7 +238,9 @@ class LongTable:
                 if name not in known:
                     expected, remedy = f"one of {', '.join(known)}", "Add it to the levels, or leave its rows out."
                     raise refusal("level", code, "this level is not among those given", expected, remedy)
-            number = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
+            in_file = level.take(np.argsort(self.line, kind="stable"))
+            named = [*known, *(level.values[code] for code in dict.fromkeys(in_file.code.tolist()) if code >= 0)]
+            number = {name: number for number, name in enumerate(dict.fromkeys(named))}
             columns |= {"level": level.changed(number.get), "level_name": level}
         low, high = SCALES[names.scale or "percent"]
         for name in [name for name in columns if high != 100 and (name == "confidence" or SIGNALS.holds(name))]:
@@ -291,6 +288,37 @@ class LongTable:
             is_between &= ~of_level | (len(others) > 0 and np.mean(others % 1 == 0) >= WHOLE)
         return replace(self, is_between=is_between) if is_between.any() else self
 
+    def _with_levels_of_runs(self, names: Columns) -> "LongTable":
+        """Return reports with a level for each run, and its group, where a column of runs alone tells some apart.
+
+        Without such a column, most levels that report several times, and not in copies, have runs in the order of the
+        rows, as the reports of a group.
+        """
+        columns, is_free = (
+            {**self.columns},
+            names.run == IN_ORDER or (names.needs_labels and isinstance(names.run, Ours)),
+        )
+        level, run, table = self.column("level"), columns.pop(RUN, None), replace(self, columns=columns)
+        rows = np.flatnonzero(level.given & (True if run is None else run.given))
+        pairs = np.column_stack([self.question, level.code])[rows]
+        if self.column("group").given.any():
+            return table
+        if run is not None:
+            numbered = np.column_stack([pairs, run.code[rows]])
+            if len(np.unique(pairs, axis=0)) < len(rows) == len(np.unique(numbered, axis=0)):
+                called, codes = level.objects(), np.full(len(level.code), -1)
+                called[rows] = [f"{level.value(row)}/{whole(run.value(row))}" for row in rows.tolist()]
+                codes[rows] = level.code[rows]
+                columns |= {"level": DictionaryColumn.of(called), "group": DictionaryColumn(level.values, codes)}
+        elif is_free and len({*map(type, level.values)}) == 1:
+            cells = [columns[name].code[rows] for name in columns if name in OF_OBSERVATION]
+            n_reports = np.unique(pairs, axis=0, return_counts=True)[1]
+            n_distinct = len(np.unique(np.column_stack([pairs, *cells]), axis=0))
+            if 2 * np.count_nonzero(n_reports > 1) >= len(n_reports) < n_distinct:
+                columns |= {"level": DictionaryColumn.missing(len(level.code)), "group": level}
+                return replace(table, names=replace(names, run=IN_ORDER))
+        return table
+
     def _numbered_in_groups(self) -> DictionaryColumn:
         """Return the levels; a report with a group alone is called by it and its number in the question."""
         level, group = self.column("level"), self.column("group")
@@ -298,7 +326,8 @@ class LongTable:
         of_group = self.question[rows] * (len(group.values) + 1) + group.code[rows]
         order = np.argsort(of_group, kind="stable")
         number = np.arange(len(rows)) - np.searchsorted(of_group[order], of_group[order])
-        names[rows[order]] = [f"{group.value(row)}/{n + 1}" for row, n in zip(rows[order], number, strict=True)]
+        pairs = zip(rows[order].tolist(), number.tolist(), strict=True)
+        names[rows[order]] = [f"{group.value(row)}/{n + 1}" for row, n in pairs]
         return DictionaryColumn.of(names) if len(rows) else level
 
     def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
@@ -489,7 +518,7 @@ def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
         return column.changed(lambda value: flag(str(value)) if rows.delimiter or value in (0, 1) else value)
     if rows.delimiter and kind is not str:
         column = column.changed(number_of)
-    commas = [text for text in column.values if rows.delimiter == ";" and _DECIMAL_COMMA.fullmatch(str(text))]
+    commas = [text for text in column.values if rows.delimiter == ";" and DECIMAL_COMMA.fullmatch(str(text))]
     if commas and our in ("answer", "gold_answer"):
         raise ObservationError(
             "this number has a decimal comma",
@@ -502,39 +531,6 @@ def _read(rows: RowTable, name: str, our: str) -> DictionaryColumn:
             "answers are texts, export it with commas between the cells.",
         )
     return column
-
-
-def _with_runs(
-    columns: Mapping[str, DictionaryColumn], question: Int[np.ndarray, " row"], names: Columns
-) -> tuple[dict[str, DictionaryColumn], Columns]:
-    """Return reports with a level for each run, and its group, where a column of runs alone tells some of them apart.
-
-    Without such a column, most levels that report several times, and not in copies, have runs in the order of the rows.
-    """
-    columns = {**columns}
-    level, run = columns["level"], columns.pop(RUN, None)
-    group = columns.get("group", DictionaryColumn.missing(len(question)))
-    if group.given.any():
-        return columns, names
-    pairs = np.column_stack([question, level.code])
-    is_free = names.run == IN_ORDER or (names.needs_labels and isinstance(names.run, Ours))
-    if run is None and is_free and len({*map(type, level.values)}) == 1:
-        given, cells = level.given, [columns[name].code for name in columns if name in OF_OBSERVATION]
-        n_reports = np.unique(pairs[given], axis=0, return_counts=True)[1]
-        n_distinct = len(np.unique(np.column_stack([pairs, *cells])[given], axis=0))
-        if 2 * np.count_nonzero(n_reports > 1) >= len(n_reports) < n_distinct:  # numbered within their group
-            nameless = DictionaryColumn.missing(len(question))
-            return columns | {"level": nameless, "group": level}, replace(names, run=IN_ORDER)
-    if run is None:
-        return columns, names
-    rows = np.flatnonzero(level.given & run.given)
-    numbered = np.column_stack([pairs, run.code])[rows]
-    if not len(np.unique(pairs[rows], axis=0)) < len(rows) == len(np.unique(numbered, axis=0)):
-        return columns, names
-    parts = zip(level.objects(), run.objects(), strict=True)
-    called = [model if number is None else f"{model}/{whole(number)}" for model, number in parts]
-    codes = np.where(run.given, level.code, -1)
-    return columns | {"level": DictionaryColumn.of(called), "group": DictionaryColumn(level.values, codes)}, names
 
 
 def _alternating(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:

@@ -22,7 +22,7 @@ from itertools import combinations, product, takewhile
 from typing import Any, Literal, get_args
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Float
 
 from bayes_direag.data.answers import AnswerKind, canonical, same_answer
 from bayes_direag.data.columns import IN_ORDER, LEVEL, WIDE, Columns, Ours, levels_of
@@ -98,11 +98,8 @@ def _named(rows: RowTable, names: Columns) -> Columns:
     forms += filter(None, (*of_reports, names.cluster, names.weight, *names.numbers))
     taken = {name for form in forms for name in levels_of(form, header).values()}
     beside_answers = {name.replace("answer", "confidence", 1) for name in header if name.startswith("answer_")}
-    left = [
-        name
-        for name in rows.header
-        if name not in taken and not NUMBERS.holds(name) and (name in beside_answers or not SIGNALS.holds(name))
-    ]
+    taken |= {name for name in header - beside_answers if SIGNALS.holds(name)}
+    left = [name for name in rows.header if name not in taken and not NUMBERS.holds(name)]
     table = _Table(rows, fixed, left, is_labelled, (*verdicts, "")[0])
     if needed <= fixed.keys() and not ({"question", "level"} <= fixed.keys() and table.may_be_right(fixed["question"])):
         return names
@@ -223,18 +220,11 @@ class _Table:
             levels, pairs_of_levels = [tuple(map(str.strip, self.fixed["level"].split(",")))], []
         runs = [name for name in self.rows.header if is_word_for_runs(name)][:1]
         runs += [name for name in whole_columns if name not in runs and self.numbers_runs(name)]
-        for of_level, run in (
-            (levels, ""),
-            *((levels, run) for run in runs),
-            (pairs_of_levels, ""),
-            (levels, IN_ORDER),
-        ):
+        of_runs = [(levels, run) for run in runs]
+        for of_level, run in ((levels, ""), *of_runs, (pairs_of_levels, ""), (levels, IN_ORDER)):
             if pairs := [pair for pair in product(questions, of_level) if self.are_reports(*pair, run)]:
                 question, level = (dict.fromkeys(names) for names in zip(*pairs, strict=True))
-                told = {
-                    "question": self.only("question", [*question]),
-                    "level": self.only("level", map(",".join, level)),
-                }
+                told = {"question": self.only("question", question), "level": self.only("level", map(",".join, level))}
                 return told | ({"run": run} if run not in ("", IN_ORDER) else {})
         return None
 
@@ -264,38 +254,34 @@ class _Table:
         columns = self._columns = {form: {*of_level.values()} for form, of_level in forms.items()}
         apart = [name for name in names if not any(name in others for others in columns.values())]
         keys = {name for of_level in forms.values() for level, name in of_level.items() if _says(level, _KEYS)}
-        told = self.of_reports(forms, apart, are_levels=True)
-        told = told if "gold" in told else self.of_reports(forms, [*apart, *sorted(keys)], are_levels=True)
+        told = self.of_reports(forms, apart)
+        told = told if "gold" in told else self.of_reports(forms, [*apart, *sorted(keys)])
         if "answer" not in told:
             return {}
         used = {told.get("gold")}.union(*(columns.get(told[field], ()) for field in ("answer", "confidence")))
         once = [name for name in names if name not in used and self.n(name) == len(self.rows.line)]
         return told | {"question": self.fixed.get("question", once[0])} if once else told
 
-    def of_reports(
-        self, forms: Mapping[str, Mapping[str, str]], golds: Sequence[str], *, are_levels: bool = False
-    ) -> dict[str, str]:
+    def of_reports(self, forms: Mapping[str, Mapping[str, str]], golds: Sequence[str]) -> dict[str, str]:
         """Return which forms, of columns by level, hold answers and confidences, and which column right answers."""
         golds = [self.fixed["gold"]] if "gold" in self.fixed else golds if self.is_labelled else []
-        stated = [form for form, names in forms.items() if all(map(self.holds_confidences, names.values()))]
+        names = {form: [*of_form.values()] for form, of_form in forms.items()}
+        stated = [form for form in forms if all(map(self.holds_confidences, names[form]))]
+        asked = [form for form in forms if form == self.fixed.get("answer", form)]
         equal = {
-            form: {gold: self.equal([*names.values()], gold) for gold in golds if [*names.values()] != [gold]}
-            for form, names in forms.items()
-            if form == self.fixed.get("answer", form)
+            form: {gold: self.equal(names[form], gold) for gold in golds if names[form] != [gold]} for form in asked
         }
         answer = self.best("answer", {form: max(shares.values(), default=0.0) for form, shares in equal.items()})
         if not (answer or self.must_agree):
-            texts = [form for form in equal if form not in stated]
-            if are_levels:
-                texts = [form for form in texts if any(forms[form].keys() == forms[other].keys() for other in stated)]
-            else:
-                repeated = [f for f in texts if self.n(f) < len(self.rows.line) and not _says(f, _NO_ANSWERS)]
-                texts = repeated or texts
-            answer = self.only("answer", texts)
+            levels_of_stated = [forms[form].keys() for form in stated]
+            texts = [f for f in asked if f not in stated and (LEVEL not in f or forms[f].keys() in levels_of_stated)]
+            single = [f for f in texts if LEVEL not in f and not _says(f, _NO_ANSWERS)]
+            repeated = [form for form in single if self.n(form) < len(self.rows.line)]
+            answer = self.only("answer", repeated or texts)
         gold = self.best("gold", equal.get(answer, {}))
         levels = forms[answer].keys() if answer in forms else None
-        others = [form for form in stated if not levels or forms[form].keys() <= levels or form == WIDE["confidence"]]
-        others = [form for form in others if form not in (answer, gold)]
+        others = [form for form in stated if form not in (answer, gold)]
+        others = [form for form in others if not levels or forms[form].keys() <= levels or form == WIDE["confidence"]]
         named = [form for form in others if _says(form.replace(LEVEL, ""), _CONFIDENCES)]
         unnamed = [form for form in others if answer in forms and not named and not _says(form, _NO_CONFIDENCES)]
         larger = [form for form in unnamed if self.is_larger(forms[form], forms[answer], gold)]
@@ -304,37 +290,30 @@ class _Table:
 
     def is_larger(self, stated: Mapping[str, str], answers: Mapping[str, str], gold: str) -> bool:
         """Tell whether numbers are clearly larger where answers are right, within levels."""
-        numbers, are_right = [np.zeros(0)], [np.zeros(0, bool)]
+        numbers, are_right = [np.zeros(0)], [np.zeros(0)]
         for level in stated.keys() & answers.keys():
-            column = self.rows.column(stated[level])
-            values = np.array([*(number_of(percentage(value)) for value in column.values), np.nan], float)[column.code]
-            right, known = self.right(answers[level], gold)
-            known = known & ~np.isnan(values)
-            numbers.append(values[known] - (values[known].mean() if known.any() else 0))
-            are_right.append(right[known])
+            column = self.rows.column(stated[level]).changed(lambda value: number_of(percentage(value)))
+            pairs = np.stack([column.numbers(), self.right(answers[level], gold)])
+            values, right = pairs[:, ~np.isnan(pairs).any(axis=0)]
+            numbers.append(values - (values.mean() if len(values) else 0))
+            are_right.append(right)
         number, is_right = np.concatenate(numbers), np.concatenate(are_right)
-        fewest = min(np.count_nonzero(is_right), np.count_nonzero(~is_right))
+        fewest = min(np.count_nonzero(is_right), np.count_nonzero(is_right == 0))
         if fewest < _FEWEST or not number.any() or all(self.n(name) < 3 for name in stated.values()):
             return False
         return bool(np.corrcoef(number, is_right)[0, 1] > max(_LARGER, _CLEARLY / np.sqrt(len(number))))
 
-    def right(
-        self, answers: str, gold: str, most: int = _ROWS
-    ) -> tuple[Bool[np.ndarray, " row"], Bool[np.ndarray, " row"]]:
-        """Return which answers are right, by the right ones or else by the verdicts, and of which this is known."""
-        is_right = np.zeros(len(self.rows.line), bool)
-        if not (gold or self.verdict):
-            return is_right, is_right
-        said, judged = self.rows.column(answers), self.rows.column(gold or self.verdict)
-        known = said.given & judged.given
-        if not gold:
+    def right(self, answers: str, gold: str, most: int = _ROWS) -> Float[np.ndarray, " row"]:
+        """Return whether answers are right, by the right ones or else by the verdicts; NaN where that is not known."""
+        is_right = np.full(len(self.rows.line), np.nan)
+        if gold or self.verdict:
+            said, judged = self.rows.column(answers), self.rows.column(gold or self.verdict)
+            rows = np.flatnonzero(said.given & judged.given)[: most if gold else None]
             flags = np.array([*(flag(str(value)) is True for value in judged.values), False])
-            return flags[judged.code], known
-        equal = cache(lambda a, g: any(same_answer(str(said.values[a]), str(judged.values[g]), k) for k in _KINDS))
-        known &= np.cumsum(known) <= most
-        for row in np.flatnonzero(known).tolist():
-            is_right[row] = equal(int(said.code[row]), int(judged.code[row]))
-        return is_right, known
+            equal = cache(lambda a, g: any(same_answer(str(said.values[a]), str(judged.values[g]), k) for k in _KINDS))
+            pairs = zip(said.code[rows].tolist(), judged.code[rows].tolist(), strict=True)
+            is_right[rows] = [equal(*pair) for pair in pairs] if gold else flags[judged.code[rows]]
+        return is_right
 
     def n(self, *names: str, beside: str | None = None) -> int:
         """Return the number of different values of columns together, where all of them, and ``beside``, have one."""
@@ -352,20 +331,18 @@ class _Table:
         answers = [name for name in answers if name != gold]
         # from the first to the last, as confidences may stand behind the answers under names of one form
         numbers = np.linspace(0, len(answers) - 1, min(_COMPARED, len(answers)), dtype=int).tolist()
-        shares = [self.right(answers[number], gold) for number in numbers]
-        n_equal, n_known = (sum(np.count_nonzero(pair[k]) for pair in shares) for k in range(2))
-        return n_equal / max(n_known, 1)
+        is_right = np.concatenate([np.zeros(0), *(self.right(answers[number], gold) for number in numbers)])
+        return float(np.nansum(is_right) / max(np.count_nonzero(~np.isnan(is_right)), 1))
 
     def holds_confidences(self, name: str) -> bool:
         """Tell whether a column holds two or more numbers from 0 to 1, with % to 100, or nearly whole ones to 100."""
         column = self.rows.column(name)
         numbers = [number_of(percentage(value)) for value in column.values]
-        if len(numbers) < 2 or any(
-            isinstance(number, bool) or not isinstance(number, int | float) for number in numbers
-        ):
+        if len(numbers) < 2 or not {*map(type, numbers)} <= {int, float}:
             return False
-        stated = np.array(numbers, float)[column.code[column.given]]
-        unsigned = stated[~np.array([*map(is_percentage, column.values)])[column.code[column.given]]]
+        code = column.code[column.given]
+        stated = np.array(numbers, float)[code]
+        unsigned = stated[~np.array([*map(is_percentage, column.values)])[code]]
         are_shares = unsigned.max(initial=0) <= 1 or np.mean(unsigned % 1 == 0) >= WHOLE
         return bool(stated.min() >= 0 and stated.max() <= 100 and are_shares)
 
@@ -410,12 +387,12 @@ def _with_levels(rows: RowTable, names: Columns) -> Columns:
     said = {level: name for level, name in columns.items() if level not in left_out and names.needs_labels}
     gold = names.gold if names.gold in rows.header else ""
     n_known = min(int(rows.column(gold).given.sum()), _MOST_ROWS) if gold else 0
-    n_right = {level: int(table.right(name, gold, _MOST_ROWS)[0].sum()) for level, name in said.items()}
+    n_right = {level: np.nansum(table.right(name, gold, _MOST_ROWS)) for level, name in said.items()}
     if _FEWEST < n_known > min(n_right.values(), default=0):
         left_out |= {level for level, n in n_right.items() if n == n_known}
     alike = {level for level, n in n_right.items() if n}
     pairs = [pair for pair in combinations(said, 2) if not {*pair} <= alike]
-    alike |= {level for a, b in pairs if table.right(said[a], said[b])[0].any() for level in (a, b)}
+    alike |= {level for a, b in pairs if np.nansum(table.right(said[a], said[b])) for level in (a, b)}
     left_out |= {*said} - alike if len(rows.line) > _FEWEST and alike else set()
     kept = tuple(level for level in columns if level not in left_out)
     return replace(names, levels=kept) if 0 < len(kept) < len(columns) else names
@@ -442,8 +419,8 @@ def _with_verdicts(rows: RowTable, names: Columns) -> Columns:
     if is_constant and table.equal([answer], correct) >= _EQUAL:
         return replace(names, gold=correct)
     n_both = len(np.unique(code, axis=0)) - len(pairs)
-    equal, (flags, judged) = table.right(answer, gold)[0], table.right(answer, "")
-    n_equal, n_wrong = np.count_nonzero(equal & judged), np.count_nonzero(equal & judged & ~flags)
+    verdicts = table.right(answer, "")[table.right(answer, gold) == 1]
+    n_equal, n_wrong = np.count_nonzero(~np.isnan(verdicts)), np.count_nonzero(verdicts == 0)
     evidence = {
         "says the same in all reports of every question, though their answers differ": is_constant
         and len(np.unique(differing[:, 0])) >= _FEWEST

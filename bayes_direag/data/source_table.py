@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayes_direag.data.plain import plain
 
@@ -64,6 +64,10 @@ class DictionaryColumn:
         values = np.full(len(self.values) + 1, None)
         values[:-1] = self.values
         return np.asarray(values[self.code])
+
+    def numbers(self) -> Float[np.ndarray, " row"]:
+        """Return the values of the rows, which are numbers or flags; NaN where they are missing."""
+        return np.asarray(np.array([*self.values, np.nan], float)[self.code])
 
     def changed(self, change: Callable[[Any], Any]) -> "DictionaryColumn":
         """Return the column with other values; where they are missing, rows have none."""
