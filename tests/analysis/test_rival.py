@@ -52,6 +52,7 @@ def test_nothing_is_said_without_reason(questions: Observations, preset: str) ->
 
 def test_the_command_says_it(tmp_path: Path) -> None:
     forecasts().write(tmp_path / "forecasts.jsonl")
-    done = CliRunner().invoke(app, ["fit", str(tmp_path / "forecasts.jsonl"), "--answers", "text"])
+    files = [str(tmp_path / "forecasts.jsonl"), "--out", str(tmp_path / "fit.nc")]
+    done = CliRunner().invoke(app, ["fit", *files, "--answers", "text"])
     assert done.exit_code == 0
     assert "(label_logistic) is clearly better on these questions" in done.output
