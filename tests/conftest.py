@@ -36,6 +36,14 @@ def few_memory_maps():
         jax.clear_caches()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def many_programs():
+    """Keep what is compiled for more shapes than a user's process has: tests come back to those of the shared fits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayes_direag.model.compilation.KEPT", 48)
+        yield
+
+
 @pytest.fixture(scope="module")
 def optimised():
     """Optimise what the tests of a module compile from here on, as it runs long.

@@ -6,7 +6,7 @@ are on the real line, but for bounded ones. A natural parameter is a determinist
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -127,12 +127,18 @@ class Site(NamedTuple):
 
 def parameter_sites(model: Model, data: LikelihoodData) -> dict[str, Site]:
     """Return the sites of a model's parameters, in the order of the program; nothing is computed."""
+    leaves, structure = jax.tree.flatten(data)
+    return _sites_of(model, structure, *(jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype) for leaf in leaves))
+
+
+@lru_cache(maxsize=256)
+def _sites_of(model: Model, structure: Any, *leaves: jax.ShapeDtypeStruct) -> dict[str, Site]:
     sites: dict[str, Site] = {}
 
     def look(data: LikelihoodData) -> None:
         sites.update(_sites(traced(model, data)))
 
-    jax.eval_shape(look, data)
+    jax.eval_shape(look, jax.tree.unflatten(structure, leaves))
     return sites
 
 
