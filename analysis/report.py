@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
@@ -32,7 +31,6 @@ from analysis.methods.direag import FITTED_METHODS, SHARED_AGREEMENT
 from analysis.methods.registry import method_words, spoken
 from analysis.pictures import benefit_picture, reliability_picture, risk_coverage_picture
 from bayes_direag.data.labelling import answers_as_given
-from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question
 from bayes_direag.fits.convergence import convergence_summary
 from bayes_direag.fits.fit import Fit
@@ -367,23 +365,20 @@ def _question_table(evaluation: Evaluation, caption: str, rows: pd.DataFrame) ->
         ),
     }
     if observations is not None:
+        given = answers_as_given(observations)
+
+        def votes(row: Record) -> str:
+            said = given[known[row[question]]].items()
+            return ", ".join(f"{text}\N{NO-BREAK SPACE}({n})" for text, n in said)
 
         def asked(row: Record) -> Question:
             return observations.questions[known[row[question]]]
 
         columns[Column("right answer", holds="name")] = lambda row: _cut(asked(row).gold_answer)
-        columns[Column("reports", holds="name")] = lambda row: _cut(votes(observations, known[row[question]]))
+        columns[Column("reports", holds="name")] = lambda row: _cut(votes(row))
         if any(observations.questions[known[name]].question for name in rows[question]):
             columns[Column("question", holds="prose")] = lambda row: _cut(asked(row).question)
     return Table.of(caption, rows.to_dict("records"), columns, source="predictions.csv")
-
-
-def votes(observations: Observations, row: int) -> str:
-    """Return which answers the reports on a question gave, and how many each, the most frequent first."""
-    counts = sorted(np.bincount(observations.candidate[row][observations.usable[row]]).tolist(), reverse=True)
-    return ", ".join(
-        f"{text}\N{NO-BREAK SPACE}({n})" for text, n in zip(answers_as_given(observations, row), counts, strict=True)
-    )
 
 
 def _cut(text: str | None) -> str:

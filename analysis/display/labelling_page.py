@@ -86,6 +86,7 @@ def screens(labels: Labels, observations: Observations) -> list[Screen]:
     source, standing = observations.table.path, observations.standing
     known = labels.known(candidates, observations.kind, source, standing) if labels.filled else {}
     row_of = {name: row for row, name in enumerate(observations.problem_id)}
+    given = answers_as_given(observations)
     rows: dict[str, list[int]] = {}
     for number, row in enumerate(labels.rows):
         rows.setdefault(row.problem_id, []).append(number)
@@ -93,7 +94,7 @@ def screens(labels: Labels, observations: Observations) -> list[Screen]:
     for name, numbers in rows.items():
         answers = [labels.rows[number].answer or "" for number in numbers]
         if labels.column == "gold_answer":
-            answers = list(map(inert, answers_as_given(observations, row_of[name])))
+            answers = list(map(inert, given[row_of[name]]))
         keys = [*map(str, range(1, 10)), *[""] * len(answers)][: len(answers)]
         if observations.kind == "choice":
             keys = [canonical(answer, "choice") or "" for answer in answers]

@@ -39,12 +39,12 @@ def levels_of(table: LongTable) -> dict[int, str]:
             raise ObservationError(
                 f"level {level} is called {name!r} before"
                 if others
-                else f"level {level} has the name of another level, {other!r}",
+                else f"this is the name of another level, {other!r}",
                 path=table.path,
                 line=lines.get(seen),
                 field="level_name",
                 seen=seen,
-                expected="one name for each level number, and one number for each name, whatever its case and spaces",
+                expected="one name for each level, and names that differ in more than case or spaces",
                 remedy="Rename the level, spell it as before, or correct its number.",
             )
         levels[level] = name

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from bayes_direag.data.arrays import kind_of
+from bayes_direag.data.arrays import kind_of, spellings
 from bayes_direag.data.labels import AT_RANDOM, CLOSE_VOTES, COLUMNS, Labels
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
@@ -70,7 +70,7 @@ def questions_to_label(
     ...     for level, answer in enumerate(answers)
     ... ]
     >>> questions_to_label(Observations.from_records(reports, "numeric"), 2)["answers"].tolist()
-    ['5 | 3', '$7 | 9']
+    ['5 | 3', '7 | 9']
     """
     import pandas as pd
 
@@ -89,28 +89,26 @@ def questions_to_label(
         name, names = labels.name, {row.problem_id for row in labels.rows}
         taken |= np.isin(observations.problem_id, [*names])
         n -= len(names - labels.filled.keys())
-    rows = []
+    rows, given = [], answers_as_given(observations)
     for number, why in _chosen(observations, n, taken, seed).items():
-        answers, question = answers_as_given(observations, number), table.record(int(observations.row[number]))
+        said, question = given[number], table.record(int(observations.row[number]))
         about = {name: question.problem_id, "question": question.question or "", "chosen": why}
-        of_labels = (
-            [{"answer": text} for text in answers] if "answer" in columns else [{"answers": BETWEEN.join(answers)}]
-        )
+        of_labels = [{"answer": text} for text in said] if "answer" in columns else [{"answers": BETWEEN.join(said)}]
         rows += [[(about | label).get(column, "") for column in columns] for label in of_labels]
     added = pd.DataFrame(rows, columns=columns, dtype="str")
     return added if so_far is None else pd.concat([so_far.set_axis(columns, axis=1), added], ignore_index=True)
 
 
-def answers_as_given(observations: Observations, number: int) -> tuple[str, ...]:
-    """Return the candidates of a question, the most frequent first, each in the spelling that most reports have."""
-    reports = observations.table.record(int(observations.row[number])).observations
-    n_reports = Counter(report.answer for report in reports if report.answer is not None)
-    spelling: dict[str | None, str] = {}
-    for text in sorted(n_reports, key=lambda text: (-n_reports[text], text)):
-        spelling.setdefault(observations.standing(observations.problem_id[number], text), text)
-    counts = np.bincount(observations.candidate[number][observations.usable[number]])
-    candidates = observations.candidates[number]
-    return tuple(spelling[candidates[candidate]] for candidate in np.argsort(-counts, kind="stable"))
+def answers_as_given(observations: Observations) -> list[dict[str, int]]:
+    """Return how many reports give each candidate of each question, as most of them spell it, the most frequent first.
+
+    Of several spellings, the first.
+    """
+    spelled, given = spellings(observations.table, observations.kind), []
+    for row, candidates, said in zip(observations.row, observations.candidates, observations.candidate, strict=True):
+        votes = Counter(spelled[row][candidates[number]] for number in np.sort(said[said >= 0]).tolist())
+        given.append(dict(votes.most_common()))
+    return given
 
 
 def likely_kind(table: LongTable) -> AnswerKind:

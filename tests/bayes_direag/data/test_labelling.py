@@ -29,15 +29,18 @@ def test_margin_and_answers_by_counting(said):
     observations = Observations.from_questions(
         [question(f"{k}", *reports) for k, reports in enumerate(said)], "numeric"
     )
+    given = answers_as_given(observations)
     for number, reports in enumerate(said):
         read = ["1" if text == "1.0" else text for text in reports if text not in (None, "four")]
         counts = [*sorted(Counter(read).values(), reverse=True), 0, 0]
         assert vote_margin(observations)[number] == pytest.approx((counts[0] - counts[1]) / max(len(read), 1))
-        shown = answers_as_given(observations, number)
+        shown = [*given[number]]
         order = sorted(set(read), key=lambda text: (-read.count(text), text))
         assert [text.removesuffix(".0") for text in shown] == order
         if "1" in order:
-            assert shown[order.index("1")] == ("1.0" if reports.count("1.0") > reports.count("1") else "1")
+            one = max(("1", "1.0"), key=lambda text: (reports.count(text), -[*reports, text].index(text)))
+            assert shown[order.index("1")] == one
+            assert given[number][one] == read.count("1")
 
 
 def test_labelling_chooses_every_second_question_by_the_closest_votes():
@@ -121,7 +124,7 @@ def test_free_text_and_flagged_answers_have_a_row_for_each_answer():
     questions = [question(f"{k}", "the Nile", "Nile", f"river {k}") for k in range(12)]
     table = questions_to_label(Observations.from_questions(questions, "text"), 2)
     assert table.columns.tolist() == ["problem_id", "answer", "correct", "chosen"]
-    assert table["answer"].tolist()[0::2] == ["Nile", "Nile"]
+    assert table["answer"].tolist()[0::2] == ["the Nile", "the Nile"]
     few = Observations.from_questions(questions[:11], "text")
     assert questions_to_label(few, 2).columns.tolist() == ["problem_id", "answers", "gold_answer", "chosen"]
     judged = [question("a", ("1", 50, True), ("1.0", 51, True)), question("b", "2", "3")]
