@@ -30,20 +30,20 @@ the stated logits, and :math:`\delta = -C_{yk} / (\kappa C_{kk})` (k: the log sh
 Other models are sampled as they are.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.models import WEIGHT_SPREAD, bayes
-from bayes_direag.model.unconstrained import Model, Unconstrained
+from bayes_direag.model.unconstrained import Model, Unconstrained, by_site
 
+type _Vector = Float[Array | np.ndarray, " parameter"]
 type _Square = Float[Array | np.ndarray, "parameter parameter"]
 
 #: The sharpness of the tail, epsilon; and Newton's steps to invert u, which is concave or convex, and monotone.
@@ -134,8 +134,8 @@ def _bent(t: Float[Array, ""], kappa: Float[Array, ""]) -> Float[Array, ""]:
 
 
 def straightened(
-    model: Model, data: LikelihoodData, mode: Unconstrained, covariance: _Square
-) -> tuple[Unconstrained, _Square, References | None]:
+    model: Model, data: LikelihoodData, mode: _Vector, covariance: _Square
+) -> tuple[_Vector, _Square, References | None]:
     """Return the mode and the Laplace covariance in coordinates whose references they give, and these.
 
     The mode is that of the unconstrained parameters, where the gradient is zero: so the Hessian is only to be
@@ -145,30 +145,22 @@ def straightened(
         return mode, covariance, None
     mean, spread = map(np.asarray, _logits(data, model=model))
     references = References(mean, np.zeros(()))
-    place = places(mode)
+    place = by_site(np.arange(len(mode)), model, data)
     y, v, sharpness = (place[name].ravel() for name in ("weight_centre", "bias", "sharpness_base"))
 
-    def moved() -> tuple[Unconstrained, _Square]:
+    def moved() -> tuple[_Vector, _Square]:
         point, slopes = _moved(mode, data, references, model=model)
         return point, np.asarray(slopes) @ covariance @ np.asarray(slopes).T
 
     if data.n_signals:
         slopes, (_, c) = place["slope_base"].ravel(), moved()
-        ridge = np.linalg.solve(c[np.ix_(slopes, slopes)], c[slopes, v]) / np.exp(np.asarray(mode["slope_base"]))
+        ridge = np.linalg.solve(c[np.ix_(slopes, slopes)], c[slopes, v]) / np.exp(np.asarray(mode)[slopes])
         furthest = np.maximum(spread, np.finfo(float).tiny)
         references = references._replace(logit=mean + furthest * np.tanh(ridge / furthest))
     _, c = moved()
-    kappa = np.exp(np.asarray(mode["sharpness_base"]))
-    references = references._replace(log_ratio=-c[y, sharpness][0] / (kappa * c[sharpness, sharpness][0]))
+    kappa = np.exp(np.asarray(mode)[sharpness])
+    references = references._replace(log_ratio=-(c[y, sharpness] / (kappa * c[sharpness, sharpness]))[0])
     return *moved(), references
-
-
-def places(point: Unconstrained) -> dict[str, Int[np.ndarray, "..."]]:
-    """Return the place of each value in the vector of a point, which ``ravel_pytree`` makes."""
-    shapes = {name: np.shape(point[name]) for name in sorted(point)}
-    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
-    parts = np.split(np.arange(ends[-1]), ends[:-1])
-    return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 
 @compiled("model")
@@ -178,13 +170,14 @@ def _logits(data: LikelihoodData, *, model: Model) -> tuple[Float[Array, " signa
 
 @compiled("model")
 def _moved(
-    parameters: Unconstrained, data: LikelihoodData, references: References, *, model: Model
-) -> tuple[Unconstrained, Float[Array, "parameter parameter"]]:
+    parameters: _Vector, data: LikelihoodData, references: References, *, model: Model
+) -> tuple[Float[Array, " parameter"], Float[Array, "parameter parameter"]]:
     """Return the point at unconstrained parameters, and its derivatives by them."""
-    vector, unravel = ravel_pytree(parameters)
     coordinates = Coordinates(model, data)
 
-    def point_at(vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        return ravel_pytree(coordinates.of_unconstrained(unravel(vector), references))[0]
+    def point_at(parameters: Float[Array, " parameter"]) -> tuple[Array, Array]:
+        point = ravel_pytree(coordinates.of_unconstrained(by_site(parameters, model, data), references))[0]
+        return point, point
 
-    return unravel(point_at(vector)), jax.jacfwd(point_at)(vector)
+    slopes, point = jax.jacfwd(point_at, has_aux=True)(parameters)
+    return point, slopes

@@ -6,13 +6,14 @@ JAX's global setting.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 from numpyro.infer import SVI, TraceMeanField_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta
@@ -27,14 +28,15 @@ from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
 from bayes_direag.model.unconstrained import (
     Model,
-    Site,
     Unconstrained,
+    by_site,
     evaluated,
     handling,
     log_joint,
     n_searches,
     parameter_sites,
     prior_at_mode,
+    split,
     without_bounds,
 )
 
@@ -43,12 +45,6 @@ _LEAST_SIZE = 512
 _LEAST_BATCH = 32
 #: A fit of more parameters is not padded to a batch, whose curvatures would fill the memory.
 _FEW_PARAMETERS = 200
-
-
-#: Near optima: their unconstrained parameters by site, and their curvature.
-type _Start = tuple[
-    Mapping[str, Float[Array | np.ndarray, "batch ..."]], Float[Array | np.ndarray, "batch parameter parameter"]
-]
 
 
 class Optimum(NamedTuple):
@@ -93,28 +89,30 @@ def map_estimates(
     model, (n_fits, n) = model_of(preset), weight.shape
     if initial is None:
         require_program(preset, data)
-    sites = {name: site for name, site in parameter_sites(model, data).items() if site.is_unconstrained}
-    n_parameters = sum(math.prod(site.shape) for site in sites.values())
+    sites = dict(sorted(parameter_sites(model, data).items()))
+    unconstrained = {name: site.shape for name, site in sites.items() if site.is_unconstrained}
+    natural = {name: site.shape for name, site in sites.items() if site.is_natural}
+    n_parameters = sum(map(math.prod, unconstrained.values()))
     least_batch = 1 if n_parameters > _FEW_PARAMETERS else _LEAST_BATCH
     size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=least_batch)
-    start: _Start | None = None if initial is None else (initial.unconstrained, initial.curvature)
-    if start is None and n_searches(model) == 1:  # so that the same compiled computation serves both
-        start = _unknown(sites, n_fits, dense_size(n_parameters))
+    n_dense, start = dense_size(n_parameters), None
+    if initial is not None:
+        vectors = [np.reshape(initial.unconstrained[name], (n_fits, -1)) for name in unconstrained]
+        start = np.concatenate(vectors, axis=1), initial.curvature
+    elif n_searches(model) == 1:  # from the model's own start, so that the same compiled computation serves both
+        start = np.full((n_fits, n_parameters), np.nan), np.full((n_fits, n_dense, n_dense), np.nan)
     batch = jax.tree.map(
         lambda array: np.pad(array, [(0, n_members - n_fits), *[(0, 0)] * (array.ndim - 1)]),
         (np.pad(weight, ((0, 0), (0, size - n))), start),
     )
     with jax.enable_x64(True):
-        optima = _map_estimates(model, data.padded(size), jnp.asarray(n_fits), *batch)
-        optimum: Optimum = jax.tree.map(lambda values: np.asarray(values)[:n_fits], optima)
+        rows = np.asarray(_map_estimates(model, data.padded(size), jnp.asarray(n_fits), *batch))[:n_fits]
+    shapes = [*unconstrained.values(), *natural.values(), (len(data.candidate) + 1, size), (), (), (n_dense, n_dense)]
+    parts = iter(split(rows, [*shapes, (), (), ()]))
+    at_mode, named = (dict(zip(names, parts, strict=False)) for names in (unconstrained, natural))
+    optimum = Optimum(at_mode, named, *islice(parts, 4), *(number.astype(np.int32) for number in parts))
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(probability=optimum.probability[..., :n])
-
-
-def _unknown(sites: Mapping[str, Site], n_fits: int, size: int) -> _Start:
-    """Return NaN in place of initial optima: searches begin at the model's own start."""
-    unconstrained = {name: np.full((n_fits, *site.shape), np.nan) for name, site in sites.items()}
-    return unconstrained, np.full((n_fits, size, size), np.nan)
 
 
 def penalised_loss(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:
@@ -154,22 +152,22 @@ def _map_estimates(
     data: LikelihoodData,
     n: Int[Array, ""],
     weight: Float[Array, "batch problem"],
-    initial: tuple[Unconstrained, Float[Array, "batch parameter parameter"]] | None,
-) -> Optimum:
-    """Find the MAP of the first n fits of a batch."""
+    initial: tuple[Float[Array, "batch parameter"], Float[Array, "batch dense dense"]] | None,
+) -> Float[Array, "batch value"]:
+    """Find the MAP of the first n fits of a batch; of each an :class:`Optimum` as one vector."""
     with handling:
-        return each_in_turn(partial(_map_estimate, model, data), n, weight, initial)
+        return each_in_turn(lambda *fit: ravel_pytree(_map_estimate(model, data, *fit))[0], n, weight, initial)
 
 
 def _map_estimate(
     model: Model,
     data: LikelihoodData,
     weight: Float[Array, " problem"],
-    initial: tuple[Unconstrained, Float[Array, "parameter parameter"]] | None,
+    initial: tuple[Float[Array, " parameter"], Float[Array, "dense dense"]] | None,
 ) -> Optimum:
     """Find the MAP of a single fit, by SVI with an AutoDelta guide, in one update."""
     data, free = data.with_weight(weight), without_bounds(model)
-    start, curvature = (None, None) if initial is None else initial
+    start, curvature = (None, None) if initial is None else (by_site(initial[0], model, data), initial[1])
     optimiser = ProjectedNewton.for_model(model, data, initial=start, curvature=curvature)
     first = {name.removesuffix("_auto_loc"): values[0] for name, values in (optimiser.starts or {}).items()}
     svi = SVI(free, AutoDelta(free, init_loc_fn=init_to_value(values=first)), optimiser, TraceMeanField_ELBO())

@@ -29,20 +29,20 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.hmc import HMCState
-from numpyro.infer.util import potential_energy
+from numpyro.infer.util import ParamInfo, potential_energy
 from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.coordinates import Coordinates, places, straightened
+from bayes_direag.inference.coordinates import Coordinates, straightened
 from bayes_direag.inference.newton import ProjectedNewton, convex, dense_size, hessian, minimise_in_box
 from bayes_direag.model.compilation import compiled
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.unconstrained import (
     Model,
-    Unconstrained,
     UnconstrainedDraws,
+    by_site,
     handling,
     in_single_precision,
     n_searches,
@@ -78,8 +78,9 @@ NUMPYRO_STATISTICS = {
 _NEAR_ENOUGH = 1e-6
 
 
-#: Coordinates by site, one set for each chain.
-type _Points = dict[str, Float[Array | np.ndarray, "chain ..."]]
+#: One vector for all sites, in the order of their names: loops over it are compiled sooner than over many arrays.
+type _Points = Float[Array | np.ndarray, "chain parameter"]
+type _Drawn = Float[Array | np.ndarray, "chain draw parameter"]
 
 
 class Draws(NamedTuple):
@@ -139,7 +140,7 @@ class _Run(NamedTuple):
     ) -> NUTS:
         """Return NumPyro's kernel, which adapts only its step size; states hold their mass matrix."""
         return NUTS(
-            potential_fn=_potential(in_single_precision(self.model), data, references, self.model),
+            potential_fn=self.potential(data, references),
             dense_mass=True,
             inverse_mass_matrix=inverse_mass_matrix,
             adapt_mass_matrix=False,
@@ -147,6 +148,19 @@ class _Run(NamedTuple):
             target_accept_prob=self.target_accept_prob,
             max_tree_depth=_TREE_DEPTHS,
         )
+
+    def potential(self, data: LikelihoodData, references: Any) -> Callable[[Array], Float[Array, ""]]:
+        """Return minus the log density in the coordinates of NUTS, on the whole line, of a vector for all sites."""
+        model, coordinates = in_single_precision(self.model), Coordinates(self.model, data)
+
+        def potential(point: Float[Array, " parameter"]) -> Float[Array, ""]:
+            sites = by_site(point, self.model, data)
+            unconstrained, volume = coordinates.to_unconstrained(sites, references)
+            with handling:
+                energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained)
+            return energy - volume
+
+        return potential
 
 
 def nuts_draws(
@@ -166,7 +180,7 @@ def nuts_draws(
             )
         points, matrices, references = _laplace(model, data, n_chains, np.random.default_rng(seed))
         given, blocks = (data.in_single_precision(), references), []
-        states = _started(points, matrices, *given, seed, run=run)
+        states = _started(points, matrices, *given, run=run)
         for step in range(0, n_steps, BLOCK):
             states, block = _advanced(states, *given, seed, step, run=run)
             blocks.append(jax.tree.map(np.asarray, block))
@@ -174,8 +188,7 @@ def nuts_draws(
             if step + BLOCK + SETTLING <= n_warmup and n_searches(model) == 1:
                 points, fields = _between((step + BLOCK) // 2, step + BLOCK, blocks)
                 matrices = np.stack([adapted_matrix(points, fields["z_grad"], matrices[0])] * n_chains)
-                again = _started(states.z, matrices, *given, seed, run=run)
-                states = again._replace(i=states.i, rng_key=states.rng_key)
+                states = _started(np.asarray(states.z), matrices, *given, run=run)._replace(i=states.i)
         points, fields = _between(n_warmup, n_steps, blocks)
         moved, volume = _unconstrained_of(points, data, references, model=model)
         fields["potential_energy"] = fields["potential_energy"] + np.asarray(volume)  # of the parameters themselves
@@ -191,25 +204,25 @@ def _started(
     matrices: Float[Array | np.ndarray, "chain parameter parameter"],
     data: LikelihoodData,
     references: Any,
-    seed: ArrayLike,
     *,
     run: _Run,
 ) -> HMCState:
     """Return the state of every chain before its first step."""
+    known = ParamInfo(points, *_for_each_chain(jax.value_and_grad(run.potential(data, references)))(points))
 
-    def start(chain: tuple[Array, Any, Array | np.ndarray]) -> HMCState:
-        key, point, matrix = chain
-        state: HMCState = run.kernel(data, references, matrix).init(key, run.num_warmup, point)
-        return state
+    def started(known: ParamInfo, matrix: Array) -> HMCState:
+        key = jax.random.key(0)  # from which nothing is drawn: every block of steps has a key of its own
+        state: HMCState = run.kernel(data, references, matrix).init(key, run.num_warmup, known)
+        adaptation = state.adapt_state._replace(rng_key=key)
+        return state._replace(energy=state.potential_energy, rng_key=key, adapt_state=adaptation)
 
-    keys = jax.random.split(jax.random.key(seed), len(matrices))
-    return _for_each_chain(start)((keys, points, matrices))
+    return jax.vmap(started)(known, jnp.asarray(matrices))
 
 
 @compiled("run", runs_long=True)
 def _advanced(
     states: HMCState, data: LikelihoodData, references: Any, seed: ArrayLike, step: ArrayLike, *, run: _Run
-) -> tuple[HMCState, tuple[Unconstrained, dict[str, Any]]]:
+) -> tuple[HMCState, tuple[Float[Array, "chain draw parameter"], dict[str, Any]]]:
     """Let every chain take a block of steps; return the states, and the points and statistics of all steps."""
     chains = MCMC(
         run.kernel(data, references),
@@ -221,8 +234,13 @@ def _advanced(
     )
     chains.post_warmup_state = states  # which goes on adapting as long as its own step says
     key, fields = jax.random.fold_in(jax.random.key(seed), step), (*NUMPYRO_STATISTICS, "z_grad")
-    chains.run(key, extra_fields=fields, init_params=states.z)
-    return chains.last_state, (chains.get_samples(group_by_chain=True), chains.get_extra_fields(group_by_chain=True))
+    known = ParamInfo(states.z, states.potential_energy, states.z_grad)
+    chains.run(key, extra_fields=fields, init_params=known)
+    last, adaptation = chains.last_state, states.adapt_state
+    adapted = {name: getattr(last.adapt_state, name) for name in ("step_size", "ss_state", "window_idx")}
+    moved = {name: getattr(last, name) for name in ("i", "z", "z_grad", "potential_energy")}
+    states = states._replace(adapt_state=adaptation._replace(**adapted), **moved)  # what else changes is not used
+    return states, (chains.get_samples(group_by_chain=True), chains.get_extra_fields(group_by_chain=True))
 
 
 def _for_each_chain[Chain, Result](function: Callable[[Chain], Result]) -> Callable[[Chain], Result]:
@@ -250,7 +268,7 @@ def _between(start: int, end: int, blocks: list[Any]) -> Any:
 
 
 def adapted_matrix(
-    points: Any, gradients: Any, matrix: Float[np.ndarray, "parameter parameter"]
+    points: _Drawn, gradients: _Drawn, matrix: Float[np.ndarray, "parameter parameter"]
 ) -> Float[np.ndarray, "parameter parameter"]:
     """Return the mass matrix (the inverse of the mass) that suits draws and their gradients, of all chains together.
 
@@ -261,9 +279,8 @@ def adapted_matrix(
     """
     root, size = np.linalg.cholesky(matrix), len(matrix)
 
-    def covariance(values: Any, scale: Float[np.ndarray, "parameter parameter"]) -> Any:
-        flat = [np.asarray(value).reshape(-1, math.prod(value.shape[2:])) for value in jax.tree.leaves(values)]
-        whitened = np.concatenate(flat, axis=1) @ scale
+    def covariance(values: _Drawn, scale: Float[np.ndarray, "parameter parameter"]) -> Any:
+        whitened = values.reshape(-1, size) @ scale
         n = len(whitened)
         return (n * np.cov(whitened, rowvar=False).reshape(size, size) + size * np.eye(size)) / (n + size)
 
@@ -276,27 +293,14 @@ def adapted_matrix(
 
 @compiled("model")
 def _unconstrained_of(
-    points: Any, data: LikelihoodData, references: Any, *, model: Model
+    points: _Drawn, data: LikelihoodData, references: Any, *, model: Model
 ) -> tuple[UnconstrainedDraws, Float[Array, "chain draw"]]:
     """Return the unconstrained parameters of draws in the coordinates of NUTS, and the log changes of volume."""
     coordinates = Coordinates(model, data)
-    moved, volume = jax.vmap(jax.vmap(lambda point: coordinates.to_unconstrained(point, references)))(points)
+    moved, volume = jax.vmap(jax.vmap(lambda point: coordinates.to_unconstrained(point, references)))(
+        by_site(points, model, data)
+    )
     return {**moved}, volume
-
-
-def _potential(
-    model: Model, data: LikelihoodData, references: Any, model_of: Model
-) -> Callable[[Unconstrained], Float[Array, ""]]:
-    """Return minus the log density in the coordinates of NUTS, on the whole line."""
-    coordinates = Coordinates(model_of, data)
-
-    def potential(point: Unconstrained) -> Float[Array, ""]:
-        unconstrained, volume = coordinates.to_unconstrained(point, references)
-        with handling:
-            energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained)
-        return energy - volume
-
-    return potential
 
 
 def _laplace(
@@ -311,19 +315,18 @@ def _laplace(
     points, matrices, references = [], [], None
     for number, of_chain in enumerate(noise):
         mode, curvature = modes[number % len(modes)]
-        mode, covariance, references = straightened(model, data, mode, np.linalg.inv(curvature))
+        point, covariance, references = straightened(model, data, mode, np.linalg.inv(curvature))
         variance, basis = np.linalg.eigh(covariance)
         variance = np.clip(variance, 0, _WIDEST**2)
-        move = basis @ (np.sqrt(variance) * of_chain)
-        points.append({name: np.asarray(mode[name]) + move[place] for name, place in places(mode).items()})
+        points.append(np.asarray(point) + basis @ (np.sqrt(variance) * of_chain))
         matrices.append((basis * variance) @ basis.T)
-    return jax.tree.map(lambda *values: np.stack(values), *points), np.stack(matrices), references
+    return np.stack(points), np.stack(matrices), references
 
 
 @compiled("model")
 def _mode(
     data: LikelihoodData, number: int | Int[Array, ""], *, model: Model
-) -> tuple[Unconstrained, Float[Array, "parameter parameter"]]:
+) -> tuple[Float[Array, " parameter"], Float[Array, "parameter parameter"]]:
     """Return the unconstrained mode that a search ends in, and the Hessian there, made positive definite."""
     total = jnp.sum(data.weight)
     starts = ProjectedNewton.for_model(model, data).starts or {}
@@ -343,7 +346,7 @@ def _mode(
     everywhere = jnp.full_like(point, jnp.inf)
     end = minimise_in_box(loss, point, -everywhere, everywhere, tolerance=_NEAR_ENOUGH, is_exact=True)
     curvature = end.curvature if dense_size(len(point)) else convex(hessian(jax.grad(loss), end.point))
-    return unravel(end.point), total * curvature
+    return end.point, total * curvature
 
 
 def statistics_of(

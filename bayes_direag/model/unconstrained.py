@@ -5,6 +5,7 @@ standard normal offset (:mod:`numpyro.infer.reparam`). The sites that are left a
 are on the real line, but for bounded ones. A natural parameter is a deterministic function of them, or is one itself.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, wraps
 from threading import RLock
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 from numpyro.distributions import biject_to, constraints
 from numpyro.handlers import reparam, seed, substitute, trace
 from numpyro.infer.initialization import init_to_mean
@@ -140,6 +141,22 @@ def _sites_of(model: Model, structure: Any, *leaves: jax.ShapeDtypeStruct) -> di
 
     jax.eval_shape(look, jax.tree.unflatten(structure, leaves))
     return sites
+
+
+def by_site(vector: Num[Array | np.ndarray, "*shape parameter"], model: Model, data: LikelihoodData) -> dict[str, Any]:
+    """Return the values of each unconstrained site, which follow one another in a vector in the order of the names.
+
+    What is compiled for vectors has fewer arrays, and so fewer parts.
+    """
+    sites = {name: site.shape for name, site in sorted(parameter_sites(model, data).items()) if site.is_unconstrained}
+    return dict(zip(sites, split(vector, [*sites.values()]), strict=True))
+
+
+def split(vector: Num[Array | np.ndarray, "*batch value"], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Return the arrays of these shapes that follow one another in a vector."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    parts = (np if isinstance(vector, np.ndarray) else jnp).split(vector, ends[:-1], axis=-1)
+    return [part.reshape((*vector.shape[:-1], *shape)) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def traced(model: Model, data: LikelihoodData, unconstrained: Mapping[str, Any] | None = None) -> Mapping[str, Any]:

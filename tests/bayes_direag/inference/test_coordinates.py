@@ -69,11 +69,11 @@ def test_references_leave_no_ridge_along_the_sharpness_and_stay_among_the_logits
     size = len(flat)
     root = np.random.default_rng(0).normal(size=(size, size)) / np.sqrt(size)
     covariance = 0.1 * np.eye(size) + 0.1 * root @ root.T
-    point, moved, references = straightened(bayes, data, mode, covariance)
+    point, moved, references = straightened(bayes, data, flat, covariance)
     place = {name: np.atleast_1d(at) for name, at in unravel(np.arange(size)).items()}
     y, sharpness = place["weight_centre"][0], place["sharpness_base"][0]
     assert abs(moved[y, sharpness]) < 1e-9 * np.sqrt(moved[y, y] * moved[sharpness, sharpness])
-    back, _ = Coordinates(bayes, data).to_unconstrained(point, references)
+    back, _ = Coordinates(bayes, data).to_unconstrained(unravel(point), references)
     np.testing.assert_allclose(ravel_pytree(back)[0], flat, rtol=1e-9, atol=1e-9)
     mean, spread = Coordinates(bayes, data).logits()
     assert (np.abs(references.logit - mean) <= spread).all()
@@ -94,4 +94,8 @@ def test_coordinates_of_a_level_without_reports_and_of_another_model(labelled: O
     others = Coordinates(paper, data)
     assert others.to_unconstrained(point, None) == (point, 0.0)
     assert others.of_unconstrained(point, None) is point
-    assert straightened(paper, data, point, np.eye(3)) == (point, pytest.approx(np.eye(3)), None)
+    assert straightened(paper, data, np.ones(3), np.eye(3)) == (
+        pytest.approx(np.ones(3)),
+        pytest.approx(np.eye(3)),
+        None,
+    )

@@ -133,11 +133,10 @@ def test_adapted_matrix_is_the_covariance_of_normal_draws_and_balances_those_of_
     root = rng.normal(size=(3, 3))
     covariance, matrix = root @ root.T, np.diag([4.0, 0.25, 1.0])
     draws = rng.normal(size=(4, 50, 3)) @ root.T + 7
-    split = lambda values: {"b": values[..., 2], "a": values[..., :2]}  # noqa: E731
-    of_normal = nuts.adapted_matrix(split(draws), split((draws - 7) @ np.linalg.inv(covariance)), covariance)
+    of_normal = nuts.adapted_matrix(draws, (draws - 7) @ np.linalg.inv(covariance), covariance)
     np.testing.assert_allclose(of_normal, covariance, rtol=1e-9)
     gradients = rng.standard_t(5, size=(4, 50, 3)) + draws[..., ::-1]
-    adapted = nuts.adapted_matrix(split(draws), split(gradients), matrix)
+    adapted = nuts.adapted_matrix(draws, gradients, matrix)
     of_draws, of_gradients = (np.cov(values.reshape(-1, 3), rowvar=False) for values in (draws, gradients))
     shrunk = 200 * of_gradients + 3 * np.linalg.inv(matrix)
     np.testing.assert_allclose(adapted @ shrunk @ adapted, 200 * of_draws + 3 * matrix, rtol=1e-9)
