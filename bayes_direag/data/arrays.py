@@ -6,6 +6,7 @@ ObservationError.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,9 @@ def check_percentages(table: LongTable, levels: Mapping[int, str]) -> None:
     """
     level, signals = table.numbers("level"), table.percents.items()
     called = {number: number if name == f"level_{number}" else name for number, name in levels.items()}
-    of_levels = [
-        (signal, f" of level {name!r}", percents[level == number])
-        for signal, percents in signals
-        for number, name in called.items()
-    ]
-    for signal, of_level, percents in [*((signal, "", percents) for signal, percents in signals), *of_levels]:
-        stated = percents[~np.isnan(percents)]
+    parts = [("", None), *((f" of level {name!r}", number) for number, name in called.items())]
+    for (of_level, number), (signal, percents) in product(parts, signals):
+        stated = percents[~np.isnan(percents) & ((number is None) | (level == number))]
         n, largest = len(stated), float(stated.max(initial=0))
         if n >= FEWEST_OF_SCALE and 0 < largest <= 1:
             looks, scale = "at most 1, so they look like fractions", "fraction"
@@ -315,23 +312,16 @@ def _judged(candidate: PerReport, flag: PerReport, is_gold: AreReports) -> tuple
 
 def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
     question = table.record(number)
-    if question.gold_answer is not None:
-        clause, remedy = refusal_of_gold(question.gold_answer, kind)
-        return ObservationError(
-            f"the gold answer of question {question.problem_id!r} {clause}",
-            path=table.path,
-            line=table.line_of(number),
-            field="gold_answer",
-            seen=question.gold_answer,
-            expected=f"one {kind} answer",
-            remedy=remedy,
-        )
+    where: dict[str, Any] = {"path": table.path, "line": table.line_of(number)}
+    if (gold := question.gold_answer) is not None:
+        clause, remedy = refusal_of_gold(gold, kind)
+        problem, where = f"the gold answer of question {question.problem_id!r} {clause}", where | {"seen": gold}
+        return ObservationError(problem, field="gold_answer", expected=f"one {kind} answer", remedy=remedy, **where)
     return ObservationError(
         f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "
         "observations have a flag",
-        path=table.path,
-        line=table.line_of(number),
         field="correct",
         expected="a gold answer, or a correct flag on all usable observations, or on none",
         remedy="Add the gold answer or the missing flags, or remove the flags.",
+        **where,
     )

@@ -219,24 +219,25 @@ class Columns:
         if not missing and max(map([*header].count, (*wanted, *self.known(header).values()))) == 1:
             return  # other columns may share a name, as nobody reads them
         there, name = ", ".join(header), (missing or [""])[0]
-        problem, remedy = "the table has two columns of the same name", "Rename one of them."
-        if missing:
-            field_of = {part.strip(): field for field in NAMED for part in str(vars(self)[field]).split(",")}
+        field_of = {part.strip(): field for field in NAMED for part in str(vars(self)[field]).split(",")}
+        problem = f"the table has no column {name}{f' for the {field_of[name]}' if name in field_of else ''}"
+        if not missing:
+            problem, remedy = "the table has two columns of the same name", "Rename one of them."
+        elif name in self.numbers:
+            remedy = "Correct the name: --column number=NAME (in Python numbers=['NAME'])." + did_you_mean(name, header)
+        elif LEVEL in self.answer and self.question not in missing:
+            remedy = (
+                "Name the columns of levels: --column answer={level}_answer --column confidence={level}_confidence. A "
+                "level without confidences has an empty column."
+            )
+        else:
             fields = [*dict.fromkeys(field_of.get(column, "answer") for column in missing)]
-            problem = f"the table has no column {name}{f' for the {fields[0]}' if name in field_of else ''}"
             options = " ".join(f"--column {field}=NAME" for field in fields)
             words = ", ".join(f"{field}='NAME'" for field in fields)
             remedy = f"Name the column{'s' * (len(fields) > 1)}: {options} (in Python {words})."
             if {"question", "answer"} <= {*fields}:
                 remedy += " If a row is a question, and levels have columns: answer={level}, or answer={level}_answer."
             remedy += did_you_mean(name, header)
-        if name in self.numbers:
-            remedy = f"Correct the name: --column number=NAME (in Python numbers=['NAME']).{did_you_mean(name, header)}"
-        elif LEVEL in self.answer and self.question not in missing:
-            remedy = (
-                "Name the columns of levels: --column answer={level}_answer --column confidence={level}_confidence. A "
-                "level without confidences has an empty column."
-            )
         if path is not None and len(header) == 1:
             remedy += " Between cells are commas, semicolons or tabs. If it is no table, every line must begin with {."
         raise ObservationError(

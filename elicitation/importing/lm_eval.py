@@ -86,14 +86,12 @@ def replies(log: Log) -> Iterator[Reply]:
         shown = ", ".join(f"{read[n].problem_id} ({read[n].gold_answer!r})" for n in odd[:3])
         told = f"{metric} contradicts the target on {len(odd)} of {len(read)} answers, as on question {shown}"
         remark = f"{log.path.name}: {told}. The {'target' if is_target else 'metric'} counts."
-    if is_target:
-        for n in odd:
-            read[n] = replace(read[n], given={**read[n].given, "correct": same[n]})
     repeated = {reply.group for reply in read}
-    for reply in read:
+    for n, reply in enumerate(read):
         is_first = reply.group is None and reply.level in repeated  # one reply, where other questions have several
         yield replace(
             reply,
+            given={**reply.given, "correct": same[n]} if is_target and None not in (same[n], said[n]) else reply.given,
             level=f"{reply.level} 0".strip() if is_first else reply.level,
             group=reply.level if is_first else reply.group,
             gold_answer=reply.gold_answer if has_golds else None,
