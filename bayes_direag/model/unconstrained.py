@@ -129,11 +129,11 @@ class Site(NamedTuple):
 def parameter_sites(model: Model, data: LikelihoodData) -> dict[str, Site]:
     """Return the sites of a model's parameters, in the order of the program; nothing is computed."""
     leaves, structure = jax.tree.flatten(data)
-    return _sites_of(model, structure, *(jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype) for leaf in leaves))
+    return _sites_of(model, structure, *map(jax.typeof, leaves))
 
 
 @lru_cache(maxsize=256)
-def _sites_of(model: Model, structure: Any, *leaves: jax.ShapeDtypeStruct) -> dict[str, Site]:
+def _sites_of(model: Model, structure: Any, *leaves: Any) -> dict[str, Site]:
     sites: dict[str, Site] = {}
 
     def look(data: LikelihoodData) -> None:
