@@ -327,7 +327,8 @@ class LongTable:
         order = np.argsort(of_group, kind="stable")
         number = np.arange(len(rows)) - np.searchsorted(of_group[order], of_group[order])
         pairs = zip(rows[order].tolist(), number.tolist(), strict=True)
-        names[rows[order]] = [f"{group.value(row)}/{n + 1}" for row, n in pairs]
+        between = "/" if self.names is not None and self.names.run == IN_ORDER else " "  # as of runs with a column
+        names[rows[order]] = [f"{group.value(row)}{between}{n + 1}" for row, n in pairs]
         return DictionaryColumn.of(names) if len(rows) else level
 
     def valid(self, is_wrong: Bool[np.ndarray, " problem"] | bool = False) -> "LongTable":
