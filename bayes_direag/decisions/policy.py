@@ -51,6 +51,8 @@ from bayes_direag.model.selection import Calibration, Recalibration, select
 from bayes_direag.model.settings import Settings
 from bayes_direag.model.states import States
 
+#: The version of a policy's record.
+_VERSION = 6
 #: Parts of the questions on which a policy is tried.
 _PARTS = 5
 
@@ -186,10 +188,6 @@ class Step(NamedTuple):
     gain: float
     #: Whether asking stops and a person is worth their price.
     hand_over: bool
-
-
-#: The version of a policy's record.
-_VERSION = 6
 
 
 class _Record(Settings):
