@@ -18,6 +18,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.making import fit_map
 from tests.bayes_direag.fits.test_groups import grouped
 from tests.command_line import one_line, refuse, succeed
+from tests.made_fits import made_fit, natural
 
 pytestmark = pytest.mark.usefixtures("small_pieces")
 
@@ -276,7 +277,7 @@ def test_policy_is_made_and_tried_by_the_command(small, new, tmp_path, monkeypat
 @pytest.fixture(params=["small", "paper", "small_groups"])
 def fit(request: pytest.FixtureRequest, panel: Observations) -> Fit:
     if request.param == "paper":
-        return fit_map(panel.select(slice(64)), preset="paper")
+        return made_fit(panel.select(slice(64)), natural(), intercept=0.3, slope=0.8)
     return request.getfixturevalue(request.param)
 
 
