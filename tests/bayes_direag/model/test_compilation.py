@@ -94,7 +94,7 @@ for number in range({n}):
 @pytest.mark.parametrize(
     ("of_number", "kept", "n"),
     [
-        ("powers(np.eye(number))", 3, 41),
+        pytest.param("powers(np.eye(number))", 3, 41, marks=pytest.mark.slow),
         pytest.param("predicted(fit_map(questions(number)))", 1, 5, marks=pytest.mark.slow),
         pytest.param("predicted(fit_map(questions(number), preset=votes))", 2, 9, marks=pytest.mark.slow),
         pytest.param("predicted(sampled(number))", 1, 4, marks=pytest.mark.slow),
