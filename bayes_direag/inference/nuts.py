@@ -74,6 +74,10 @@ NUMPYRO_STATISTICS = {
     "adapt_state.step_size": "step_size",
 }
 
+#: Stands for the energy at a start, and 0 for its gradient, since what evaluates them is compiled once, for the steps.
+#: The first step is then from another momentum, and is taken to a point whose energy is known: warm-up drops it.
+_UNKNOWN = 1e15
+
 #: The search for the mode ends at this projected gradient of the mean log density.
 _NEAR_ENOUGH = 1e-6
 
@@ -140,7 +144,7 @@ class _Run(NamedTuple):
     ) -> NUTS:
         """Return NumPyro's kernel, which adapts only its step size; states hold their mass matrix."""
         return NUTS(
-            potential_fn=self.potential(data, references),
+            potential_fn=_potential(self.model, data, references),
             dense_mass=True,
             inverse_mass_matrix=inverse_mass_matrix,
             adapt_mass_matrix=False,
@@ -148,19 +152,6 @@ class _Run(NamedTuple):
             target_accept_prob=self.target_accept_prob,
             max_tree_depth=_TREE_DEPTHS,
         )
-
-    def potential(self, data: LikelihoodData, references: Any) -> Callable[[Array], Float[Array, ""]]:
-        """Return minus the log density in the coordinates of NUTS, on the whole line, of a vector for all sites."""
-        model, coordinates = in_single_precision(self.model), Coordinates(self.model, data)
-
-        def potential(point: Float[Array, " parameter"]) -> Float[Array, ""]:
-            sites = by_site(point, self.model, data)
-            unconstrained, volume = coordinates.to_unconstrained(sites, references)
-            with handling:
-                energy: Float[Array, ""] = potential_energy(model, (data,), {}, unconstrained)
-            return energy - volume
-
-        return potential
 
 
 def nuts_draws(
@@ -180,15 +171,19 @@ def nuts_draws(
             )
         points, matrices, references = _laplace(model, data, n_chains, np.random.default_rng(seed))
         given, blocks = (data.in_single_precision(), references), []
-        states = _started(points, matrices, *given, run=run)
+        known = ParamInfo(points, np.full(n_chains, _UNKNOWN), np.zeros_like(points))
+        states = jax.tree.map(np.asarray, _started(known, matrices, *given, run=run))
         for step in range(0, n_steps, BLOCK):
-            states, block = _advanced(states, *given, seed, step, run=run)
-            blocks.append(jax.tree.map(np.asarray, block))
+            # host arrays: for those of devices it would be compiled again, as they lie elsewhere
+            states, block = jax.tree.map(np.asarray, _advanced(states, *given, seed, step, run=run))
+            blocks.append(block)
             bar.update(task, description=f"NUTS, {n_chains} chains", advance=BLOCK)
             if step + BLOCK + SETTLING <= n_warmup and n_searches(model) == 1:
                 points, fields = _between((step + BLOCK) // 2, step + BLOCK, blocks)
                 matrices = np.stack([adapted_matrix(points, fields["z_grad"], matrices[0])] * n_chains)
-                states = _started(np.asarray(states.z), matrices, *given, run=run)._replace(i=states.i)
+                known = ParamInfo(states.z, states.potential_energy, states.z_grad)
+                again = jax.tree.map(np.asarray, _started(known, matrices, *given, run=run))
+                states = again._replace(i=states.i)
         points, fields = _between(n_warmup, n_steps, blocks)
         moved, volume = _unconstrained_of(points, data, references, model=model)
         fields["potential_energy"] = fields["potential_energy"] + np.asarray(volume)  # of the parameters themselves
@@ -200,18 +195,17 @@ def nuts_draws(
 
 @compiled("run")
 def _started(
-    points: _Points,
+    known: ParamInfo,
     matrices: Float[Array | np.ndarray, "chain parameter parameter"],
     data: LikelihoodData,
     references: Any,
     *,
     run: _Run,
 ) -> HMCState:
-    """Return the state of every chain before its first step."""
-    known = ParamInfo(points, *_for_each_chain(jax.value_and_grad(run.potential(data, references)))(points))
+    """Return the state of every chain before its first step, from its point, and the energy and gradient there."""
 
     def started(known: ParamInfo, matrix: Array) -> HMCState:
-        key = jax.random.key(0)  # from which nothing is drawn: every block of steps has a key of its own
+        key = jax.random.PRNGKey(0)  # from which nothing is drawn: every block of steps has a key of its own
         state: HMCState = run.kernel(data, references, matrix).init(key, run.num_warmup, known)
         adaptation = state.adapt_state._replace(rng_key=key)
         return state._replace(energy=state.potential_energy, rng_key=key, adapt_state=adaptation)
@@ -301,6 +295,21 @@ def _unconstrained_of(
         by_site(points, model, data)
     )
     return {**moved}, volume
+
+
+def _potential(
+    model: Model, data: LikelihoodData, references: Any
+) -> Callable[[Float[Array, " parameter"]], Float[Array, ""]]:
+    """Return minus the log density in the coordinates of NUTS, on the whole line, of a vector for all sites."""
+    coordinates = Coordinates(model, data)
+
+    def potential(point: Float[Array, " parameter"]) -> Float[Array, ""]:
+        unconstrained, volume = coordinates.to_unconstrained(by_site(point, model, data), references)
+        with handling:
+            energy: Float[Array, ""] = potential_energy(in_single_precision(model), (data,), {}, unconstrained)
+        return energy - volume
+
+    return potential
 
 
 def _laplace(
