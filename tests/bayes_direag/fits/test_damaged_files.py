@@ -101,3 +101,7 @@ def check(tree: xr.DataTree, part: Part, value: object, panel: Observations, pat
     assert policy.text()
     assert len(policy.fit.parameters())
     assert convergence_verdict(policy.fit).text
+
+
+def test_file_without_a_parameter_that_its_table_shows_is_refused(tree, panel: Observations, tmp_path: Path) -> None:
+    check(tree, Part("/posterior", "share", "variable"), None, panel, tmp_path / "damaged.nc")

@@ -119,6 +119,8 @@ class TestFile:
         point.save(tmp_path / "fit.nc")
         again = Fit.load(tmp_path / "fit.nc")
         assert again.tree.identical(point.tree)
+        for name in point.tree.children:
+            assert dict(again.tree[name].to_dataset().dtypes) == dict(point.tree[name].to_dataset().dtypes)
         assert (again.settings, again.level_names) == (point.settings, point.level_names)
         pd.testing.assert_frame_equal(again.predict(simulated), point.predict(simulated), check_exact=True)
         assert [path.name for path in tmp_path.iterdir()] == ["fit.nc"]
