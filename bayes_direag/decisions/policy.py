@@ -70,17 +70,14 @@ PerQuestion = Float[np.ndarray, " problem"]
 Leaders = Int[np.ndarray, " problem"]
 PerLevel = Float[np.ndarray, "problem level"]
 #: Which reports are asked for.
-Asked = Bool[np.ndarray, "problem column"]
+Asked = Bool[np.ndarray, "problem report"]
 #: Fixed ways of asking: the benefit, and the number of reports of each level.
 Fixed = list[tuple[float, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What decides which report comes next: a MAP fit's program, and figures of the labelled questions.
-
-    Each column of reports may belong to any level: see ``slots`` of :class:`~bayes_direag.LikelihoodData`.
-    """
+    """What decides which report comes next: a MAP fit's program, and figures of the labelled questions."""
 
     #: The program at its mode; whatever questions it holds are not looked at.
     program: Forward
@@ -98,14 +95,13 @@ class Asking:
         Without wrong answers two reports coincide in one half of the time (Laplace's rule).
         """
         labelled = fit.fitted
-        slots = np.array(labelled.slots or range(labelled.n_levels))
-        of_level = [slots == level for level in range(len(labelled.learned_levels))]
-        means = [
-            np.array([_mean_stated(values[:, columns]) for columns in of_level]) for values in labelled.signals.values()
-        ]
+        slots, levels = np.array(labelled.slots or range(labelled.n_levels)), range(len(labelled.learned_levels))
+        signals = labelled.signals.values()
+        means = [np.array([_mean_stated(values[:, slots == level]) for level in levels]) for values in signals]
         wrong = labelled.usable & ~labelled.correct
-        same = (labelled.candidate[:, :, None] == labelled.candidate[:, None]) & wrong[:, :, None]
-        n_same, n_others = same.sum() - wrong.sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
+        named = labelled.candidate[:, :, None] == np.arange(labelled.n_candidates.max(initial=0))
+        n_same = (named & wrong[:, :, None]).sum(axis=1)
+        n_same, n_others = (n_same * (n_same - 1)).sum(), (wrong.sum(axis=1) * (labelled.usable.sum(axis=1) - 1)).sum()
         typical, coincidence = logit_signals(means, fit.preset.eps), float((n_same + 1) / (n_others + 2))
         return cls(fit.evaluation(labelled), fit.calibration, typical, coincidence)
 
@@ -137,25 +133,26 @@ class Asking:
     def _if_named(self, reports: LikelihoodData, leader: Leaders) -> PerLevel:
         """Return the probability of each leader after one more report that names it, by the level of that report.
 
-        Each question is evaluated once for every level, with a further column for each. The first of its answers leads
-        a question without reports.
+        Each question is evaluated once for every level, with one report more. The first of its answers leads a question
+        without reports.
         """
         n, n_levels = len(leader), self.typical.shape[-1]
         row, leader = np.arange(n).repeat(n_levels), np.maximum(leader, 0).repeat(n_levels)
-        so_far, is_one = reports.select(row), np.tile(np.eye(n_levels, dtype=bool), n)
+        so_far, level = reports.select(row), np.tile(np.arange(n_levels, dtype=np.int32), n)
         label = np.where(so_far.candidate == leader, so_far.label, -1).max(axis=0, initial=-1)
-        typical = np.broadcast_to(self.typical[..., None], (*self.typical.shape, len(row)))
-        candidate = np.concatenate([so_far.candidate, np.where(is_one, leader, -1)])
+        typical = self.typical[..., None, level] if reports.n_signals else np.zeros_like(so_far.logit[..., :1, :])
+        candidate = np.concatenate([so_far.candidate, leader[None]])
         first = first_mentions(candidate)
+        levels = np.broadcast_to(so_far.level_of_report, so_far.candidate.shape)
         more = replace(
             so_far,
-            logit=np.concatenate([so_far.logit, typical if reports.n_signals else np.zeros(typical.shape)], axis=-2),
+            level=np.concatenate([levels, level[None]]),
+            logit=np.concatenate([so_far.logit, typical], axis=-2),
             candidate=candidate,
             merged=candidate,
             first=first,
             n_candidates=first.sum(axis=0),
-            label=np.concatenate([so_far.label, np.where(is_one, label, -1)]),
-            slots=(*(reports.slots or range(n_levels)), *range(n_levels)),
+            label=np.concatenate([so_far.label, label[None]]),
         )
 
         def of_leader(states: States) -> Float[np.ndarray, "sample problem"]:
@@ -234,7 +231,7 @@ class Policy:
         ObservationError as :meth:`Fit.answer` does.
         """
         question = self.fit.question(reports)
-        known, levels = self.fit.asked(question).data.unlabelled, self.fit.level_names
+        known, levels = self.fit.evaluation(question).data.unlabelled, self.fit.level_names
         asked = np.array(question.slots or range(len(levels)))[question.status[0] != Status.ABSENT]
         is_open = np.bincount(asked, minlength=len(self.most)) < self.most
         leader, stated = self.asking.leading(known)
@@ -400,10 +397,15 @@ class Replay:
         askings = [*map(Asking.of, fits_by(fit.settings, fitted, part != np.arange(_PARTS)[:, None]))]
         return cls(fitted, fit.evaluation(fitted).data, part, askings, price)
 
-    @property
-    def level(self) -> Int[np.ndarray, " column"]:
-        """The level of each column."""
-        return np.array(self.questions.slots or range(self.questions.n_levels))
+    @cached_property
+    def usable(self) -> Asked:
+        """Whether there is a report."""
+        return np.asarray(self.reports.candidate >= 0).T
+
+    @cached_property
+    def level(self) -> Int[np.ndarray, "problem report"]:
+        """The level of each report."""
+        return np.broadcast_to(self.reports.level_of_report.T, self.usable.shape)
 
     @property
     def kept(self) -> Bool[np.ndarray, "whole_and_part problem"]:
@@ -415,15 +417,15 @@ class Replay:
 
         Reports of exchangeable levels are asked for in the order of their columns.
         """
-        usable, level = self.questions.usable, self.level
-        asked = np.zeros_like(usable)
+        asked = np.zeros_like(self.usable)
         for number, asking in enumerate(self.askings):
             rows = np.flatnonzero(self.part == number)
             while len(rows):
                 so_far = self._reports(rows, asked)
                 leader, stated = asking.leading(so_far)
                 net = asking.gain(so_far, leader, stated) - factor * self.price
-                net = np.where(usable[rows] & ~asked[rows], net[:, level], -np.inf)
+                of_report = np.take_along_axis(net, self.level[rows], axis=1)
+                net = np.where(self.usable[rows] & ~asked[rows], of_report, -np.inf)
                 is_worth_it = net.max(axis=1) > 0
                 rows = rows[is_worth_it]
                 asked[rows, net.argmax(axis=1)[is_worth_it]] = True
@@ -431,9 +433,9 @@ class Replay:
 
     def fixed(self, numbers: Sequence[int]) -> Asked:
         """Return the reports if every question asks for this many of each level."""
-        level, usable = self.level, self.questions.usable
-        n_before = usable @ np.triu(level[:, None] == level, 1).astype(int)
-        return np.asarray(usable & (n_before < np.array(numbers)[level]))
+        is_same = (self.level[:, :, None] == self.level[:, None]) & self.usable[:, :, None]
+        n_before = (is_same & np.tri(is_same.shape[1], k=-1, dtype=bool).T).sum(axis=1)
+        return np.asarray(self.usable & (n_before < np.array(numbers)[self.level]))
 
     def factor(self, budget: float) -> float:
         """Return the least factor on the prices at which this share of the full price is not exceeded.
@@ -443,8 +445,8 @@ class Replay:
         price = self.price[self.level]
         ends = np.log([_SMALLEST_FACTOR, _LARGEST_FACTOR]) - np.log(self.price.mean())
         for _ in range(_HALVINGS):
-            spent = (self.asked(float(np.exp(ends.mean()))) @ price).sum()
-            ends[int(spent <= budget * (self.questions.usable @ price).sum())] = ends.mean()
+            spent = price[self.asked(float(np.exp(ends.mean())))].sum()
+            ends[int(spent <= budget * price[self.usable].sum())] = ends.mean()
         return float(np.exp(ends[1]))
 
     def answers(self, asked: Asked, finals: Sequence[Recalibration] | None = None) -> pd.DataFrame:
@@ -458,7 +460,7 @@ class Replay:
             rows, final = np.flatnonzero(self.part == number), finals[number] if finals else None
             leader, stated[rows] = asking.leading(self._reports(rows, asked), final)
             right[rows] = (leader >= 0) & self.questions.correct_candidate[rows, leader]
-        sums = {"reports": asked.sum(axis=1), "price": asked @ self.price[self.level]}
+        sums = {"reports": asked.sum(axis=1), "price": (asked * self.price[self.level]).sum(axis=1)}
         return pd.DataFrame(sums).assign(probability=stated, accuracy=right, benefit=right - (stated - right) ** 2)
 
     def by_number(self, most: float, chosen: Bool[np.ndarray, "choice problem"]) -> list[Fixed]:
@@ -468,14 +470,14 @@ class Replay:
         ``most`` on average; there is at least one step. It holds this benefit, and the number of reports of each level.
         """
         benefit = cache(lambda numbers: self.answers(self.fixed(numbers))["benefit"])
-        price = cache(lambda numbers: (self.fixed(numbers) @ self.price[self.level]).mean())
-        columns, best = np.bincount(self.level, minlength=len(self.price)), list[Fixed]()
+        price = cache(lambda numbers: (self.fixed(numbers) * self.price[self.level]).sum(axis=1).mean())
+        largest, best = self.reports.panels.max(axis=0), list[Fixed]()
         for rows in chosen:
-            steps, numbers = Fixed(), np.zeros(len(columns), int)
+            steps, numbers = Fixed(), np.zeros(len(largest), int)
             while more := [
                 (benefit(n)[rows].mean(), n)
-                for n in map(tuple, (numbers + np.eye(len(columns), dtype=int)).tolist())
-                if (n <= columns).all() and (not steps or price(n) <= most)
+                for n in map(tuple, (numbers + np.eye(len(largest), dtype=int)).tolist())
+                if (n <= largest).all() and (not steps or price(n) <= most)
             ]:
                 steps.append(max(more, key=lambda step: step[0]))
                 numbers = np.array(steps[-1][1])
@@ -492,7 +494,7 @@ class Replay:
         questions they were chosen on, so each part is judged with those that are best on the other parts.
         """
         names = self.questions.learned_levels
-        asked, every = self.answers(self.asked(factor), finals), self.answers(self.questions.usable)
+        asked, every = self.answers(self.asked(factor), finals), self.answers(self.usable)
         if fixed:
             always = self.fixed([fixed.count(name) for name in names])
         else:
@@ -560,14 +562,13 @@ def policy(
     if person is not None and not 0 < person < np.inf:
         raise DirEAGError(f"person {person}: expected a positive number, in the unit of the prices.")
     replay = Replay.of(fit, _prices(prices, fit.level_names))
-    factor, usable = replay.factor(budget), replay.questions.usable
-    n_each = usable @ (replay.level[:, None] == np.arange(len(replay.price))).astype(int)
+    factor = replay.factor(budget)
     answers = replay.answers(replay.asked(factor))
     n_reports = answers["reports"].to_numpy()
     weight = (replay.kept & (n_reports > 0)).astype(float)
     if not weight.any(axis=1).all():
         raise DirEAGError(
-            f"{(n_reports > 0).sum()} of {len(usable)} questions are worth a report; expected more. Give a larger "
+            f"{(n_reports > 0).sum()} of {len(n_reports)} questions are worth a report; expected more. Give a larger "
             "budget."
         )
     stated, right = (np.broadcast_to(answers[name], weight.shape) for name in ("probability", "accuracy"))
@@ -578,9 +579,9 @@ def policy(
         prices=replay.price,
         person=person,
         factor=factor,
-        most=np.maximum(n_each.max(axis=0), 1),
+        most=np.maximum(replay.reports.panels.max(axis=0), 1),
         stopped=stopped,
-        n_labels=len(usable),
+        n_labels=len(n_reports),
         records=replay.forecast(factor, person, of_parts),
     )
 

@@ -217,14 +217,9 @@ class Fit:
         data = self.likelihood_data.of_new(questions, preset=self.preset, labels=label_names(self.tree))
         return Forward(model_of(self.preset), self._draws, data)
 
-    def asked(self, aligned: Observations) -> Forward:
-        """Return the same with the columns of the fitted questions, so that one compiled program serves any runs."""
-        evaluation = self.evaluation(aligned)
-        return replace(evaluation, data=evaluation.data.with_slots(self.likelihood_data.slots))
-
     def prepare(self) -> None:
         """Compile what answers a question, so that the first answer is as fast as others."""
-        supports(self.asked(self.fitted.select(slice(1))))
+        supports(self.evaluation(self.fitted.select(slice(1))))
         _ = self._usual_gain
 
     @cached_property
@@ -272,7 +267,7 @@ class Fit:
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
         aligned = self.aligned(observations)
-        columns = predict(self.asked(aligned), self.calibration, interval_level)
+        columns = predict(self.evaluation(aligned), self.calibration, interval_level)
         table = selected_table(aligned, columns)
         for remark in self.remarks(aligned) if warn else ():
             warnings.warn(remark, FewReportsWarning, stacklevel=2)
@@ -352,7 +347,7 @@ class Fit:
             As :meth:`predict` does.
         """
         aligned = self.aligned(observations)
-        asked = self.asked(aligned)
+        asked = self.evaluation(aligned)
         figures = {"probability": distribution(asked, self.calibration)}
         if self.n_samples > 1:
             low, high = state_intervals(asked, self.calibration, interval_level)

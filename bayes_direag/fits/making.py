@@ -34,10 +34,9 @@ from bayes_direag.inference.nuts import Draws, nuts_draws
 from bayes_direag.inference.recalibration import Outcomes, draw_recalibration, recalibrate
 from bayes_direag.model import presets
 from bayes_direag.model.contract import require_program
-from bayes_direag.model.forward import Forward, by_candidate
+from bayes_direag.model.forward import Forward
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, learned_from, likelihood_weights
 from bayes_direag.model.models import model_of
-from bayes_direag.model.patterns import first_mentions
 from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import Recalibration, distribution
 from bayes_direag.model.settings import FitMethod, FitSettings, Preset, SamplingSettings
@@ -209,7 +208,7 @@ def _map_fits(
     weight = likelihood_weights(chosen & ~holdout, whole, preset)
     optimum = map_estimates(whole, weight, preset=preset, labels=labels)
     used = weight > 0
-    supports = _supports(optimum, whole)
+    supports = np.asarray(optimum.probability)
     selections = [supports[..., :-1].argmax(axis=2)]
     if final.out_of_fold:
         folds = _out_of_fold(whole, used, optimum, preset, labels, seed)
@@ -273,20 +272,13 @@ def _out_of_fold(
     weight = likelihood_weights(kept, rows, preset)
     initial = jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
     optimum = map_estimates(rows, weight, preset=preset, labels=labels, initial=initial)
-    supports = _supports(optimum, rows)
+    supports = np.asarray(optimum.probability)
     support = np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
     by_fold = {
         name: np.asarray(values).reshape(len(used), n_folds, *values.shape[1:])
         for name, values in optimum.unconstrained.items()
     }
     return _Folds(support, fold, by_fold)
-
-
-def _supports(optimum: Optimum, observations: Observations) -> Float[np.ndarray, "batch problem state"]:
-    """Return the support of each question's states, the null last, for every fit of a batch."""
-    candidate = np.ascontiguousarray(observations.candidate.T)
-    first = first_mentions(candidate)
-    return np.stack([by_candidate(np.asarray(member), candidate, first).T for member in optimum.probability])
 
 
 def _sampled(observations: Observations, settings: FitSettings, progress: bool) -> Fit:

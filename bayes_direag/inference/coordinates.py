@@ -70,7 +70,7 @@ class Coordinates:
         self._moves, self._data = model is bayes, data
         weight, usable = jnp.asarray(data.weight), jnp.asarray(data.candidate) >= 0
         self._counts = usable * weight[None]
-        self._reports = 1 + self._counts.sum(axis=1)
+        self._reports = 1 + data.by_level(self._counts)
         self._total = 1 + weight.sum()
         self._share = (weight / (1 + jnp.asarray(data.n_candidates))).sum() / weight.sum()
 
@@ -121,7 +121,7 @@ class Coordinates:
     def _log_ratios(self, point: Unconstrained) -> Float[Array, ""]:
         """Return the log of (A + D) / exp(centre)."""
         log_ratio = point["weight_agreement"] * self._data.agreement + WEIGHT_SPREAD * point["weight_base_decentered"]
-        return jnp.log(jnp.exp(self._data.of_columns(log_ratio)) @ self._reports / self._total)
+        return jnp.log(jnp.exp(log_ratio) @ self._reports / self._total)
 
     def _of_confidence(self, point: Unconstrained, references: References) -> Float[Array, ""]:
         slopes = point["slope_base"] if self._data.n_signals else -jnp.inf

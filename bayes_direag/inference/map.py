@@ -23,6 +23,7 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import GRADIENT_TOLERANCE, ProjectedNewton, dense_size, each_in_turn
 from bayes_direag.model.compilation import compiled
 from bayes_direag.model.contract import require_program
+from bayes_direag.model.forward import by_candidate
 from bayes_direag.model.likelihood_data import LikelihoodData, padded_size
 from bayes_direag.model.models import model_of
 from bayes_direag.model.settings import Preset
@@ -43,8 +44,6 @@ from bayes_direag.model.unconstrained import (
 #: Fewer questions or fits are padded to these numbers, since compiling for another shape takes longer than a fit.
 _LEAST_SIZE = 512
 _LEAST_BATCH = 32
-#: A fit of more parameters is not padded to a batch, whose curvatures would fill the memory.
-_FEW_PARAMETERS = 200
 
 
 class Optimum(NamedTuple):
@@ -54,8 +53,8 @@ class Optimum(NamedTuple):
     unconstrained: Unconstrained
     #: Natural parameters, likewise.
     natural: Unconstrained
-    #: P of each report's answer, 0 but for its first mention, and of the null, last.
-    probability: Float[Array | np.ndarray, "*batch state problem"]
+    #: P of each candidate, and of the null, last. In the search by report, as a program has it, and by question last.
+    probability: Float[Array | np.ndarray, "*batch _ _"]
     #: The penalised loss (:func:`penalised_loss`).
     loss: Float[Array | np.ndarray, "*batch"]
     #: Largest coordinate of its projected gradient.
@@ -93,8 +92,7 @@ def map_estimates(
     unconstrained = {name: site.shape for name, site in sites.items() if site.is_unconstrained}
     natural = {name: site.shape for name, site in sites.items() if site.is_natural}
     n_parameters = sum(map(math.prod, unconstrained.values()))
-    least_batch = 1 if n_parameters > _FEW_PARAMETERS else _LEAST_BATCH
-    size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=least_batch)
+    size, n_members = padded_size(n, least=_LEAST_SIZE), padded_size(n_fits, least=_LEAST_BATCH)
     n_dense, start = dense_size(n_parameters), None
     if initial is not None:
         vectors = [np.reshape(initial.unconstrained[name], (n_fits, -1)) for name in unconstrained]
@@ -112,7 +110,8 @@ def map_estimates(
     at_mode, named = (dict(zip(names, parts, strict=False)) for names in (unconstrained, natural))
     optimum = Optimum(at_mode, named, *islice(parts, 4), *(number.astype(np.int32) for number in parts))
     require_converged(f"the fit of {preset.name}", optimum.gradient, optimum.loss, optimum.n_steps)
-    return optimum._replace(probability=optimum.probability[..., :n])
+    by_report = np.moveaxis(np.asarray(optimum.probability)[..., :n], 0, -1)
+    return optimum._replace(probability=by_candidate(by_report, np.asarray(data.candidate), np.asarray(data.first)).T)
 
 
 def penalised_loss(model: Model, unconstrained: Unconstrained, data: LikelihoodData) -> Float[Array, ""]:

@@ -24,7 +24,6 @@ import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_factor, cho_solve
-from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import Minimize
@@ -47,8 +46,9 @@ type Params = dict[str, Array]
 Point = Float[Array, " parameter"]
 Square = Float[Array, "parameter parameter"]
 
-#: Most parameters of which matrices are held: 1,000 take half a minute. And products with the Hessian of one step.
-MOST_DENSE, _PRODUCTS = 500, 100
+#: Most parameters of which matrices are held; more need fewer products with the Hessian than it has columns. And most
+#: such products of one step.
+MOST_DENSE, _PRODUCTS = 100, 100
 
 #: A search has converged if no coordinate of the projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
@@ -419,19 +419,43 @@ def _newton_step(curvature: Square, gradient: Point) -> Point:
     return _shortened(-cho_solve(cho_factor(curvature), gradient))
 
 
+class _Conjugate(NamedTuple):
+    """How far conjugate gradients have come."""
+
+    step: Point
+    #: What the step leaves of the equation, and the direction to go next.
+    residual: Point
+    direction: Point
+    done: Bool[Array, ""]
+    n: Int[Array, ""]
+
+
 def _truncated_step(
     gradient_at: Callable[[Point], Point], current: Minimum, active: Bool[Array, " parameter"]
 ) -> Point:
-    """Return the Newton step by conjugate gradients, shortened likewise; minus the gradient if that leads uphill."""
+    """Return the Newton step by conjugate gradients, shortened likewise; they end where the curvature is negative.
+
+    As in Nocedal and Wright 2006, algorithm 7.1, doi:10.1007/978-0-387-40065-5.
+    """
     _, pulled_back = jax.vjp(gradient_at, current.point)
-    gradient = current.gradient
+    size = jnp.linalg.norm(current.gradient)
+    accuracy = size * jnp.minimum(0.1, jnp.sqrt(size))
 
-    def product(move: Point) -> Point:
-        return jnp.where(active, move, pulled_back(jnp.where(active, 0.0, move))[0])
+    def advance(state: _Conjugate) -> _Conjugate:
+        step, residual, direction, _, n = state
+        product = jnp.where(active, direction, pulled_back(jnp.where(active, 0.0, direction))[0])
+        along, length = direction @ product, residual @ residual
+        is_convex = along > _NO_CURVATURE * (direction @ direction)
+        share = length / jnp.where(is_convex, along, 1.0)
+        step = jnp.where(is_convex, step + share * direction, jnp.where(n > 0, step, direction))
+        left = residual - share * product
+        direction = left + left @ left / length * direction
+        return _Conjugate(step, left, direction, ~is_convex | (jnp.linalg.norm(left) <= accuracy), n + 1)
 
-    accuracy = jnp.minimum(0.1, jnp.max(jnp.abs(gradient)))
-    step, _ = cg(product, -gradient, tol=accuracy, maxiter=_PRODUCTS)  # type: ignore[no-untyped-call]
-    return _shortened(jnp.where(step @ gradient < 0, step, -gradient))
+    downhill = -current.gradient
+    none = jnp.zeros_like(downhill), downhill, downhill, size == 0, jnp.zeros((), jnp.int32)
+    end = lax.while_loop(lambda state: ~state.done & (state.n < _PRODUCTS), advance, _Conjugate(*none))
+    return _shortened(end.step)
 
 
 def _shortened(step: Point) -> Point:

@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.logistic_regression import LogisticRegressions
 from bayes_direag.model.forward import Forward
-from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.likelihood_data import LikelihoodData, columns_of_reports
 from bayes_direag.model.selection import Recalibration, clipped_logit
 from bayes_direag.model.states import States
 
@@ -87,7 +87,10 @@ class Labelled:
         """Take the questions of a fit, as they are and as its program sees them."""
         names = [sha256(name.encode()).digest() for name in fitted.problem_id]
         order = np.array(sorted(range(len(names)), key=names.__getitem__), int)
-        return cls(questions, fitted.right_state, fitted.weight, unseen, seen, order, _places(fitted, names))
+        place = _places(fitted, names)
+        if questions.data.is_sparse:
+            place = np.take_along_axis(place, columns_of_reports(fitted.usable), axis=1)
+        return cls(questions, fitted.right_state, fitted.weight, unseen, seen, order, place.T)
 
     @cached_property
     def panels(self) -> Panels:
@@ -113,11 +116,13 @@ class Labelled:
     def replays(self, panels: Panels) -> Replays:
         """Predict the questions that have each of these panels, at most 500 for each, without other reports."""
         own, data = self.panels[self.order], self.questions.data
-        rows = [self.order[(own >= panel).all(axis=1)][:_MOST_QUESTIONS] for panel in panels]
+        needed = [np.flatnonzero(panel) for panel in panels]
+        have = ((own[:, of] >= panel[of]).all(axis=1) for panel, of in zip(panels, needed, strict=True))
+        rows = [self.order[has_panel][:_MOST_QUESTIONS] for has_panel in have]
         row, number = np.concatenate(rows), np.repeat(np.arange(len(panels)), [len(each) for each in rows])
-        slots = list(data.slots or range(data.n_levels))
-        fewer = data.select(row).of_reports(self.place[:, row] < panels[number][:, slots].T)
-        return self._replayed(fewer, row, number)
+        whole = data.select(row)
+        kept = np.take_along_axis(panels[number].T, whole.level_of_report, axis=0)
+        return self._replayed(whole.of_reports(self.place[:, row] < kept), row, number)
 
     def _replayed(self, data: LikelihoodData, row: np.ndarray, number: np.ndarray) -> Replays:
         def selected(states: States) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +136,7 @@ class Labelled:
         return Replays(number, row, support, right)
 
 
-def _places(fitted: Observations, names: Sequence[bytes]) -> Int[np.ndarray, "report problem"]:
+def _places(fitted: Observations, names: Sequence[bytes]) -> Int[np.ndarray, "problem level"]:
     """Return the place of each report among those of its level, in an order that is the same in whatever columns."""
     slots, usable = np.array(fitted.slots or range(fitted.n_levels)), fitted.usable
     key = np.full(usable.shape, np.inf)
@@ -140,10 +145,13 @@ def _places(fitted: Observations, names: Sequence[bytes]) -> Int[np.ndarray, "re
     for row, column in zip(*np.nonzero(usable & of_runs), strict=True):
         digest = sha256(names[row] + said[row, column].tobytes()).digest()
         key[row, column] = int.from_bytes(digest[:6])
-    earlier = (key[:, :, None] > key[:, None]) | (
-        (key[:, :, None] == key[:, None]) & np.tri(len(slots), k=-1, dtype=bool)
-    )
-    return np.asarray((earlier & (slots[:, None] == slots)).sum(axis=2).T)
+    row, column = np.nonzero(usable)
+    order = np.lexsort([column, key[row, column], slots[column], row])
+    of_level = (row * len(slots) + slots[column])[order]
+    _, first, of_run = np.unique(of_level, return_index=True, return_inverse=True)
+    place = np.zeros(usable.shape, int)
+    place[row[order], column[order]] = np.arange(len(order)) - first[of_run]
+    return place
 
 
 class _Coefficients(NamedTuple):

@@ -45,6 +45,8 @@ _NAME = re.compile(r"\w[^/\x00-\x1f\x7f]{,199}(?<! )")
 #: How far from the start questions are looked at alone: an effect may be 0 at the start.
 _ASIDE = 0.25
 
+_OF_REPORTS = " As most reports are missing, columns are no levels: read what levels have by data.by_report(...)."
+
 
 def require_program(preset: Preset, data: LikelihoodData) -> None:
     """Raise DirEAGError unless a program of one's own can be fitted to these data, searched, sampled and stored."""
@@ -65,7 +67,7 @@ def require_program(preset: Preset, data: LikelihoodData) -> None:
         text = str(error).partition("\n")[0] or "a name twice, or an improper prior, which cannot be drawn from"
         raise DirEAGError(
             f"model {preset.name}{line}: {type(error).__name__}: {text}; expected a NumPyro function of LikelihoodData "
-            "that runs, on questions without labels too."
+            f"that runs, on questions without labels too.{_OF_REPORTS if data.is_sparse else ''}"
         ) from error
     if unused:
         text = "nothing depends on it, so labels teach nothing about it. Use it, or leave it out."

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, not_observations
@@ -19,9 +19,11 @@ from bayes_direag.model.presets import PresetLike
 from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import Preset
 
-_ARRAYS = ("logit", "candidate", "first", "merged", "label", "n_candidates", "target", "weight", "agreement")
+_ARRAYS = ("level", "logit", "candidate", "first", "merged", "label", "n_candidates", "target", "weight", "agreement")
 #: Those that hold -1 where there is no report or no question.
 _INDICES = ("candidate", "merged", "label", "target")
+#: Columns are reports where no question has more than this share of the columns of levels.
+_SPARSE = 0.5
 
 
 class Numbers(dict[str, Float[Array | np.ndarray, " problem"]]):
@@ -36,13 +38,37 @@ class Numbers(dict[str, Float[Array | np.ndarray, " problem"]]):
         )
 
 
+class OfReports:
+    """Values of reports that are columns of no level: as of a vector, ``@`` sums over the reports of each question."""
+
+    def __init__(self, values: Float[Array, "report problem"]) -> None:
+        self._values = values
+
+    def __matmul__(self, others: Float[Array, "report problem"]) -> Float[Array, " problem"]:
+        """Return the sum of products over the reports of each question."""
+        return (self._values * others).sum(axis=0)
+
+    def __getitem__(self, index: tuple[slice, None]) -> Float[Array, "report problem"]:
+        """Return the values, for ``[:, None]``, which combines them with what is known of reports."""
+        if index != (slice(None), None):
+            raise IndexError(f"of_columns(...)[{index}]: expected [:, None], or @ with an array of reports.")
+        return self._values
+
+
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, eq=False)
 class LikelihoodData:
     """The argument of a model: a pytree of arrays, the questions along the last axis.
 
+    A column of reports is a level or, where most questions lack most levels, the next report of each question, whatever
+    its level: the work grows with the reports. A model reads what levels have by :meth:`by_report` and
+    :meth:`of_columns`, which know where a report is.
+
     Attributes
     ----------
+    level : (report,), (report, problem) array or None
+        The level of each column, where levels are groups, or of each report, 0 where there is none. None: each column
+        is a level.
     logit : (report, problem) or (signal, report, problem) array
         Stated confidences, clipped, on the logit scale. 0 (an even chance) where a report does not state one, or
         stated confidences are not used.
@@ -66,8 +92,6 @@ class LikelihoodData:
     numbers : dict of (problem,) arrays
         Numbers of the questions by name, as they are given, NaN where missing; presets have none. Scale them by fixed
         figures, such as ``(numbers["length"] - 120) / 60``: a question is predicted without the others.
-    slots : tuple of int or None
-        The level of each report, where levels are groups. None: each report is of its own level.
     n_labels : int
         Number of labels that the answers come from; 0 if they are no labels.
     n_signals : int
@@ -79,9 +103,10 @@ class LikelihoodData:
     >>> data = LikelihoodData.of(simulate_observations(n=30, seed=1), preset="bayes")
     >>> data
     LikelihoodData(logit (5, 30), candidate (5, 30), first (5, 30), merged (5, 30), label (5, 30), n_candidates (30,), \
-target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1, numbers=[])
+target (30,), weight (30,), agreement (5,); n_labels=0, n_signals=1, numbers=[])
     """
 
+    level: Int[Array | np.ndarray, " report *problem"] | None
     logit: Float[Array | np.ndarray, "*signal report problem"]
     candidate: Int[Array | np.ndarray, "report problem"]
     first: Bool[Array | np.ndarray, "report problem"]
@@ -91,7 +116,6 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
     target: Int[Array | np.ndarray, " problem"] | None
     weight: Float[Array | np.ndarray, " problem"]
     agreement: Float[Array | np.ndarray, " level"]
-    slots: tuple[int, ...] | None = None
     n_labels: int = 0
     n_signals: int = 1
     numbers: Numbers = field(default_factory=Numbers)
@@ -120,71 +144,78 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         *,
         preset: Preset,
         labels: Sequence[str],
-        are_stated: bool | None = None,
+        like: "LikelihoodData | None" = None,
     ) -> "LikelihoodData":
         """Take all questions with these weights, which must be 0 for unlabelled questions.
 
-        ``are_stated`` tells whether a program sees confidences; by default, whether any report states one.
+        A program sees them ``like`` others, in such columns and with confidences if it saw some there. By default it
+        sees confidences if any report states one.
         """
-        candidate, right = np.ascontiguousarray(observations.candidate.T), observations.correct_candidate
+        columns = columns_of_reports(observations.usable)
+        is_sparse = len(columns.T) <= _SPARSE * observations.n_levels if like is None else like.is_sparse
+
+        def placed(values: Shaped[np.ndarray, "problem level"]) -> Shaped[np.ndarray, "report problem"]:
+            return np.ascontiguousarray((np.take_along_axis(values, columns, axis=1) if is_sparse else values).T)
+
+        level = None if observations.slots is None else np.array(observations.slots, np.int32)
+        if is_sparse:
+            of_column = np.arange(observations.n_levels, dtype=np.int32) if level is None else level
+            level = np.where(placed(observations.usable), of_column[columns.T], 0)
+        candidate, right = placed(observations.candidate), observations.correct_candidate
         label = observations.label(labels) if labels else np.full(observations.shape, -1)
         target = np.where(right.any(axis=1), right.argmax(axis=1), -1)
         agreement = np.zeros(len(observations.learned_levels))
         if preset.uses_agreement and observations.agreement is not None:
             agreement = observations.agreement.score
-        if are_stated is None:
-            are_stated = preset.variant == "confidence" and bool(observations.stated.any())
-        logit = logit_signals([np.ascontiguousarray(signal.T) for signal in observations.signals.values()], preset.eps)
-        return cls(
+        are_stated = preset.variant == "confidence" and bool(observations.stated.any())
+        if like is not None:
+            are_stated = like.n_signals > 0
+        logit = logit_signals([placed(signal) for signal in observations.signals.values()], preset.eps)
+        data = cls(
+            level=level,
             logit=logit if are_stated else np.zeros(candidate.shape),
             candidate=candidate,
             first=first_mentions(candidate),
-            merged=np.where(observations.correct.T, target, candidate),
-            label=np.ascontiguousarray(label.T),
+            merged=np.where(placed(observations.correct), target, candidate),
+            label=placed(label),
             n_candidates=observations.n_candidates,
             target=target,
             weight=weight,
             agreement=agreement,
-            slots=observations.slots,
             n_labels=len(labels),
             n_signals=len(observations.signal_names) if are_stated else 0,
             numbers=Numbers(observations.numbers if preset.is_own else {}),
         )
+        return data if like is None else data.widened(len(like.candidate))
 
     def of_new(self, observations: Observations, *, preset: Preset, labels: Sequence[str]) -> "LikelihoodData":
         """Return other questions of the same levels as a program sees them that was fitted to these.
 
-        The agreement of the levels is that of these, and reports state confidences if any of these does.
+        The agreement of the levels is that of these, and reports state confidences if any of these does. There are as
+        many columns or more, so that what is compiled for these serves.
         """
-        weight, are_stated = np.ones(len(observations)), self.n_signals > 0
-        new = self.weighted(observations, weight, preset=preset, labels=labels, are_stated=are_stated)
+        new = self.weighted(observations, np.ones(len(observations)), preset=preset, labels=labels, like=self)
         return replace(new, agreement=self.agreement)
 
-    def with_slots(self, slots: tuple[int, ...] | None) -> "LikelihoodData":
-        """Put the reports of groups into these columns, so that what is compiled for them serves; more follow them."""
-        if slots is None or self.slots is None:
+    def widened(self, n_reports: int) -> "LikelihoodData":
+        """Append columns in which nothing is reported, until there are so many or more."""
+        n = n_reports - len(self.candidate)
+        if n <= 0 or self.level is None:
             return self
-        own = {level: [k for k, of_level in enumerate(self.slots) if of_level == level] for level in {*self.slots}}
-        order = [own[level].pop(0) if own.get(level) else -1 for level in slots]
-        further = [column for columns in own.values() for column in columns]
-
-        def placed(name: str) -> Any:
-            return self._widened(name, 1, axis=-2)[..., [*order, *further], :]
-
-        arrays = {name: placed(name) for name in ("candidate", "merged", "label", "logit")}
-        arrays["first"] = first_mentions(arrays["candidate"])
-        return replace(self, slots=(*slots, *(self.slots[column] for column in further)), **arrays)
+        arrays = {name: self._widened(name, n, axis=-2) for name in ("logit", "candidate", "first", "merged", "label")}
+        level = np.pad(self.level, [(0, n), (0, 0)][: self.level.ndim])
+        return replace(self, level=level, **arrays)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
         arrays = *(getattr(self, name) for name in _ARRAYS), dict(self.numbers)
-        return arrays, (self.slots, self.n_labels, self.n_signals)
+        return arrays, (self.n_labels, self.n_signals)
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "LikelihoodData":
         """Build it without checks, since JAX puts other objects in the place of the arrays."""
         data = object.__new__(cls)
-        names = *_ARRAYS, "numbers", "slots", "n_labels", "n_signals"
+        names = *_ARRAYS, "numbers", "n_labels", "n_signals"
         *values, numbers = arrays
         numbers = Numbers(numbers) if isinstance(numbers, dict) else numbers
         for name, value in zip(names, (*values, numbers, *static), strict=True):
@@ -194,13 +225,18 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
     def __repr__(self) -> str:
         arrays = ((name, getattr(self, name)) for name in _ARRAYS)
         shapes = ", ".join(f"{name} {np.shape(array)}" for name, array in arrays if array is not None)
-        static = f"slots={self.slots}, n_labels={self.n_labels}, n_signals={self.n_signals}"
+        static = f"n_labels={self.n_labels}, n_signals={self.n_signals}"
         return f"LikelihoodData({shapes}; {static}, numbers={[*self.numbers]})"
 
     @property
     def n_levels(self) -> int:
         """The number of levels."""
         return int(self.agreement.shape[-1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether columns are reports of any level."""
+        return self.level is not None and self.level.ndim > 1
 
     @property
     def usable(self) -> Float[Array, "report problem"]:
@@ -210,8 +246,18 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
     @property
     def panels(self) -> Int[np.ndarray, "problem level"]:
         """The number of usable reports of each level that a question has."""
-        usable = np.asarray(self.candidate >= 0).T.astype(int)
-        return usable if self.slots is None else usable @ np.eye(self.n_levels, dtype=int)[list(self.slots)]
+        n = len(self.weight)
+        counts, questions = np.zeros((self.n_levels, n), int), np.arange(n) if self.is_sparse else slice(None)
+        level = self.level_of_report if self.is_sparse else self.level_of_report[:, 0]
+        for of_report, is_usable in zip(level, np.asarray(self.candidate) >= 0, strict=True):
+            counts[of_report, questions] += is_usable
+        return np.ascontiguousarray(counts.T)
+
+    @property
+    def level_of_report(self) -> Int[np.ndarray, " report #problem"]:
+        """The level of each report, whatever columns are."""
+        level = np.arange(self.n_levels, dtype=np.int32) if self.level is None else np.asarray(self.level)
+        return level.reshape(len(level), -1)
 
     @property
     def n_states(self) -> Float[Array, " problem"]:
@@ -232,13 +278,28 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
             return nullcontext()
         return cast(AbstractContextManager[object], numpyro.plate("signal", self.n_signals))
 
-    def of_columns(self, values: Float[Array, " level"]) -> Float[Array, " report"]:
-        """Return the value of each report's level."""
-        return values if self.slots is None else values[np.array(self.slots)]
+    def of_columns(self, values: Float[Array, " level"]) -> "Float[Array, ' report'] | OfReports":
+        """Return the value of each report's level as a vector, whose products with @ are sums over reports."""
+        of_reports = self._of_level(values)
+        return of_reports if of_reports.ndim == 1 else OfReports(of_reports)
 
-    def by_report(self, values: Float[Array, " level"]) -> Float[Array, "report 1"]:
+    def by_report(self, values: Float[Array, " level"]) -> Float[Array, " report #problem"]:
         """Return the value of each report's level, to be combined with what is known of reports to each question."""
-        return self.of_columns(values)[:, None]
+        of_reports = self._of_level(values)
+        return of_reports[:, None] if of_reports.ndim == 1 else of_reports
+
+    def _of_level(self, values: Float[Array, " level"]) -> Float[Array, " report *problem"]:
+        if self.level is None:
+            return jnp.asarray(values)
+        found = jnp.asarray(values).at[jnp.asarray(self.level)]
+        return found.get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+    def by_level(self, values: Float[Array, "report problem"]) -> Float[Array, " level"]:
+        """Return the sum over the reports of each level."""
+        of_columns = values if self.is_sparse else values.sum(axis=1)
+        if self.level is None:
+            return of_columns
+        return jnp.zeros(self.n_levels, values.dtype).at[jnp.asarray(self.level)].add(of_columns)
 
     @property
     def unlabelled(self) -> "LikelihoodData":
@@ -260,7 +321,7 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
 
     def select(self, index: Int[np.ndarray, " selected"] | slice) -> "LikelihoodData":
         """Return some of the questions."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS if name != "agreement"}
+        arrays = {name: getattr(self, name) for name in self._of_questions}
         chosen: dict[str, Any] = {name: array if array is None else array[..., index] for name, array in arrays.items()}
         return replace(self, **chosen, numbers=Numbers({name: array[index] for name, array in self.numbers.items()}))
 
@@ -274,34 +335,36 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
 
     def lone(self, logits: Float[np.ndarray, " report"]) -> "LikelihoodData":
         """Return questions with a single report: of each level in turn, with each of these logits for every signal."""
-        candidate = np.where(np.repeat(np.eye(self.n_levels, dtype=bool), len(logits), axis=1), 0, -1)
-        shape = (*self.logit.shape[:-2], *candidate.shape)
-        n, stated = (
-            candidate.shape[1],
-            np.tile(logits, self.n_levels) if self.n_signals else np.zeros(candidate.shape[1]),
-        )
+        level = np.arange(self.n_levels, dtype=np.int32).repeat(len(logits))[None]
+        n, candidate = level.shape[1], np.zeros_like(level)
+        stated = np.tile(logits, self.n_levels) if self.n_signals else np.zeros(n)
         return replace(
             self.unlabelled,
-            logit=np.broadcast_to(stated, shape).copy(),
+            level=level,
+            logit=np.broadcast_to(stated, (*self.logit.shape[:-2], 1, n)).copy(),
             candidate=candidate,
             merged=candidate,
             first=candidate == 0,
             label=np.full(candidate.shape, -1),
             n_candidates=np.ones(n, int),
             weight=np.ones(n),
-            slots=None if self.slots is None else tuple(range(self.n_levels)),
             numbers=Numbers({name: np.repeat(values[:1], n) for name, values in self.numbers.items()}),
         )
 
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``; their numbers are the first's."""
         n = len(self.weight)
-        wide = {name: self._widened(name, size - n, axis=-1) for name in _ARRAYS if name != "agreement"}
+        wide = {name: self._widened(name, size - n, axis=-1) for name in self._of_questions}
         numbers = {
             name: np.pad(values, (0, size - n), constant_values=values[0] if n else 1.0)
             for name, values in self.numbers.items()
         }
         return replace(self, **wide, numbers=Numbers(numbers))
+
+    @property
+    def _of_questions(self) -> tuple[str, ...]:
+        """The names of arrays that have questions along their last axis."""
+        return tuple(name for name in _ARRAYS if name != "agreement" and (name != "level" or self.is_sparse))
 
     def _widened(self, name: str, n: int, *, axis: int) -> Any:
         """Return an array with n further reports or questions, in which nothing is said."""
@@ -322,7 +385,8 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         right = usable & (np.asarray(self.merged) == np.asarray(self.target))
         stated = np.where(usable, np.asarray(self.logit), 0.0).reshape(-1, len(self.weight))
         said, numbers = by_first_mention(np.asarray(self.candidate).T).T, map(np.asarray, self.numbers.values())
-        return distinct_rows([*said, *right, *self.label, *stated, *numbers])
+        levels = np.where(usable, self.level_of_report, 0) if self.is_sparse else ()
+        return distinct_rows([*levels, *said, *right, *self.label, *stated, *numbers])
 
     def counted(self) -> "LikelihoodData":
         """Merge equal questions into one with their total weight, and pad; the likelihood stays the same.
@@ -333,6 +397,15 @@ target (30,), weight (30,), agreement (5,); slots=None, n_labels=0, n_signals=1,
         total = np.zeros(len(member))
         np.add.at(total, pattern, self.weight)
         return self.select(member).with_weight(total).padded(padded_size(len(member), least=64, per_octave=8))
+
+
+def columns_of_reports(usable: Bool[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem report"]:
+    """Return the columns of the usable reports of each question, about as many as a question has at most.
+
+    Questions with fewer reports have those of others after them.
+    """
+    n_reports = padded_size(int(usable.sum(axis=1).max(initial=1)), least=1, per_octave=4)
+    return np.argsort(~usable, axis=1, kind="stable")[:, :n_reports]
 
 
 def fitted_to(observations: Observations, preset: PresetLike) -> tuple[Observations, Preset]:

@@ -281,7 +281,7 @@ def test_regressions_have_a_mode_each() -> None:
 def test_panels_count_reports_by_level(panel: Observations) -> None:
     data = LikelihoodData.of(grouped(panel.select(slice(30))))
     expected = [
-        [sum(row[k] >= 0 for k in range(len(row)) if data.slots[k] == level) for level in range(data.n_levels)]
+        [sum(row[k] >= 0 for k in range(len(row)) if data.level[k] == level) for level in range(data.n_levels)]
         for row in data.candidate.T
     ]
     np.testing.assert_array_equal(data.panels, expected)
