@@ -335,13 +335,15 @@ target (30,), weight (30,), agreement (5,); n_labels=0, n_signals=1, numbers=[])
 
     def lone(self, logits: Float[np.ndarray, " report"]) -> "LikelihoodData":
         """Return questions with a single report: of each level in turn, with each of these logits for every signal."""
-        level = np.arange(self.n_levels, dtype=np.int32).repeat(len(logits))[None]
-        n, candidate = level.shape[1], np.zeros_like(level)
+        level = np.arange(self.n_levels, dtype=np.int32).repeat(len(logits))
+        n, candidate = len(level), np.zeros((1, len(level)), int)
+        if self.level is None:
+            candidate = np.where(level == np.arange(self.n_levels)[:, None], 0, -1)
         stated = np.tile(logits, self.n_levels) if self.n_signals else np.zeros(n)
         return replace(
             self.unlabelled,
-            level=level,
-            logit=np.broadcast_to(stated, (*self.logit.shape[:-2], 1, n)).copy(),
+            level=None if self.level is None else level[None],
+            logit=np.broadcast_to(stated, (*self.logit.shape[:-2], *candidate.shape)).copy(),
             candidate=candidate,
             merged=candidate,
             first=candidate == 0,
