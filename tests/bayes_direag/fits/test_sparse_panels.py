@@ -198,11 +198,10 @@ def test_posterior_and_what_it_leaves_out_are_the_same() -> None:
     """Chains of the same seed, whose densities differ in the last digits of single precision, part after a while."""
     known, new = sparse(60, 1), sparse(20, 2)
     compact, dense = both(lambda: fit_nuts(known, num_chains=2, num_samples=500))
-    for name in ("elpd", "probability"):
-        np.testing.assert_allclose(compact.left_out[name], dense.left_out[name], atol=0.15)
+    for name, far in (("elpd", 0.02), ("probability", 0.02), ("pareto_k", 0.3)):
+        np.testing.assert_allclose(compact.left_out[name], dense.left_out[name], atol=far)
     ours, theirs = compact.predict(new, warn=False), dense.predict(new, warn=False)
     np.testing.assert_allclose(ours["probability"], theirs["probability"], atol=0.05)
-    assert (compact.left_out["pareto_k"] < 0.7).all()
     assert int(compact.tree["sample_stats"]["diverging"].sum()) == 0
 
 
