@@ -191,7 +191,7 @@ class Labeller:
 
 @pytest.fixture
 def person(shown, tmp_path: Path) -> Labeller:
-    """Return somebody who labels four questions: pens, with $7 and 9; dogs, with -1, 2 and 4; and others."""
+    """Return somebody who labels four questions: pens, with 7 and 9; dogs, with -1, 2 and 4; and others."""
     table = questions_to_label(numbers(), 4).set_index("problem_id", drop=False)
     table = table.loc[["pens", "dogs", "eggs", "cats"]].reset_index(drop=True)
     return Labeller(shown(written(numbers(), tmp_path, table)[0]))
@@ -211,7 +211,7 @@ class TestLabelling:
         person.press("0")
         assert (person.sees("progress"), person.chosen) == (["Question 3 of 4 · 2 labelled"], [])
         person.press("2")
-        assert person.saved(tmp_path / "l.csv") == {"pens": "$7", "dogs": " -1", "eggs": "3", "cats": ""}
+        assert person.saved(tmp_path / "l.csv") == {"pens": "7", "dogs": " -1", "eggs": "3", "cats": ""}
         labelled = numbers().with_labels(tmp_path / "l.csv")
         assert labelled.labelled.tolist() == [True, True, False, True]
         right = [[True, True, False], [True, False, False], [False] * 3, [True, False, False]]
@@ -261,7 +261,7 @@ class TestLabelling:
         written(numbers(), tmp_path, table)
         person.page.reload()
         assert person.sees("progress")[0].endswith("2 labelled")
-        assert person.saved(tmp_path / "l.csv") == {"pens": "$7", "dogs": "", "eggs": "none of these", "cats": ""}
+        assert person.saved(tmp_path / "l.csv") == {"pens": "7", "dogs": "", "eggs": "none of these", "cats": ""}
         (tmp_path / "others").mkdir()
         person.page.goto(written(numbers().select(slice(0, 3)), tmp_path / "others")[0].as_uri())
         assert person.sees("progress") == ["Question 1 of 3 · 0 labelled"]
