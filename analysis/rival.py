@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from analysis.methods.direag import learn_each
 from analysis.methods.label_logistic import has_two_labels, label_logistic
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import Scored
@@ -22,8 +23,8 @@ def rival_remark(fit: Fit) -> str:
     nine recordings this was said of 7, and on their other questions the regression was better in all 7, in 3 clearly
     (``tests/benchmarks/rival.py``). Presets without a calibration by panel are not compared.
     """
-    labelled, questions = fit.calibration.labelled, fit.fitted
-    if labelled is None or len(questions) < _FOLDS or not has_two_labels(questions):
+    questions = fit.fitted
+    if len(questions) < _FOLDS or not has_two_labels(questions) or (labelled := fit.calibration.labelled) is None:
         return ""
     of_fit = fit.calibration.of_selected(labelled.whole.support[:1], labelled.panels).mean(axis=0)
     cluster = questions.cluster_number
@@ -41,8 +42,9 @@ def rival_remark(fit: Fit) -> str:
 def _cross_fitted(questions: Observations, seed: int) -> Scored:
     """Return what the regression says of each question, learned from the other folds."""
     confidence, right = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-    for fold in dealt(questions, None, _FOLDS, seed):
+    folds = dealt(questions, None, _FOLDS, seed)
+    for fold, learned in zip(folds, learn_each(label_logistic, folds, questions, seed), strict=True):
         asked = questions.select(fold.asked)
-        answers = label_logistic(questions.select(np.flatnonzero(fold.fitted)), seed)(asked)
+        answers = learned(asked)
         confidence[fold.asked], right[fold.asked] = answers.confidence, answers.is_right(asked)
     return Scored(confidence, right)
